@@ -1,0 +1,73 @@
+# Tasks. `make demo` and `make test` set everything up by themselves; `make help` lists the rest.
+
+BUILD ?= build
+CMAKE = cmake -G Ninja -S .
+PREFIX ?= /usr/local
+PYTHON = $(BUILD)/venv/bin/python
+
+.PHONY: all
+all: setup-build ## build/prony, build/libprony.so, build/libprony.a
+	@$(CMAKE) -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) > $(BUILD)/configure.log || \
+	    { cat $(BUILD)/configure.log; exit 1; }
+	@cmake --build $(BUILD)
+
+.PHONY: demo
+demo: setup-run all ## profile a real network on the backends found here
+	@tools/demo $(BUILD)
+
+.PHONY: test
+test: setup-test ## every test, in the release build and under ASan and UBSan
+	@$(CMAKE) -B $(BUILD) -DPRONY_TESTS=ON > $(BUILD)/configure.log || \
+	    { cat $(BUILD)/configure.log; exit 1; }
+	@cmake --build $(BUILD)
+	@$(MAKE) --no-print-directory asan-build
+	@$(PYTHON) tests/run.py --build $(BUILD) --sanitized $(BUILD)/asan
+
+.PHONY: check
+check: setup-check ## format, lint, layering, and a clean build with clang
+	@tools/check $(BUILD)
+
+.PHONY: asan-build
+asan-build:
+	@$(CMAKE) -B $(BUILD)/asan -DPRONY_TESTS=ON -DPRONY_SANITIZE=address,undefined \
+	    > $(BUILD)/asan.log || { cat $(BUILD)/asan.log; exit 1; }
+	@cmake --build $(BUILD)/asan
+
+.PHONY: asan
+asan: setup-test asan-build ## the C tests under AddressSanitizer and UBSan
+	@$(PYTHON) tests/run.py --sanitized $(BUILD)/asan
+
+.PHONY: tsan
+tsan: setup-test ## the C tests under ThreadSanitizer
+	@$(CMAKE) -B $(BUILD)/tsan -DPRONY_TESTS=ON -DPRONY_SANITIZE=thread > /dev/null
+	@cmake --build $(BUILD)/tsan
+	@$(PYTHON) tests/run.py --sanitized $(BUILD)/tsan
+
+FUZZ_SECONDS ?= 60
+.PHONY: fuzz
+fuzz: setup-check ## FUZZ_SECONDS=60 of libFuzzer on each harness
+	@CC=clang $(CMAKE) -B $(BUILD)/fuzz -DPRONY_TESTS=ON -DPRONY_LIBFUZZER=ON \
+	    -DPRONY_SANITIZE=fuzzer-no-link,address,undefined > /dev/null
+	@cmake --build $(BUILD)/fuzz
+	@tools/fuzz $(BUILD)/fuzz $(FUZZ_SECONDS)
+
+.PHONY: bench
+bench: setup-run all ## fidelity, A/A and overhead, against a bare loop over the same library
+	@bench/run $(BUILD)
+
+.PHONY: install
+install: all ## PREFIX=/usr/local: program, libraries, header, pkg-config, man page, completion
+	@cmake --install $(BUILD) --prefix $(PREFIX)
+
+.PHONY: setup-build setup-run setup-test setup-check
+setup-build setup-run setup-test setup-check:
+	@tools/setup $(BUILD) $(@:setup-%=%)
+
+.PHONY: clean
+clean: ## remove what was built, keep what was downloaded
+	@find $(BUILD) -mindepth 1 -maxdepth 1 ! -name deps ! -name venv -exec rm -rf {} +
+
+.PHONY: help
+help: ## this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; \
+	    do printf '  make %-8s %s\n' "$$name" "$$text"; done

@@ -1,0 +1,91 @@
+#include "base/format.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *prn_format_significant(char buffer[PRN_FORMAT_SIZE], double value, int digits)
+{
+    if (!isfinite(value)) {
+        snprintf(buffer, PRN_FORMAT_SIZE, "%s", isnan(value) ? "n/a" : value > 0 ? "inf" : "-inf");
+        return buffer;
+    }
+    int decimals = digits - 1;
+    if (value != 0) {
+        /* Rounding can carry into a new digit (9.996 → 10.0), so look at the rounded value. */
+        char scientific[PRN_FORMAT_SIZE];
+        snprintf(scientific, sizeof scientific, "%.*e", digits - 1, value);
+        int exponent = 0;
+        sscanf(strchr(scientific, 'e') + 1, "%d", &exponent);
+        decimals = digits - 1 - exponent;
+    }
+    if (decimals < 0)
+        decimals = 0;
+    if (decimals > 20)
+        decimals = 20;
+    snprintf(buffer, PRN_FORMAT_SIZE, "%.*f", decimals, value);
+    return buffer;
+}
+
+static const char *scaled(char buffer[PRN_FORMAT_SIZE], double value, double step,
+                          const char *const *units, size_t n_units)
+{
+    size_t unit = 0;
+    /* 999.6 would print as "1000": go to the next unit already there. */
+    while (unit + 1 < n_units && fabs(value) >= step * (1 - 0.0005)) {
+        value /= step;
+        unit++;
+    }
+    char number[PRN_FORMAT_SIZE];
+    if (unit == 0 && value == floor(value))
+        snprintf(number, sizeof number, "%.0f", value);
+    else
+        prn_format_significant(number, value, 3);
+    snprintf(buffer, PRN_FORMAT_SIZE, "%.20s%s%s", number, units[unit][0] ? " " : "", units[unit]);
+    return buffer;
+}
+
+const char *prn_format_duration(char buffer[PRN_FORMAT_SIZE], double ns)
+{
+    static const char *const units[] = {"ns", "µs", "ms", "s"};
+    return scaled(buffer, ns, 1000, units, 4);
+}
+
+const char *prn_format_bytes(char buffer[PRN_FORMAT_SIZE], double bytes)
+{
+    static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    return scaled(buffer, bytes, 1024, units, 7);
+}
+
+const char *prn_format_count(char buffer[PRN_FORMAT_SIZE], double count)
+{
+    static const char *const units[] = {"", "k", "M", "G", "T", "P", "E"};
+    return scaled(buffer, count, 1000, units, 7);
+}
+
+const char *prn_format_integer(char buffer[PRN_FORMAT_SIZE], uint64_t value)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)value);
+    char *out = buffer;
+    for (int i = 0; i < n; i++) {
+        if (i > 0 && (n - i) % 3 == 0)
+            *out++ = ',';
+        *out++ = digits[i];
+    }
+    *out = '\0';
+    return buffer;
+}
+
+const char *prn_format_dollars(char buffer[PRN_FORMAT_SIZE], double dollars)
+{
+    char number[PRN_FORMAT_SIZE];
+    if (dollars >= 999.5)
+        prn_format_integer(number, (uint64_t)llround(fmin(dollars, 1e18)));
+    else if (dollars >= 0.995)
+        snprintf(number, sizeof number, "%.2f", dollars);
+    else
+        prn_format_significant(number, dollars, 2);
+    snprintf(buffer, PRN_FORMAT_SIZE, "$%.40s", number);
+    return buffer;
+}

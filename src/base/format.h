@@ -1,0 +1,32 @@
+/*
+ * Numbers as people read them: three significant digits and a unit that fits. Each function writes
+ * into the caller's buffer and returns it, so that calls can stand inside an argument list. Full
+ * precision belongs to JSON and CSV, not here.
+ */
+#ifndef PRN_BASE_FORMAT_H
+#define PRN_BASE_FORMAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define PRN_FORMAT_SIZE 48
+
+/* "12.3 ms", "845 ns", "1.50 s". */
+const char *prn_format_duration(char buffer[PRN_FORMAT_SIZE], double ns);
+
+/* "97.8 MiB", "512 B". */
+const char *prn_format_bytes(char buffer[PRN_FORMAT_SIZE], double bytes);
+
+/* "25.6 M", "4.12 G", "812": decimal multiples, no unit. */
+const char *prn_format_count(char buffer[PRN_FORMAT_SIZE], double count);
+
+/* "1,048,576". */
+const char *prn_format_integer(char buffer[PRN_FORMAT_SIZE], uint64_t value);
+
+/* "$0.0041", "$1.35", "$1,204": three significant digits, cents at least from a dollar up. */
+const char *prn_format_dollars(char buffer[PRN_FORMAT_SIZE], double dollars);
+
+/* `digits` significant digits without an exponent: 0.0123, 1.23, 123. */
+const char *prn_format_significant(char buffer[PRN_FORMAT_SIZE], double value, int digits);
+
+#endif

@@ -1,0 +1,137 @@
+#include "base/stats.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int compare(const void *a, const void *b)
+{
+    double x = *(const double *)a;
+    double y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+void prn_stats_sort(double *values, size_t n)
+{
+    qsort(values, n, sizeof *values, compare);
+}
+
+double prn_stats_quantile(const double *sorted, size_t n, double q)
+{
+    double position = q * (double)(n - 1);
+    size_t i = (size_t)position;
+    if (i + 1 >= n)
+        return sorted[n - 1];
+    return sorted[i] + (position - (double)i) * (sorted[i + 1] - sorted[i]);
+}
+
+double prn_stats_median(const double *sorted, size_t n)
+{
+    return prn_stats_quantile(sorted, n, 0.5);
+}
+
+double prn_stats_mean(const double *values, size_t n)
+{
+    double mean = 0;
+    for (size_t i = 0; i < n; i++)
+        mean += (values[i] - mean) / (double)(i + 1);
+    return mean;
+}
+
+double prn_stats_sd(const double *values, size_t n)
+{
+    if (n < 2)
+        return 0;
+    double mean = prn_stats_mean(values, n);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += (values[i] - mean) * (values[i] - mean);
+    return sqrt(sum / (double)(n - 1));
+}
+
+/* Continued fraction of the incomplete beta function (Lentz's method). */
+static double beta_fraction(double a, double b, double x)
+{
+    const double tiny = 1e-300;
+    double c = 1;
+    double d = 1 - (a + b) * x / (a + 1);
+    d = 1 / (fabs(d) < tiny ? tiny : d);
+    double h = d;
+    for (int m = 1; m < 300; m++) {
+        double term[2] = {m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m)),
+                          -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))};
+        double factor = 1;
+        for (int k = 0; k < 2; k++) {
+            d = 1 + term[k] * d;
+            d = 1 / (fabs(d) < tiny ? tiny : d);
+            c = 1 + term[k] / c;
+            c = fabs(c) < tiny ? tiny : c;
+            factor = d * c;
+            h *= factor;
+        }
+        if (fabs(factor - 1) < 1e-15)
+            break;
+    }
+    return h;
+}
+
+static double incomplete_beta(double a, double b, double x)
+{
+    if (x <= 0)
+        return 0;
+    if (x >= 1)
+        return 1;
+    double front = exp(lgamma(a + b) - lgamma(a) - lgamma(b) + a * log(x) + b * log1p(-x));
+    if (x < (a + 1) / (a + b + 2))
+        return front * beta_fraction(a, b, x) / a;
+    return 1 - front * beta_fraction(b, a, 1 - x) / b;
+}
+
+static double student_cdf(double t, double df)
+{
+    double tail = 0.5 * incomplete_beta(df / 2, 0.5, df / (df + t * t));
+    return t > 0 ? 1 - tail : tail;
+}
+
+double prn_stats_student_quantile(double p, double df)
+{
+    if (p < 0.5)
+        return -prn_stats_student_quantile(1 - p, df);
+    double low = 0;
+    double high = 1;
+    while (student_cdf(high, df) < p && high < 1e12)
+        high *= 2;
+    for (int i = 0; i < 200 && high - low > 1e-12 * high; i++) {
+        double middle = (low + high) / 2;
+        if (student_cdf(middle, df) < p)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (low + high) / 2;
+}
+
+size_t prn_stats_percentile_need(double p)
+{
+    static const struct {
+        double p;
+        size_t need;
+    } needs[] = {{0.5, 1}, {0.9, 64}, {0.95, 130}, {0.99, 662}, {0.999, 6636}};
+    size_t n = sizeof needs / sizeof needs[0];
+    for (size_t i = 0; i < n; i++)
+        if (p <= needs[i].p + 1e-9)
+            return needs[i].need;
+    return SIZE_MAX;
+}
+
+struct prn_interval prn_stats_mean_interval(const double *units, size_t n)
+{
+    struct prn_interval r = {
+        .low = -INFINITY, .estimate = prn_stats_mean(units, n), .high = INFINITY};
+    if (n >= 2) {
+        double half = prn_stats_student_quantile(0.975, (double)(n - 1)) * prn_stats_sd(units, n) /
+                      sqrt((double)n);
+        r.low = r.estimate - half;
+        r.high = r.estimate + half;
+    }
+    return r;
+}

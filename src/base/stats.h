@@ -1,0 +1,39 @@
+/*
+ * Statistics of samples. Functions that need order take sorted arrays (prn_stats_sort); all are
+ * pure. Quantiles are the linear interpolation that NumPy calls "linear" (R's type 7).
+ */
+#ifndef PRN_BASE_STATS_H
+#define PRN_BASE_STATS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+void prn_stats_sort(double *values, size_t n);
+
+/* Of a sorted array with n ≥ 1. */
+double prn_stats_quantile(const double *sorted, size_t n, double q);
+double prn_stats_median(const double *sorted, size_t n);
+
+double prn_stats_mean(const double *values, size_t n);
+
+/* Sample standard deviation (n-1); 0 for n < 2. */
+double prn_stats_sd(const double *values, size_t n);
+
+/* The t that a Student variable with `df` ≥ 1 degrees of freedom stays below with probability p. */
+double prn_stats_student_quantile(double p, double df);
+
+/* Samples that a percentile needs before it is worth printing: p90 64, p95 130, p99 662, p99.9
+ * 6,636; 1 for p ≤ 0.5. */
+size_t prn_stats_percentile_need(double p);
+
+struct prn_interval {
+    double low;
+    double estimate;
+    double high;
+};
+
+/* 95 % interval of the mean of n independent units (t distribution). With one unit the interval
+ * knows nothing and is infinite. */
+struct prn_interval prn_stats_mean_interval(const double *units, size_t n);
+
+#endif

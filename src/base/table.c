@@ -1,0 +1,221 @@
+#include "base/table.h"
+#include "base/arena.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct column {
+    const char *title;
+    enum prn_table_align align;
+};
+
+struct prn_table {
+    struct prn_arena arena;
+    struct column *columns;
+    size_t n_columns;
+    const char **cells;
+    size_t n_cells;
+    bool failed;
+};
+
+struct prn_table *prn_table_new(void)
+{
+    struct prn_table *t = calloc(1, sizeof *t);
+    if (t)
+        t->arena = PRN_ARENA_INIT((size_t)256 << 20);
+    return t;
+}
+
+void prn_table_free(struct prn_table *t)
+{
+    if (!t)
+        return;
+    prn_arena_release(&t->arena);
+    free(t->columns);
+    free(t->cells);
+    free(t);
+}
+
+/* Doubles at powers of two, so that no capacity needs to be kept. */
+static void *grown(void *array, size_t n, size_t size)
+{
+    return (n & (n - 1)) == 0 ? realloc(array, (n ? 2 * n : 1) * size) : array;
+}
+
+void prn_table_column(struct prn_table *t, const char *title, enum prn_table_align align)
+{
+    if (!t)
+        return;
+    struct column *columns = grown(t->columns, t->n_columns, sizeof *columns);
+    const char *copy = prn_arena_strdup(&t->arena, title);
+    if (columns)
+        t->columns = columns;
+    if (!columns || !copy) {
+        t->failed = true;
+        return;
+    }
+    t->columns[t->n_columns++] = (struct column){copy, align};
+}
+
+void prn_table_cell(struct prn_table *t, const char *format, ...)
+{
+    if (!t)
+        return;
+    struct prn_buffer text = PRN_BUFFER_INIT((size_t)1 << 20);
+    va_list args;
+    va_start(args, format);
+    prn_buffer_vprintf(&text, format, args);
+    va_end(args);
+    const char **cells = grown(t->cells, t->n_cells, sizeof *cells);
+    const char *copy = text.error ? NULL : prn_arena_strdup(&t->arena, prn_buffer_text(&text));
+    if (cells)
+        t->cells = cells;
+    if (cells && copy)
+        t->cells[t->n_cells++] = copy;
+    else
+        t->failed = true;
+    prn_buffer_release(&text);
+}
+
+size_t prn_table_rows(const struct prn_table *t)
+{
+    return t && t->n_columns ? (t->n_cells + t->n_columns - 1) / t->n_columns : 0;
+}
+
+size_t prn_text_width(const char *text)
+{
+    size_t width = 0;
+    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
+        width += (*p & 0xc0) != 0x80;
+    return width;
+}
+
+void prn_csv_field(struct prn_buffer *out, const char *text)
+{
+    if (!strpbrk(text, ",\"\r\n")) {
+        prn_buffer_add(out, text);
+        return;
+    }
+    prn_buffer_add_char(out, '"');
+    for (const char *p = text; *p; p++) {
+        if (*p == '"')
+            prn_buffer_add_char(out, '"');
+        prn_buffer_add_char(out, *p);
+    }
+    prn_buffer_add_char(out, '"');
+}
+
+static const char *cell(const struct prn_table *t, size_t row, size_t column)
+{
+    size_t i = row * t->n_columns + column;
+    return i < t->n_cells ? t->cells[i] : "";
+}
+
+static void repeat(struct prn_buffer *out, char c, size_t n)
+{
+    while (n-- > 0)
+        prn_buffer_add_char(out, c);
+}
+
+static void padded(struct prn_buffer *out, const char *text, size_t width,
+                   enum prn_table_align align, bool last)
+{
+    size_t pad = width - prn_text_width(text);
+    if (align == PRN_TABLE_ALIGN_RIGHT)
+        repeat(out, ' ', pad);
+    prn_buffer_add(out, text);
+    if (align == PRN_TABLE_ALIGN_LEFT && !last)
+        repeat(out, ' ', pad);
+}
+
+static void markdown_cell(struct prn_buffer *out, const char *text, size_t width,
+                          enum prn_table_align align)
+{
+    struct prn_buffer escaped = PRN_BUFFER_INIT((size_t)2 << 20);
+    for (const char *p = text; *p; p++) {
+        if (*p == '|')
+            prn_buffer_add_char(&escaped, '\\');
+        prn_buffer_add_char(&escaped, *p == '\n' ? ' ' : *p);
+    }
+    const char *safe = prn_buffer_text(&escaped);
+    size_t need = prn_text_width(safe);
+    prn_buffer_add(out, " ");
+    padded(out, safe, need > width ? need : width, align, false);
+    prn_buffer_add(out, " |");
+    prn_buffer_release(&escaped);
+}
+
+static void write_text(const struct prn_table *t, const size_t *widths, struct prn_buffer *out)
+{
+    size_t total = 2 * (t->n_columns - 1);
+    for (size_t c = 0; c < t->n_columns; c++)
+        total += widths[c];
+    for (size_t row = 0; row <= prn_table_rows(t); row++) {
+        for (size_t c = 0; c < t->n_columns; c++) {
+            const char *text = row == 0 ? t->columns[c].title : cell(t, row - 1, c);
+            padded(out, text, widths[c], t->columns[c].align, c + 1 == t->n_columns);
+            prn_buffer_add(out, c + 1 < t->n_columns ? "  " : "\n");
+        }
+        if (row == 0) {
+            repeat(out, '=', total);
+            prn_buffer_add(out, "\n");
+        }
+    }
+    repeat(out, '-', total);
+    prn_buffer_add(out, "\n");
+}
+
+static void write_markdown(const struct prn_table *t, const size_t *widths, struct prn_buffer *out)
+{
+    for (size_t row = 0; row <= prn_table_rows(t); row++) {
+        prn_buffer_add(out, "|");
+        for (size_t c = 0; c < t->n_columns; c++)
+            markdown_cell(out, row == 0 ? t->columns[c].title : cell(t, row - 1, c), widths[c],
+                          t->columns[c].align);
+        prn_buffer_add(out, "\n");
+        if (row > 0)
+            continue;
+        prn_buffer_add(out, "|");
+        for (size_t c = 0; c < t->n_columns; c++) {
+            bool right = t->columns[c].align == PRN_TABLE_ALIGN_RIGHT;
+            repeat(out, '-', widths[c] + (right ? 1 : 2));
+            prn_buffer_add(out, right ? ":|" : "|");
+        }
+        prn_buffer_add(out, "\n");
+    }
+}
+
+static void write_csv(const struct prn_table *t, struct prn_buffer *out)
+{
+    for (size_t row = 0; row <= prn_table_rows(t); row++)
+        for (size_t c = 0; c < t->n_columns; c++) {
+            prn_csv_field(out, row == 0 ? t->columns[c].title : cell(t, row - 1, c));
+            prn_buffer_add(out, c + 1 < t->n_columns ? "," : "\n");
+        }
+}
+
+int prn_table_write(const struct prn_table *t, enum prn_table_style style, struct prn_buffer *out,
+                    struct prony_error *err)
+{
+    size_t *widths = t && t->n_columns ? calloc(t->n_columns, sizeof *widths) : NULL;
+    if (!widths || t->failed) {
+        free(widths);
+        return prn_fail_memory(err);
+    }
+    for (size_t c = 0; c < t->n_columns; c++) {
+        widths[c] = prn_text_width(t->columns[c].title);
+        for (size_t row = 0; row < prn_table_rows(t); row++) {
+            size_t width = prn_text_width(cell(t, row, c));
+            widths[c] = width > widths[c] ? width : widths[c];
+        }
+    }
+    if (style == PRN_TABLE_STYLE_TEXT)
+        write_text(t, widths, out);
+    else if (style == PRN_TABLE_STYLE_MARKDOWN)
+        write_markdown(t, widths, out);
+    else
+        write_csv(t, out);
+    free(widths);
+    return prn_buffer_error(out, err);
+}

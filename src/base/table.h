@@ -1,0 +1,44 @@
+/*
+ * Tables for people and for paste: one table, written as aligned text, Markdown or CSV. Cells are
+ * copied. Widths count characters, not bytes (UTF-8). As text, columns stand two spaces apart under
+ * a rule of '=' and over a rule of '-', both as wide as the table.
+ */
+#ifndef PRN_BASE_TABLE_H
+#define PRN_BASE_TABLE_H
+
+#include "base/buffer.h"
+
+enum prn_table_align {
+    PRN_TABLE_ALIGN_LEFT,
+    PRN_TABLE_ALIGN_RIGHT,
+};
+
+enum prn_table_style {
+    PRN_TABLE_STYLE_TEXT,
+    PRN_TABLE_STYLE_MARKDOWN,
+    PRN_TABLE_STYLE_CSV,
+};
+
+struct prn_table;
+
+struct prn_table *prn_table_new(void);
+void prn_table_free(struct prn_table *t);
+
+/* Columns first, then cells row by row: a full row begins the next. A failed allocation sticks and
+ * is reported by prn_table_write. */
+void prn_table_column(struct prn_table *t, const char *title, enum prn_table_align align);
+void prn_table_cell(struct prn_table *t, const char *format, ...) PRN_PRINTF(2, 3);
+
+size_t prn_table_rows(const struct prn_table *t);
+
+/* Appends the table to `out`. */
+PRONY_MUST_CHECK int prn_table_write(const struct prn_table *t, enum prn_table_style style,
+                                     struct prn_buffer *out, struct prony_error *err);
+
+/* Number of characters (code points) of a UTF-8 text; bytes that aren't UTF-8 count one each. */
+size_t prn_text_width(const char *text);
+
+/* Appends one CSV field, quoted where RFC 4180 needs it. */
+void prn_csv_field(struct prn_buffer *out, const char *text);
+
+#endif

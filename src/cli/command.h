@@ -1,0 +1,88 @@
+/*
+ * Subcommands and their options are data. One `struct prn_command` per subcommand, defined at the
+ * end of its cmd_<name>.c and listed in commands.c; parsing, --help, the man page and shell
+ * completion all read the same tables.
+ *
+ * To add a subcommand: write cmd_<name>.c with a `const struct prn_command prn_command_<name>`,
+ * and add its row to commands.c.
+ */
+#ifndef PRN_CLI_COMMAND_H
+#define PRN_CLI_COMMAND_H
+
+#include "base/buffer.h"
+
+enum prn_option_kind {
+    PRN_OPTION_END = 0, /* ends a table */
+    PRN_OPTION_GROUP,   /* a heading in the help: `help` is its text */
+    PRN_OPTION_FLAG,    /* bool */
+    PRN_OPTION_TEXT,    /* const char * */
+    PRN_OPTION_LIST,    /* struct prn_strings: may be given several times */
+    PRN_OPTION_COUNT,   /* int64_t, within [min, max] */
+    PRN_OPTION_NUMBER,  /* double, within [min, max] */
+    PRN_OPTION_PERCENT, /* double fraction: "1%" and "0.01" both give 0.01 */
+    PRN_OPTION_CHOICE,  /* int: index into `choices` */
+};
+
+struct prn_strings {
+    const char **items; /* borrowed from argv */
+    size_t n;
+};
+
+struct prn_option {
+    enum prn_option_kind kind;
+    char letter; /* 0: none */
+    const char *name;
+    const char *value;          /* what its value is called in the help, e.g. "FILE" */
+    const char *help;           /* what it does, and its default where there is one */
+    size_t offset;              /* of the field in the command's own options struct */
+    double min, max;            /* COUNT, NUMBER and PERCENT */
+    const char *const *choices; /* CHOICE: names, ending in NULL */
+};
+
+struct prn_command {
+    const char *name;
+    const char *arguments;   /* in the usage line, e.g. "MODEL.onnx" */
+    const char *summary;     /* one line */
+    const char *description; /* paragraphs for --help and the man page */
+    const char *examples;    /* command lines, each with a comment line before it */
+    const struct prn_option *options;
+    size_t options_size; /* of the struct that the options fill; zeroed, then `defaults` */
+    void (*defaults)(void *options);
+    size_t min_arguments, max_arguments;
+    /* Returns 0 or a negative PRONY_E…; `err` is printed by the caller. */
+    int (*run)(const void *options, const struct prn_strings *arguments, struct prony_error *err);
+    bool hidden; /* not in lists and pages */
+};
+
+/* All commands, ending in NULL. */
+extern const struct prn_command *const prn_commands[];
+const struct prn_command *prn_command_find(const char *name);
+
+/* Parses argv (without the program's and the command's names) into `options` and the arguments that
+ * are left. `*ret_help` is set when --help was asked for; nothing else is checked then. */
+PRONY_MUST_CHECK int prn_command_parse(const struct prn_command *command, int argc, char **argv,
+                                       void *options, struct prn_strings *arguments, bool *ret_help,
+                                       struct prony_error *err);
+/* Frees the lists that parsing made. */
+void prn_command_release(const struct prn_command *command, void *options,
+                         struct prn_strings *arguments);
+
+/* Texts made from the tables. */
+void prn_command_help(const struct prn_command *command, struct prn_buffer *out);
+void prn_command_overview(struct prn_buffer *out);
+void prn_command_man(struct prn_buffer *out);
+void prn_command_bash(struct prn_buffer *out);
+void prn_command_zsh(struct prn_buffer *out);
+
+/* The one mapping from error codes to exit statuses: 2 for misuse, 130 after Ctrl-C, else 1. */
+int prn_exit_status(int code);
+
+/* Prints "prony: warning: …" on standard error. */
+void prn_warn(const char *format, ...) PRN_PRINTF(1, 2);
+
+/* Writes `out` to standard output or, through a temporary name that is renamed at the end, to
+ * `path` (NULL or "-": standard output). */
+PRONY_MUST_CHECK int prn_output(const char *path, const struct prn_buffer *out,
+                                struct prony_error *err);
+
+#endif

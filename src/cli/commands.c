@@ -1,0 +1,19 @@
+/* The list of subcommands, in the order in which help shows them. */
+#include "cli/command.h"
+
+#include <string.h>
+
+extern const struct prn_command prn_command_generate;
+
+const struct prn_command *const prn_commands[] = {
+    &prn_command_generate,
+    NULL,
+};
+
+const struct prn_command *prn_command_find(const char *name)
+{
+    for (size_t i = 0; prn_commands[i]; i++)
+        if (strcmp(prn_commands[i]->name, name) == 0)
+            return prn_commands[i];
+    return NULL;
+}

@@ -1,0 +1,275 @@
+/* Help, man page and shell completion, all made from the option tables. */
+#include "cli/command.h"
+
+#include "base/table.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define HELP_COLUMN 26
+#define HELP_WIDTH 90
+
+/* Appends words from column `column` on, each line indented by `indent`. */
+static void wrap(struct prn_buffer *out, const char *text, size_t column, size_t indent)
+{
+    while (*text) {
+        size_t word = strcspn(text, " ");
+        if (column > indent && column + 1 + word > HELP_WIDTH) {
+            prn_buffer_printf(out, "\n%*s", (int)indent, "");
+            column = indent;
+        } else if (column > indent) {
+            prn_buffer_add_char(out, ' ');
+            column++;
+        }
+        prn_buffer_append(out, text, word);
+        column += word;
+        text += word;
+        while (*text == ' ')
+            text++;
+    }
+    prn_buffer_add_char(out, '\n');
+}
+
+static void option_line(const struct prn_option *o, struct prn_buffer *out)
+{
+    if (o->kind == PRN_OPTION_GROUP) {
+        prn_buffer_printf(out, "\n%s:\n", o->help);
+        return;
+    }
+    char left[128];
+    char letter[8] = "    ";
+    if (o->letter)
+        snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    snprintf(left, sizeof left, "  %s--%s%s%s", letter, o->name, o->value ? " " : "",
+             o->value ? o->value : "");
+    prn_buffer_add(out, left);
+    size_t column = prn_text_width(left);
+    if (column + 2 > HELP_COLUMN) {
+        prn_buffer_add_char(out, '\n');
+        column = 0;
+    }
+    prn_buffer_printf(out, "%*s", (int)(HELP_COLUMN - column), "");
+    wrap(out, o->help, HELP_COLUMN, HELP_COLUMN);
+}
+
+static void paragraphs(struct prn_buffer *out, const char *text)
+{
+    char line[2048];
+    while (*text) {
+        size_t len = strcspn(text, "\n");
+        snprintf(line, sizeof line, "%.*s", (int)len, text);
+        wrap(out, line, 0, 0);
+        text += len;
+        if (*text == '\n')
+            text++;
+    }
+}
+
+void prn_command_help(const struct prn_command *command, struct prn_buffer *out)
+{
+    bool options = command->options && command->options[0].kind;
+    prn_buffer_printf(out, "Usage: prony %s%s%s%s\n\n", command->name, options ? " [OPTIONS]" : "",
+                      command->arguments[0] ? " " : "", command->arguments);
+    paragraphs(out, command->description);
+    if (options && command->options[0].kind != PRN_OPTION_GROUP)
+        prn_buffer_add(out, "\nOptions:\n");
+    for (const struct prn_option *o = command->options; o && o->kind; o++)
+        option_line(o, out);
+    if (command->examples) {
+        prn_buffer_add(out, "\nExamples:\n");
+        for (const char *line = command->examples; *line;) {
+            size_t len = strcspn(line, "\n");
+            prn_buffer_printf(out, "  %.*s\n", (int)len, line);
+            line += len + (line[len] == '\n');
+        }
+    }
+}
+
+void prn_command_overview(struct prn_buffer *out)
+{
+    prn_buffer_add(out, "prony measures what an inference workload takes and costs, before it is "
+                        "deployed.\n\nUsage: prony COMMAND [OPTIONS] [ARGUMENTS]\n\nCommands:\n");
+    for (size_t i = 0; prn_commands[i]; i++)
+        if (!prn_commands[i]->hidden)
+            prn_buffer_printf(out, "  %-10s %s\n", prn_commands[i]->name, prn_commands[i]->summary);
+    prn_buffer_add(out, "\nStart here:\n"
+                        "  prony synth resnet50 -o resnet50.onnx\n"
+                        "  prony profile resnet50.onnx\n"
+                        "\n'prony COMMAND --help' explains a command; 'prony --version' tells the "
+                        "version.\n");
+}
+
+/* troff: backslashes, leading dots and hyphens that are to be typed. */
+static void man_text(struct prn_buffer *out, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        if (p == text && (*p == '.' || *p == '\''))
+            prn_buffer_add(out, "\\&");
+        if (*p == '\\')
+            prn_buffer_add(out, "\\e");
+        else if (*p == '-')
+            prn_buffer_add(out, "\\-");
+        else if (*p == '\n')
+            prn_buffer_add(out, "\n.PP\n");
+        else
+            prn_buffer_add_char(out, *p);
+    }
+    prn_buffer_add_char(out, '\n');
+}
+
+static void man_options(const struct prn_command *command, struct prn_buffer *out)
+{
+    for (const struct prn_option *o = command->options; o && o->kind; o++) {
+        if (o->kind == PRN_OPTION_GROUP) {
+            prn_buffer_add(out, ".PP\n");
+            man_text(out, o->help);
+            continue;
+        }
+        prn_buffer_add(out, ".TP\n");
+        if (o->letter)
+            prn_buffer_printf(out, "\\fB\\-%c\\fR, ", o->letter);
+        prn_buffer_add(out, "\\fB\\-\\-");
+        for (const char *p = o->name; *p; p++)
+            prn_buffer_printf(out, "%s%c", *p == '-' ? "\\" : "", *p);
+        prn_buffer_printf(out, "\\fR%s%s%s\n", o->value ? " \\fI" : "", o->value ? o->value : "",
+                          o->value ? "\\fR" : "");
+        man_text(out, o->help);
+    }
+}
+
+void prn_command_man(struct prn_buffer *out)
+{
+    prn_buffer_printf(out,
+                      ".TH PRONY 1 \"\" \"prony %s\" \"User Commands\"\n.SH NAME\n"
+                      "prony \\- measures what an inference workload takes and costs\n"
+                      ".SH SYNOPSIS\n\\fBprony\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] "
+                      "[\\fIARGUMENTS\\fR]\n.SH COMMANDS\n",
+                      prony_version());
+    for (size_t i = 0; prn_commands[i]; i++) {
+        const struct prn_command *c = prn_commands[i];
+        if (c->hidden)
+            continue;
+        prn_buffer_printf(out, ".SS \"prony %s %s\"\n", c->name, c->arguments);
+        man_text(out, c->description);
+        man_options(c, out);
+        if (c->examples) {
+            prn_buffer_add(out, ".PP\nExamples:\n.PP\n.nf\n.RS\n");
+            for (const char *line = c->examples; *line;) {
+                char text[512];
+                size_t len = strcspn(line, "\n");
+                snprintf(text, sizeof text, "%.*s", (int)len, line);
+                man_text(out, text);
+                line += len + (line[len] == '\n');
+            }
+            prn_buffer_add(out, ".RE\n.fi\n");
+        }
+    }
+    prn_buffer_add(out, ".SH EXIT STATUS\n"
+                        "0 on success, 1 when something failed, 2 on misuse, 130 when interrupted "
+                        "before there was anything to report.\n"
+                        ".SH ENVIRONMENT\n.TP\n.B PRONY_ORT_LIB\n"
+                        "The ONNX Runtime library to load (libonnxruntime.so), unless "
+                        "\\-\\-ort\\-lib is given.\n");
+}
+
+static bool takes_file(const struct prn_option *o)
+{
+    return o->value && (strstr(o->value, "FILE") || strstr(o->value, "DIR"));
+}
+
+void prn_command_bash(struct prn_buffer *out)
+{
+    prn_buffer_add(out, "# bash completion for prony; made from its option tables\n"
+                        "_prony()\n{\n    local current=${COMP_WORDS[COMP_CWORD]}\n"
+                        "    local previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+                        "    local command=${COMP_WORDS[1]}\n    COMPREPLY=()\n"
+                        "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+                        "        COMPREPLY=($(compgen -W '");
+    for (size_t i = 0; prn_commands[i]; i++)
+        if (!prn_commands[i]->hidden)
+            prn_buffer_printf(out, "%s ", prn_commands[i]->name);
+    prn_buffer_add(out, "help --help --version' -- \"$current\"))\n        return\n    fi\n"
+                        "    case \"$command $previous\" in\n");
+    for (size_t i = 0; prn_commands[i]; i++) {
+        const struct prn_command *c = prn_commands[i];
+        for (const struct prn_option *o = c->options; o && o->kind && !c->hidden; o++) {
+            if (o->kind != PRN_OPTION_CHOICE)
+                continue;
+            prn_buffer_printf(out, "    '%s --%s')\n        COMPREPLY=($(compgen -W '", c->name,
+                              o->name);
+            for (size_t k = 0; o->choices[k]; k++)
+                prn_buffer_printf(out, "%s%s", k ? " " : "", o->choices[k]);
+            prn_buffer_add(out, "' -- \"$current\"))\n        return\n        ;;\n");
+        }
+    }
+    prn_buffer_add(out, "    esac\n    if [[ $current == -* ]]; then\n        case $command in\n");
+    for (size_t i = 0; prn_commands[i]; i++) {
+        const struct prn_command *c = prn_commands[i];
+        if (c->hidden)
+            continue;
+        prn_buffer_printf(out, "        %s) COMPREPLY=($(compgen -W '", c->name);
+        for (const struct prn_option *o = c->options; o && o->kind; o++)
+            if (o->kind != PRN_OPTION_GROUP)
+                prn_buffer_printf(out, "--%s ", o->name);
+        prn_buffer_add(out, "--help' -- \"$current\")) ;;\n");
+    }
+    prn_buffer_add(out, "        esac\n        return\n    fi\n"
+                        "    compopt -o filenames 2> /dev/null\n"
+                        "    COMPREPLY=($(compgen -f -- \"$current\"))\n}\n"
+                        "complete -F _prony prony\n");
+}
+
+/* Inside single quotes of a zsh _arguments spec: quotes, brackets and colons mean something. */
+static void zsh_text(struct prn_buffer *out, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        if (*p == '\'')
+            prn_buffer_add(out, "'\\''");
+        else if (strchr("[]:\\", *p))
+            prn_buffer_printf(out, "\\%c", *p);
+        else
+            prn_buffer_add_char(out, *p == '\n' ? ' ' : *p);
+    }
+}
+
+void prn_command_zsh(struct prn_buffer *out)
+{
+    prn_buffer_add(out, "#compdef prony\n# made from prony's option tables\n"
+                        "_prony() {\n    local -a commands\n    commands=(\n");
+    for (size_t i = 0; prn_commands[i]; i++)
+        if (!prn_commands[i]->hidden) {
+            prn_buffer_printf(out, "        '%s:", prn_commands[i]->name);
+            zsh_text(out, prn_commands[i]->summary);
+            prn_buffer_add(out, "'\n");
+        }
+    prn_buffer_add(out, "    )\n    if (( CURRENT == 2 )); then\n"
+                        "        _describe command commands\n        return\n    fi\n"
+                        "    local command=$words[2]\n    shift words\n    (( CURRENT-- ))\n"
+                        "    case $command in\n");
+    for (size_t i = 0; prn_commands[i]; i++) {
+        const struct prn_command *c = prn_commands[i];
+        if (c->hidden)
+            continue;
+        prn_buffer_printf(out, "    %s)\n        _arguments \\\n", c->name);
+        for (const struct prn_option *o = c->options; o && o->kind; o++) {
+            if (o->kind == PRN_OPTION_GROUP)
+                continue;
+            prn_buffer_printf(out, "            '%s--%s%s[", o->kind == PRN_OPTION_LIST ? "*" : "",
+                              o->name, o->kind == PRN_OPTION_FLAG ? "" : "=");
+            zsh_text(out, o->help);
+            prn_buffer_add_char(out, ']');
+            if (o->kind == PRN_OPTION_CHOICE) {
+                prn_buffer_add(out, ":value:(");
+                for (size_t k = 0; o->choices[k]; k++)
+                    prn_buffer_printf(out, "%s%s", k ? " " : "", o->choices[k]);
+                prn_buffer_add_char(out, ')');
+            } else if (o->kind != PRN_OPTION_FLAG) {
+                prn_buffer_add(out, takes_file(o) ? ":file:_files" : ":value:");
+            }
+            prn_buffer_add(out, "' \\\n");
+        }
+        prn_buffer_add(out, "            '*:file:_files'\n        ;;\n");
+    }
+    prn_buffer_add(out, "    esac\n}\n_prony \"$@\"\n");
+}

@@ -1,0 +1,163 @@
+/* Parses a command line against an option table. */
+#include "cli/command.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int add(struct prn_strings *list, const char *text, struct prony_error *err)
+{
+    const char **items = realloc(list->items, (list->n + 1) * sizeof *items);
+    if (!items)
+        return prn_fail_memory(err);
+    list->items = items;
+    list->items[list->n++] = text;
+    return 0;
+}
+
+static int set_number(const struct prn_option *o, const char *text, void *field,
+                      struct prony_error *err)
+{
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    bool percent = o->kind == PRN_OPTION_PERCENT && *end == '%';
+    if (percent) {
+        value /= 100;
+        end++;
+    }
+    if (end == text || *end || errno || !isfinite(value) || strchr(text, 'x') || strchr(text, 'X'))
+        return prn_fail(err, PRONY_EUSAGE, "--%s: '%s' is not a number", o->name, text);
+    if (o->kind == PRN_OPTION_COUNT && value != floor(value))
+        return prn_fail(err, PRONY_EUSAGE, "--%s: '%s' is not a whole number", o->name, text);
+    if (value < o->min || value > o->max)
+        return prn_fail(err, PRONY_EUSAGE, "--%s: %s is not between %g and %g", o->name, text,
+                        o->min, o->max);
+    if (o->kind == PRN_OPTION_COUNT)
+        *(int64_t *)field = (int64_t)value;
+    else
+        *(double *)field = value;
+    return 0;
+}
+
+static int set_choice(const struct prn_option *o, const char *text, void *field,
+                      struct prony_error *err)
+{
+    struct prn_buffer list = PRN_BUFFER_INIT(1024);
+    for (int i = 0; o->choices[i]; i++) {
+        if (strcmp(o->choices[i], text) == 0) {
+            *(int *)field = i;
+            prn_buffer_release(&list);
+            return 0;
+        }
+        prn_buffer_printf(&list, "%s%s", i ? ", " : "", o->choices[i]);
+    }
+    int code = prn_fail(err, PRONY_EUSAGE, "--%s: '%s' is not one of %s", o->name, text,
+                        prn_buffer_text(&list));
+    prn_buffer_release(&list);
+    return code;
+}
+
+static int set(const struct prn_option *o, const char *text, void *options, struct prony_error *err)
+{
+    void *field = (char *)options + o->offset;
+    switch (o->kind) {
+    case PRN_OPTION_FLAG:
+        *(bool *)field = true;
+        return 0;
+    case PRN_OPTION_TEXT:
+        *(const char **)field = text;
+        return 0;
+    case PRN_OPTION_LIST:
+        return add(field, text, err);
+    case PRN_OPTION_CHOICE:
+        return set_choice(o, text, field, err);
+    default:
+        return set_number(o, text, field, err);
+    }
+}
+
+static const struct prn_option *find(const struct prn_command *command, const char *name,
+                                     size_t len, char letter)
+{
+    for (const struct prn_option *o = command->options; o && o->kind; o++) {
+        if (o->kind == PRN_OPTION_GROUP)
+            continue;
+        if (letter ? o->letter == letter : strlen(o->name) == len && !strncmp(o->name, name, len))
+            return o;
+    }
+    return NULL;
+}
+
+/* One option at argv[*i]; moves *i past its value. */
+static int parse_option(const struct prn_command *command, int argc, char **argv, int *i,
+                        void *options, struct prony_error *err)
+{
+    const char *text = argv[*i];
+    const char *value = NULL;
+    const struct prn_option *o;
+    if (text[1] == '-') {
+        size_t len = strcspn(text + 2, "=");
+        o = find(command, text + 2, len, 0);
+        if (text[2 + len] == '=')
+            value = text + 2 + len + 1;
+        if (!o)
+            return prn_fail(err, PRONY_EUSAGE, "unknown option '%.*s'", (int)len + 2, text);
+    } else {
+        o = find(command, NULL, 0, text[1]);
+        if (!o)
+            return prn_fail(err, PRONY_EUSAGE, "unknown option '-%c'", text[1]);
+        if (text[2] && o->kind == PRN_OPTION_FLAG)
+            return prn_fail(err, PRONY_EUSAGE, "option '-%c' takes no value", text[1]);
+        if (text[2])
+            value = text + 2;
+    }
+    if (o->kind == PRN_OPTION_FLAG) {
+        if (value)
+            return prn_fail(err, PRONY_EUSAGE, "option '--%s' takes no value", o->name);
+    } else if (!value) {
+        if (*i + 1 >= argc)
+            return prn_fail(err, PRONY_EUSAGE, "option '--%s' needs a value (%s)", o->name,
+                            o->value);
+        value = argv[++*i];
+    }
+    return set(o, value, options, err);
+}
+
+int prn_command_parse(const struct prn_command *command, int argc, char **argv, void *options,
+                      struct prn_strings *arguments, bool *ret_help, struct prony_error *err)
+{
+    *ret_help = false;
+    bool only_arguments = false;
+    for (int i = 0; i < argc; i++) {
+        const char *text = argv[i];
+        int code = 0;
+        if (only_arguments || text[0] != '-' || text[1] == '\0')
+            code = add(arguments, text, err);
+        else if (strcmp(text, "--") == 0)
+            only_arguments = true;
+        else if (strcmp(text, "--help") == 0 || strcmp(text, "-h") == 0) {
+            *ret_help = true;
+            return 0;
+        } else
+            code = parse_option(command, argc, argv, &i, options, err);
+        if (code < 0)
+            return code;
+    }
+    if (arguments->n < command->min_arguments)
+        return prn_fail(err, PRONY_EUSAGE, "an argument is missing: %s", command->arguments);
+    if (arguments->n > command->max_arguments)
+        return prn_fail(err, PRONY_EUSAGE, "unexpected argument '%s'",
+                        arguments->items[command->max_arguments]);
+    return 0;
+}
+
+void prn_command_release(const struct prn_command *command, void *options,
+                         struct prn_strings *arguments)
+{
+    for (const struct prn_option *o = command->options; o && o->kind; o++)
+        if (o->kind == PRN_OPTION_LIST)
+            free(((struct prn_strings *)((char *)options + o->offset))->items);
+    free(arguments->items);
+}

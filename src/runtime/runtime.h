@@ -1,0 +1,80 @@
+/*
+ * The runtime vtable: what an inference runtime must offer. One folder per runtime; a row in
+ * registry.c makes it known. All calls come from one thread, inside an executor process.
+ *
+ * Order: open (loads the library; nothing of the user's yet) → [the executor closes its sandbox] →
+ * load → bind → run … run → output → close.
+ */
+#ifndef PRN_RUNTIME_RUNTIME_H
+#define PRN_RUNTIME_RUNTIME_H
+
+#include "model/dtype.h"
+#include "spec/spec.h"
+
+#define PRN_RUNTIME_NAME_MAX 1024
+#define PRN_RUNTIME_RANK_MAX 32
+
+/* What an option is, for help, `prony backends` and the error that lists the known ones. */
+struct prn_runtime_option {
+    const char *key;   /* "threads"; "ort.*" for a prefix that is passed through */
+    const char *value; /* "N", "off|basic|extended|all", "0|1" */
+    const char *help;
+    bool local_only; /* names files of this machine: refused when it comes over a network */
+};
+
+/* An input or output as the runtime sees it; data is borrowed. Strings as in model/tensor.h. */
+struct prn_runtime_tensor {
+    const char *name;
+    int dtype;
+    size_t rank;
+    const int64_t *dims;
+    const void *data;
+    size_t bytes;
+};
+
+struct prn_runtime_config {
+    const char *software; /* "onnxrt-cuda" */
+    const struct prn_spec_option *options;
+    size_t n_options;
+    const char *library; /* NULL: search */
+};
+
+struct prn_runtime; /* each implementation's own */
+
+struct prn_runtime_ops {
+    const char *software;                     /* name in a spec */
+    const char *title;                        /* "ONNX Runtime, CPU" */
+    bool gpu;                                 /* needs devices that the sandbox must leave open */
+    const struct prn_runtime_option *options; /* ends in a row without key */
+
+    /* Loads the library and checks the options. Fails with PRONY_EUNAVAILABLE when the library or
+     * the hardware is absent, PRONY_EUSAGE when an option is wrong. */
+    int (*open)(const struct prn_runtime_config *config, struct prn_runtime **ret_runtime,
+                struct prony_error *err);
+    const char *(*version)(const struct prn_runtime *runtime); /* "ONNX Runtime 1.30.0" */
+    const char *(*library)(const struct prn_runtime *runtime); /* path of the loaded file */
+    int (*load)(struct prn_runtime *runtime, const char *model_path, struct prony_error *err);
+    int (*bind)(struct prn_runtime *runtime, const struct prn_runtime_tensor *inputs,
+                size_t n_inputs, struct prony_error *err);
+    /* One inference; nothing else, it is what the clock runs around. */
+    int (*run)(struct prn_runtime *runtime, struct prony_error *err);
+    size_t (*output_count)(const struct prn_runtime *runtime);
+    /* Output `index` of the last run; valid until the next call. */
+    int (*output)(struct prn_runtime *runtime, size_t index, struct prn_runtime_tensor *ret_tensor,
+                  struct prony_error *err);
+    void (*close)(struct prn_runtime *runtime); /* NULL does nothing */
+};
+
+/* All runtimes, ending in NULL, and the one of a name or NULL. */
+extern const struct prn_runtime_ops *const prn_runtimes[];
+const struct prn_runtime_ops *prn_runtime_find(const char *software);
+
+/* Fails with the list of known options when one isn't known to `ops`. */
+PRONY_MUST_CHECK int prn_runtime_check_options(const struct prn_runtime_ops *ops,
+                                               const struct prn_spec_option *options, size_t n,
+                                               struct prony_error *err);
+
+/* "name (title), …": for the error about an unknown software name. */
+void prn_runtime_list(struct prn_buffer *out);
+
+#endif
