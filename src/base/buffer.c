@@ -28,13 +28,16 @@ static bool reserve(struct prn_buffer *b, size_t more)
         b->error = PRONY_ELIMIT;
         return false;
     }
-    size_t need = b->len + more + 1;
-    if (need <= b->capacity)
+    if (more < b->capacity - b->len)
         return true;
+    /* No allocation is larger than half of the address space, so the sums below don't overflow. */
+    char *data = NULL;
     size_t capacity = b->capacity ? b->capacity : 64;
-    while (capacity < need)
-        capacity += capacity / 2 + 64;
-    char *data = realloc(b->data, capacity);
+    if (more < PTRDIFF_MAX - b->len) {
+        while (capacity <= b->len + more)
+            capacity += capacity / 2 + 64;
+        data = realloc(b->data, capacity);
+    }
     if (!data) {
         b->error = PRONY_ENOMEM;
         return false;
@@ -70,11 +73,7 @@ void prn_buffer_vprintf(struct prn_buffer *b, const char *format, va_list args)
     va_copy(again, args);
     int n = vsnprintf(NULL, 0, format, again);
     va_end(again);
-    if (n < 0) {
-        b->error = PRONY_ELIMIT;
-        return;
-    }
-    if (!reserve(b, (size_t)n))
+    if (!reserve(b, n < 0 ? SIZE_MAX : (size_t)n))
         return;
     vsnprintf(b->data + b->len, (size_t)n + 1, format, args);
     b->len += (size_t)n;

@@ -1,0 +1,29 @@
+/* The headers that cmocka wants before its own, and small helpers that the unit tests share. */
+#ifndef PRN_TESTS_UNIT_H
+#define PRN_TESTS_UNIT_H
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define assert_near(actual, expected, tolerance)                                      \
+    do {                                                                              \
+        double near_a = (actual), near_b = (expected), near_t = (tolerance);          \
+        if (!(fabs(near_a - near_b) <= near_t))                                       \
+            fail_msg("%s is %.17g, not %.17g ± %g", #actual, near_a, near_b, near_t); \
+    } while (0)
+
+#define assert_contains(text, part)                              \
+    do {                                                         \
+        const char *contains_t = (text);                         \
+        if (!strstr(contains_t, (part)))                         \
+            fail_msg("'%s' is not in '%s'", (part), contains_t); \
+    } while (0)
+
+#endif
