@@ -1,0 +1,112 @@
+/*
+ * ONNX Runtime's C API as prony declares it for itself: the library is loaded at run time, so no
+ * header of it is needed to build. The table of functions only ever grows; a function is known by
+ * its position in it. All positions used here exist since 1.17.
+ */
+#ifndef PRN_RUNTIME_ONNXRT_API_H
+#define PRN_RUNTIME_ONNXRT_API_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+#define ORT_OLDEST_MINOR 17
+
+typedef struct OrtStatus OrtStatus;
+typedef struct OrtEnv OrtEnv;
+typedef struct OrtSession OrtSession;
+typedef struct OrtSessionOptions OrtSessionOptions;
+typedef struct OrtRunOptions OrtRunOptions;
+typedef struct OrtIoBinding OrtIoBinding;
+typedef struct OrtMemoryInfo OrtMemoryInfo;
+typedef struct OrtAllocator OrtAllocator;
+typedef struct OrtValue OrtValue;
+typedef struct OrtTypeInfo OrtTypeInfo;
+typedef struct OrtTensorTypeAndShapeInfo OrtTensorTypeAndShapeInfo;
+typedef struct OrtCUDAProviderOptionsV2 OrtCUDAProviderOptionsV2;
+typedef struct OrtTensorRTProviderOptionsV2 OrtTensorRTProviderOptionsV2;
+
+enum { ORT_LOGGING_ERROR = 3 };
+enum { ORT_EXECUTION_PARALLEL = 1 };
+enum { ORT_TYPE_TENSOR = 1 };
+enum { ORT_DEVICE_ALLOCATOR = 0, ORT_ARENA_ALLOCATOR = 1 };
+enum { ORT_MEMORY_DEFAULT = 0 };
+
+/* position, name, result, parameters */
+#define ORT_FUNCTIONS(X)                                                                           \
+    X(2, GetErrorMessage, const char *, (const OrtStatus *))                                       \
+    X(3, CreateEnv, OrtStatus *, (int, const char *, OrtEnv **))                                   \
+    X(7, CreateSession, OrtStatus *,                                                               \
+      (const OrtEnv *, const char *, const OrtSessionOptions *, OrtSession **))                    \
+    X(10, CreateSessionOptions, OrtStatus *, (OrtSessionOptions **))                               \
+    X(13, SetSessionExecutionMode, OrtStatus *, (OrtSessionOptions *, int))                        \
+    X(18, EnableCpuMemArena, OrtStatus *, (OrtSessionOptions *))                                   \
+    X(19, DisableCpuMemArena, OrtStatus *, (OrtSessionOptions *))                                  \
+    X(23, SetSessionGraphOptimizationLevel, OrtStatus *, (OrtSessionOptions *, int))               \
+    X(24, SetIntraOpNumThreads, OrtStatus *, (OrtSessionOptions *, int))                           \
+    X(25, SetInterOpNumThreads, OrtStatus *, (OrtSessionOptions *, int))                           \
+    X(31, SessionGetOutputCount, OrtStatus *, (const OrtSession *, size_t *))                      \
+    X(37, SessionGetOutputName, OrtStatus *,                                                       \
+      (const OrtSession *, size_t, OrtAllocator *, char **))                                       \
+    X(48, CreateTensorAsOrtValue, OrtStatus *,                                                     \
+      (OrtAllocator *, const int64_t *, size_t, int, OrtValue **))                                 \
+    X(49, CreateTensorWithDataAsOrtValue, OrtStatus *,                                             \
+      (const OrtMemoryInfo *, void *, size_t, const int64_t *, size_t, int, OrtValue **))          \
+    X(51, GetTensorMutableData, OrtStatus *, (OrtValue *, void **))                                \
+    X(52, FillStringTensor, OrtStatus *, (OrtValue *, const char *const *, size_t))                \
+    X(53, GetStringTensorDataLength, OrtStatus *, (const OrtValue *, size_t *))                    \
+    X(54, GetStringTensorContent, OrtStatus *,                                                     \
+      (const OrtValue *, void *, size_t, size_t *, size_t))                                        \
+    X(60, GetTensorElementType, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, int *))           \
+    X(61, GetDimensionsCount, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, size_t *))          \
+    X(62, GetDimensions, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, int64_t *, size_t))      \
+    X(65, GetTensorTypeAndShape, OrtStatus *, (const OrtValue *, OrtTensorTypeAndShapeInfo **))    \
+    X(67, GetValueType, OrtStatus *, (const OrtValue *, int *))                                    \
+    X(69, CreateCpuMemoryInfo, OrtStatus *, (int, int, OrtMemoryInfo **))                          \
+    X(76, AllocatorFree, OrtStatus *, (OrtAllocator *, void *))                                    \
+    X(78, GetAllocatorWithDefaultOptions, OrtStatus *, (OrtAllocator **))                          \
+    X(92, ReleaseEnv, void, (OrtEnv *))                                                            \
+    X(93, ReleaseStatus, void, (OrtStatus *))                                                      \
+    X(94, ReleaseMemoryInfo, void, (OrtMemoryInfo *))                                              \
+    X(95, ReleaseSession, void, (OrtSession *))                                                    \
+    X(96, ReleaseValue, void, (OrtValue *))                                                        \
+    X(99, ReleaseTensorTypeAndShapeInfo, void, (OrtTensorTypeAndShapeInfo *))                      \
+    X(100, ReleaseSessionOptions, void, (OrtSessionOptions *))                                     \
+    X(130, AddSessionConfigEntry, OrtStatus *, (OrtSessionOptions *, const char *, const char *))  \
+    X(133, RunWithBinding, OrtStatus *,                                                            \
+      (OrtSession *, const OrtRunOptions *, const OrtIoBinding *))                                 \
+    X(134, CreateIoBinding, OrtStatus *, (OrtSession *, OrtIoBinding **))                          \
+    X(135, ReleaseIoBinding, void, (OrtIoBinding *))                                               \
+    X(136, BindInput, OrtStatus *, (OrtIoBinding *, const char *, const OrtValue *))               \
+    X(138, BindOutputToDevice, OrtStatus *, (OrtIoBinding *, const char *, const OrtMemoryInfo *)) \
+    X(140, GetBoundOutputValues, OrtStatus *,                                                      \
+      (const OrtIoBinding *, OrtAllocator *, OrtValue ***, size_t *))                              \
+    X(170, SessionOptionsAppendExecutionProvider_TensorRT_V2, OrtStatus *,                         \
+      (OrtSessionOptions *, const OrtTensorRTProviderOptionsV2 *))                                 \
+    X(171, CreateTensorRTProviderOptions, OrtStatus *, (OrtTensorRTProviderOptionsV2 **))          \
+    X(174, ReleaseTensorRTProviderOptions, void, (OrtTensorRTProviderOptionsV2 *))                 \
+    X(204, SessionOptionsAppendExecutionProvider_CUDA_V2, OrtStatus *,                             \
+      (OrtSessionOptions *, const OrtCUDAProviderOptionsV2 *))                                     \
+    X(205, CreateCUDAProviderOptions, OrtStatus *, (OrtCUDAProviderOptionsV2 **))                  \
+    X(208, ReleaseCUDAProviderOptions, void, (OrtCUDAProviderOptionsV2 *))
+
+struct ort_api {
+#define ORT_X(position, name, result, parameters) result(*name) parameters;
+    ORT_FUNCTIONS(ORT_X)
+#undef ORT_X
+};
+
+struct ort_library {
+    struct ort_api api;
+    void *handle;
+    char version[32]; /* "1.30.0" */
+    char path[4096];  /* of the file that was loaded */
+};
+
+/* Loads the library: `wanted` if given, else PRONY_ORT_LIB, the loader's own search, then the copy
+ * that set-up put beside the program. The error names all that was tried and how to get one. The
+ * library stays in the process: ONNX Runtime's threads don't survive being unloaded. */
+PRONY_MUST_CHECK int ort_library_load(struct ort_library *library, const char *wanted,
+                                      struct prony_error *err);
+
+#endif

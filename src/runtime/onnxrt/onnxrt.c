@@ -1,0 +1,501 @@
+/*
+ * ONNX Runtime behind prony's vtable. Inputs are bound once and outputs keep their buffers (an
+ * I/O binding), so a run is the runtime's own work and nothing else.
+ */
+#include "runtime/onnxrt/api.h"
+#include "runtime/runtime.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum provider {
+    PROVIDER_CPU,
+    PROVIDER_CUDA,
+    PROVIDER_TENSORRT,
+};
+
+struct prn_runtime {
+    struct ort_library library;
+    char version[64];
+    OrtEnv *env;
+    OrtSessionOptions *options;
+    OrtSession *session;
+    OrtAllocator *allocator; /* the default one; not ours to free */
+    OrtMemoryInfo *cpu;
+    OrtIoBinding *binding;
+    OrtValue **inputs;
+    size_t n_inputs;
+    char **output_names; /* freed by the allocator */
+    size_t n_outputs;
+    /* what the last output() call handed out */
+    OrtValue **bound;
+    size_t n_bound;
+    int64_t dims[PRN_RUNTIME_RANK_MAX];
+    char *strings;
+};
+
+/* Turns a status into an error, releasing it. */
+static int check(struct prn_runtime *r, OrtStatus *status, int code, struct prony_error *err)
+{
+    if (!status)
+        return 0;
+    prn_fail(err, code, "%s", r->library.api.GetErrorMessage(status));
+    r->library.api.ReleaseStatus(status);
+    return code;
+}
+
+static int parse_count(const struct prn_spec_option *o, long *ret, struct prony_error *err)
+{
+    char *end;
+    long value = strtol(o->value, &end, 10);
+    if (end == o->value || *end || value < 0 || value > 4096)
+        return prn_fail(err, PRONY_EUSAGE, "option %s='%s' is not a number from 0 to 4096", o->key,
+                        o->value);
+    *ret = value;
+    return 0;
+}
+
+static int parse_switch(const struct prn_spec_option *o, bool *ret, struct prony_error *err)
+{
+    if (!strcmp(o->value, "1") || !strcmp(o->value, "on") || o->value[0] == '\0')
+        *ret = true;
+    else if (!strcmp(o->value, "0") || !strcmp(o->value, "off"))
+        *ret = false;
+    else
+        return prn_fail(err, PRONY_EUSAGE, "option %s='%s' is not on or off", o->key, o->value);
+    return 0;
+}
+
+static int set_threads(struct prn_runtime *r, const struct prn_spec_option *o,
+                       struct prony_error *err)
+{
+    long n;
+    int code = parse_count(o, &n, err);
+    return code < 0 ? code
+                    : check(r, r->library.api.SetIntraOpNumThreads(r->options, (int)n),
+                            PRONY_EUSAGE, err);
+}
+
+static int set_inter_threads(struct prn_runtime *r, const struct prn_spec_option *o,
+                             struct prony_error *err)
+{
+    const struct ort_api *api = &r->library.api;
+    long n;
+    int code = parse_count(o, &n, err);
+    if (code == 0)
+        code = check(r, api->SetInterOpNumThreads(r->options, (int)n), PRONY_EUSAGE, err);
+    /* Threads between operators are used by the parallel executor only. */
+    if (code == 0 && n != 1)
+        code = check(r, api->SetSessionExecutionMode(r->options, ORT_EXECUTION_PARALLEL),
+                     PRONY_EUSAGE, err);
+    return code;
+}
+
+static int set_opt(struct prn_runtime *r, const struct prn_spec_option *o, struct prony_error *err)
+{
+    static const struct {
+        const char *name;
+        int level;
+    } levels[] = {{"off", 0}, {"basic", 1}, {"extended", 2}, {"all", 99}};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(levels); i++)
+        if (strcmp(levels[i].name, o->value) == 0)
+            return check(
+                r, r->library.api.SetSessionGraphOptimizationLevel(r->options, levels[i].level),
+                PRONY_EUSAGE, err);
+    return prn_fail(err, PRONY_EUSAGE, "option opt='%s' is not one of off, basic, extended, all",
+                    o->value);
+}
+
+static int set_arena(struct prn_runtime *r, const struct prn_spec_option *o,
+                     struct prony_error *err)
+{
+    bool on;
+    int code = parse_switch(o, &on, err);
+    if (code < 0)
+        return code;
+    return check(r,
+                 on ? r->library.api.EnableCpuMemArena(r->options)
+                    : r->library.api.DisableCpuMemArena(r->options),
+                 PRONY_EUSAGE, err);
+}
+
+static int set_config(struct prn_runtime *r, const char *key, const char *value,
+                      struct prony_error *err)
+{
+    return check(r, r->library.api.AddSessionConfigEntry(r->options, key, value), PRONY_EUSAGE,
+                 err);
+}
+
+static int set_spin(struct prn_runtime *r, const struct prn_spec_option *o, struct prony_error *err)
+{
+    bool on;
+    int code = parse_switch(o, &on, err);
+    if (code == 0)
+        code = set_config(r, "session.intra_op.allow_spinning", on ? "1" : "0", err);
+    if (code == 0)
+        code = set_config(r, "session.inter_op.allow_spinning", on ? "1" : "0", err);
+    return code;
+}
+
+static int set_option(struct prn_runtime *r, const struct prn_spec_option *o,
+                      struct prony_error *err)
+{
+    static const struct {
+        const char *key;
+        int (*set)(struct prn_runtime *, const struct prn_spec_option *, struct prony_error *);
+    } setters[] = {{"threads", set_threads},
+                   {"inter_threads", set_inter_threads},
+                   {"opt", set_opt},
+                   {"arena", set_arena},
+                   {"spin", set_spin}};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(setters); i++)
+        if (strcmp(setters[i].key, o->key) == 0)
+            return setters[i].set(r, o, err);
+    if (strncmp(o->key, "ort.", 4) == 0)
+        return set_config(r, o->key + 4, o->value, err);
+    return 0; /* lib: was used to load the library */
+}
+
+/* The library lists providers that it can't load: only appending one tells. */
+static int append_provider(struct prn_runtime *r, enum provider provider, struct prony_error *err)
+{
+    const struct ort_api *api = &r->library.api;
+    OrtStatus *status = NULL;
+    if (provider == PROVIDER_CUDA) {
+        OrtCUDAProviderOptionsV2 *options = NULL;
+        status = api->CreateCUDAProviderOptions(&options);
+        if (!status)
+            status = api->SessionOptionsAppendExecutionProvider_CUDA_V2(r->options, options);
+        if (options)
+            api->ReleaseCUDAProviderOptions(options);
+    } else if (provider == PROVIDER_TENSORRT) {
+        OrtTensorRTProviderOptionsV2 *options = NULL;
+        status = api->CreateTensorRTProviderOptions(&options);
+        if (!status)
+            status = api->SessionOptionsAppendExecutionProvider_TensorRT_V2(r->options, options);
+        if (options)
+            api->ReleaseTensorRTProviderOptions(options);
+    }
+    int code = check(r, status, PRONY_EUNAVAILABLE, err);
+    if (code < 0)
+        prn_fail_in(err, code, "ONNX Runtime %s has no usable %s provider", r->library.version,
+                    provider == PROVIDER_CUDA ? "CUDA" : "TensorRT");
+    return code;
+}
+
+static void ort_close(struct prn_runtime *r);
+
+static int open_provider(const struct prn_runtime_config *config, enum provider provider,
+                         struct prn_runtime **ret_runtime, struct prony_error *err)
+{
+    struct prn_runtime *r = calloc(1, sizeof *r);
+    if (!r)
+        return prn_fail_memory(err);
+    const char *library = config->library;
+    for (size_t i = 0; i < config->n_options; i++)
+        if (strcmp(config->options[i].key, "lib") == 0)
+            library = config->options[i].value;
+    int code = ort_library_load(&r->library, library, err);
+    if (code < 0) {
+        free(r);
+        return code;
+    }
+    const struct ort_api *api = &r->library.api;
+    snprintf(r->version, sizeof r->version, "ONNX Runtime %s", r->library.version);
+    code = check(r, api->CreateEnv(ORT_LOGGING_ERROR, "prony", &r->env), PRONY_ERUNTIME, err);
+    if (code == 0)
+        code = check(r, api->CreateSessionOptions(&r->options), PRONY_ERUNTIME, err);
+    if (code == 0)
+        code = check(r, api->GetAllocatorWithDefaultOptions(&r->allocator), PRONY_ERUNTIME, err);
+    if (code == 0)
+        code = check(r, api->CreateCpuMemoryInfo(ORT_ARENA_ALLOCATOR, ORT_MEMORY_DEFAULT, &r->cpu),
+                     PRONY_ERUNTIME, err);
+    for (size_t i = 0; code == 0 && i < config->n_options; i++)
+        code = set_option(r, &config->options[i], err);
+    if (code == 0 && provider != PROVIDER_CPU)
+        code = append_provider(r, provider, err);
+    if (code < 0) {
+        ort_close(r);
+        return code;
+    }
+    *ret_runtime = r;
+    return 0;
+}
+
+static int open_cpu(const struct prn_runtime_config *config, struct prn_runtime **ret_runtime,
+                    struct prony_error *err)
+{
+    return open_provider(config, PROVIDER_CPU, ret_runtime, err);
+}
+
+static int open_cuda(const struct prn_runtime_config *config, struct prn_runtime **ret_runtime,
+                     struct prony_error *err)
+{
+    return open_provider(config, PROVIDER_CUDA, ret_runtime, err);
+}
+
+static int open_tensorrt(const struct prn_runtime_config *config, struct prn_runtime **ret_runtime,
+                         struct prony_error *err)
+{
+    return open_provider(config, PROVIDER_TENSORRT, ret_runtime, err);
+}
+
+static const char *ort_version(const struct prn_runtime *r)
+{
+    return r->version;
+}
+
+static const char *ort_library(const struct prn_runtime *r)
+{
+    return r->library.path;
+}
+
+static int ort_load(struct prn_runtime *r, const char *model_path, struct prony_error *err)
+{
+    const struct ort_api *api = &r->library.api;
+    int code = check(r, api->CreateSession(r->env, model_path, r->options, &r->session),
+                     PRONY_ERUNTIME, err);
+    size_t n = 0;
+    if (code == 0)
+        code = check(r, api->SessionGetOutputCount(r->session, &n), PRONY_ERUNTIME, err);
+    if (code == 0 && n > 0 && !(r->output_names = calloc(n, sizeof *r->output_names)))
+        code = prn_fail_memory(err);
+    for (; code == 0 && r->n_outputs < n; r->n_outputs++)
+        code = check(r,
+                     api->SessionGetOutputName(r->session, r->n_outputs, r->allocator,
+                                               &r->output_names[r->n_outputs]),
+                     PRONY_ERUNTIME, err);
+    return code;
+}
+
+/* Strings come as offsets and characters (model/tensor.h); the runtime wants C strings. */
+static int make_strings(struct prn_runtime *r, const struct prn_runtime_tensor *t,
+                        OrtValue **ret_value, struct prony_error *err)
+{
+    const struct ort_api *api = &r->library.api;
+    int64_t elements;
+    if (prn_dims_elements(t->dims, t->rank, &elements) < 0)
+        return prn_fail(err, PRONY_ELIMIT, "input '%s' is too large", t->name);
+    size_t n = (size_t)elements;
+    if (n > SIZE_MAX / sizeof(uint64_t) - 1 || t->bytes < (n + 1) * sizeof(uint64_t))
+        return prn_fail(err, PRONY_EFORMAT, "input '%s' has too little data", t->name);
+    const uint64_t *offsets = t->data;
+    const char *characters = (const char *)(offsets + n + 1);
+    size_t room = t->bytes - (n + 1) * sizeof(uint64_t);
+    char **texts = calloc(n + 1, sizeof *texts);
+    int code = texts ? 0 : prn_fail_memory(err);
+    for (size_t i = 0; code == 0 && i < n; i++) {
+        if (offsets[i] > offsets[i + 1] || offsets[i + 1] > room)
+            code = prn_fail(err, PRONY_EFORMAT, "input '%s' has bad strings", t->name);
+        else if (!(texts[i] = strndup(characters + offsets[i], offsets[i + 1] - offsets[i])))
+            code = prn_fail_memory(err);
+    }
+    OrtValue *value = NULL;
+    if (code == 0)
+        code =
+            check(r, api->CreateTensorAsOrtValue(r->allocator, t->dims, t->rank, t->dtype, &value),
+                  PRONY_ERUNTIME, err);
+    if (code == 0 && n > 0)
+        code = check(r, api->FillStringTensor(value, (const char *const *)texts, n), PRONY_ERUNTIME,
+                     err);
+    for (size_t i = 0; texts && i < n; i++)
+        free(texts[i]);
+    free(texts);
+    if (code == 0)
+        *ret_value = value;
+    else if (value)
+        api->ReleaseValue(value);
+    return code;
+}
+
+static int ort_bind(struct prn_runtime *r, const struct prn_runtime_tensor *inputs, size_t n_inputs,
+                    struct prony_error *err)
+{
+    const struct ort_api *api = &r->library.api;
+    int code = check(r, api->CreateIoBinding(r->session, &r->binding), PRONY_ERUNTIME, err);
+    if (code == 0 && !(r->inputs = calloc(n_inputs + 1, sizeof(OrtValue *))))
+        code = prn_fail_memory(err);
+    for (size_t i = 0; code == 0 && i < n_inputs; i++) {
+        const struct prn_runtime_tensor *t = &inputs[i];
+        OrtValue **value = &r->inputs[r->n_inputs];
+        if (t->dtype == PRN_DTYPE_STRING)
+            code = make_strings(r, t, value, err);
+        else
+            code = check(r,
+                         api->CreateTensorWithDataAsOrtValue(r->cpu, (void *)(uintptr_t)t->data,
+                                                             t->bytes, t->dims, t->rank, t->dtype,
+                                                             value),
+                         PRONY_ERUNTIME, err);
+        if (code == 0) {
+            r->n_inputs++;
+            code = check(r, api->BindInput(r->binding, t->name, *value), PRONY_ERUNTIME, err);
+        }
+        if (code < 0)
+            prn_fail_in(err, code, "input '%s'", t->name);
+    }
+    for (size_t i = 0; code == 0 && i < r->n_outputs; i++)
+        code = check(r, api->BindOutputToDevice(r->binding, r->output_names[i], r->cpu),
+                     PRONY_ERUNTIME, err);
+    return code;
+}
+
+static int ort_run(struct prn_runtime *r, struct prony_error *err)
+{
+    OrtStatus *status = r->library.api.RunWithBinding(r->session, NULL, r->binding);
+    return status ? check(r, status, PRONY_ERUNTIME, err) : 0;
+}
+
+static size_t ort_output_count(const struct prn_runtime *r)
+{
+    return r->n_outputs;
+}
+
+static void release_bound(struct prn_runtime *r)
+{
+    for (size_t i = 0; i < r->n_bound; i++)
+        r->library.api.ReleaseValue(r->bound[i]);
+    if (r->bound)
+        r->library.api.AllocatorFree(r->allocator, r->bound);
+    r->bound = NULL;
+    r->n_bound = 0;
+}
+
+/* Strings out again: offsets, one more than there are elements, then the characters. */
+static int read_strings(struct prn_runtime *r, const OrtValue *value,
+                        struct prn_runtime_tensor *tensor, struct prony_error *err)
+{
+    const struct ort_api *api = &r->library.api;
+    int64_t elements;
+    size_t len = 0;
+    if (prn_dims_elements(tensor->dims, tensor->rank, &elements) < 0)
+        return prn_fail(err, PRONY_ELIMIT, "output '%s' is too large", tensor->name);
+    size_t n = (size_t)elements;
+    int code = check(r, api->GetStringTensorDataLength(value, &len), PRONY_ERUNTIME, err);
+    if (code < 0)
+        return code;
+    size_t bytes = (n + 1) * sizeof(uint64_t) + len;
+    free(r->strings);
+    r->strings = calloc(1, bytes);
+    if (!r->strings)
+        return prn_fail_memory(err);
+    uint64_t *offsets = (uint64_t *)(void *)r->strings;
+    _Static_assert(sizeof(size_t) == sizeof(uint64_t), "offsets are written in place");
+    if (n > 0)
+        code =
+            check(r, api->GetStringTensorContent(value, offsets + n + 1, len, (size_t *)offsets, n),
+                  PRONY_ERUNTIME, err);
+    offsets[n] = len;
+    tensor->data = r->strings;
+    tensor->bytes = bytes;
+    return code;
+}
+
+static int ort_output(struct prn_runtime *r, size_t index, struct prn_runtime_tensor *ret_tensor,
+                      struct prony_error *err)
+{
+    const struct ort_api *api = &r->library.api;
+    release_bound(r);
+    int code = check(r, api->GetBoundOutputValues(r->binding, r->allocator, &r->bound, &r->n_bound),
+                     PRONY_ERUNTIME, err);
+    if (code < 0)
+        return code;
+    if (index >= r->n_bound)
+        return prn_fail(err, PRONY_ERUNTIME, "there is no output %zu", index);
+    struct prn_runtime_tensor tensor = {.name = r->output_names[index], .dims = r->dims};
+    OrtValue *value = r->bound[index];
+    int type = 0;
+    code = check(r, api->GetValueType(value, &type), PRONY_ERUNTIME, err);
+    if (code == 0 && type != ORT_TYPE_TENSOR) {
+        *ret_tensor = tensor; /* a sequence or map: it has been timed, but isn't compared */
+        return 0;
+    }
+    OrtTensorTypeAndShapeInfo *info = NULL;
+    if (code == 0)
+        code = check(r, api->GetTensorTypeAndShape(value, &info), PRONY_ERUNTIME, err);
+    if (code == 0)
+        code = check(r, api->GetTensorElementType(info, &tensor.dtype), PRONY_ERUNTIME, err);
+    if (code == 0)
+        code = check(r, api->GetDimensionsCount(info, &tensor.rank), PRONY_ERUNTIME, err);
+    if (code == 0 && tensor.rank > PRN_RUNTIME_RANK_MAX)
+        code =
+            prn_fail(err, PRONY_ELIMIT, "output '%s' has %zu dimensions", tensor.name, tensor.rank);
+    if (code == 0)
+        code = check(r, api->GetDimensions(info, r->dims, tensor.rank), PRONY_ERUNTIME, err);
+    if (code == 0 && tensor.dtype == PRN_DTYPE_STRING) {
+        code = read_strings(r, value, &tensor, err);
+    } else if (code == 0) {
+        void *data = NULL;
+        code = check(r, api->GetTensorMutableData(value, &data), PRONY_ERUNTIME, err);
+        tensor.data = data;
+        if (code == 0 && prn_dtype_bytes(tensor.dtype, r->dims, tensor.rank, &tensor.bytes) < 0)
+            code = prn_fail(err, PRONY_EUNSUPPORTED, "output '%s' has %s", tensor.name,
+                            prn_dtype_name(tensor.dtype));
+    }
+    if (info)
+        api->ReleaseTensorTypeAndShapeInfo(info);
+    if (code == 0)
+        *ret_tensor = tensor;
+    return code;
+}
+
+static void ort_close(struct prn_runtime *r)
+{
+    if (!r)
+        return;
+    const struct ort_api *api = &r->library.api;
+    release_bound(r);
+    if (r->binding)
+        api->ReleaseIoBinding(r->binding);
+    for (size_t i = 0; i < r->n_inputs; i++)
+        api->ReleaseValue(r->inputs[i]);
+    for (size_t i = 0; i < r->n_outputs; i++)
+        api->AllocatorFree(r->allocator, r->output_names[i]);
+    if (r->session)
+        api->ReleaseSession(r->session);
+    if (r->cpu)
+        api->ReleaseMemoryInfo(r->cpu);
+    if (r->options)
+        api->ReleaseSessionOptions(r->options);
+    if (r->env)
+        api->ReleaseEnv(r->env);
+    free(r->inputs);
+    free(r->output_names);
+    free(r->strings);
+    free(r);
+}
+
+static const struct prn_runtime_option ort_options[] = {
+    {"threads", "N", "threads inside an operator (0: one per core, the default)", false},
+    {"inter_threads", "N", "threads between operators; more than one runs them in parallel", false},
+    {"opt", "off|basic|extended|all", "graph optimisation (default all)", false},
+    {"arena", "on|off", "memory arena (default on)", false},
+    {"spin", "on|off", "threads spin while they wait (default on)", false},
+    {"lib", "FILE", "the libonnxruntime.so to load, to compare versions", true},
+    {"ort.*", "VALUE", "any session config key of ONNX Runtime, passed on", false},
+    {0},
+};
+
+#define ONNXRT(symbol, name, text, is_gpu, opener) \
+    const struct prn_runtime_ops symbol = {        \
+        .software = name,                          \
+        .title = text,                             \
+        .gpu = is_gpu,                             \
+        .options = ort_options,                    \
+        .open = opener,                            \
+        .version = ort_version,                    \
+        .library = ort_library,                    \
+        .load = ort_load,                          \
+        .bind = ort_bind,                          \
+        .run = ort_run,                            \
+        .output_count = ort_output_count,          \
+        .output = ort_output,                      \
+        .close = ort_close,                        \
+    }
+
+extern const struct prn_runtime_ops prn_onnxrt_cpu, prn_onnxrt_cuda, prn_onnxrt_tensorrt;
+
+ONNXRT(prn_onnxrt_cpu, "onnxrt-cpu", "ONNX Runtime, CPU", false, open_cpu);
+ONNXRT(prn_onnxrt_cuda, "onnxrt-cuda", "ONNX Runtime, CUDA", true, open_cuda);
+ONNXRT(prn_onnxrt_tensorrt, "onnxrt-tensorrt", "ONNX Runtime, TensorRT", true, open_tensorrt);
