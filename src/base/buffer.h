@@ -28,7 +28,7 @@ void prn_buffer_append(struct prn_buffer *b, const void *data, size_t len);
 void prn_buffer_add(struct prn_buffer *b, const char *text);
 void prn_buffer_add_char(struct prn_buffer *b, char c);
 void prn_buffer_printf(struct prn_buffer *b, const char *format, ...) PRN_PRINTF(2, 3);
-void prn_buffer_vprintf(struct prn_buffer *b, const char *format, va_list args);
+void prn_buffer_vprintf(struct prn_buffer *b, const char *format, va_list args) PRN_PRINTF(2, 0);
 
 /* 0, or the first failure, put into `err`. */
 PRONY_MUST_CHECK int prn_buffer_error(const struct prn_buffer *b, struct prony_error *err);

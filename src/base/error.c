@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -31,35 +32,55 @@ const char *prony_error_text(int code)
     }
 }
 
-/* Makes a message safe for a terminal and a log: one line, no control characters. */
+/* Makes a message safe for a terminal and a log: one line of valid UTF-8 without control
+ * characters. */
 static void sanitise(char *text)
 {
-    for (unsigned char *p = (unsigned char *)text; *p; p++)
-        if (*p < 0x20 || *p == 0x7f)
-            *p = *p == '\n' || *p == '\t' ? ' ' : '?';
-    for (size_t n = strlen(text); n > 0 && text[n - 1] == ' '; n--)
-        text[n - 1] = '\0';
+    char *out = text;
+    for (const char *p = text; *p;) {
+        size_t n = prn_utf8_length(p);
+        if (prn_utf8_printable(p)) {
+            memmove(out, p, n);
+            out += n;
+        } else {
+            *out++ = *p == '\n' || *p == '\t' ? ' ' : '?';
+        }
+        p += n ? n : 1;
+    }
+    while (out > text && out[-1] == ' ')
+        out--;
+    *out = '\0';
 }
 
-static void fill(struct prony_error *err, int code, const char *format, va_list args)
+/* Ends a text that fills its buffer in "...", without leaving half a character before it. */
+static void mark_cut(char *text, size_t size)
 {
-    int n = vsnprintf(err->text, sizeof err->text, format, args);
-    if (n < 0)
-        snprintf(err->text, sizeof err->text, "%s", prony_error_text(code));
-    else if ((size_t)n >= sizeof err->text)
-        memcpy(err->text + sizeof err->text - 4, "...", 4);
-    sanitise(err->text);
-    err->code = code;
+    size_t at = size - sizeof "...";
+    while (at > 0 && (text[at] & 0xc0) == 0x80)
+        at--;
+    memcpy(text + at, "...", sizeof "...");
+}
+
+int prn_vfail(struct prony_error *err, int code, const char *format, va_list args)
+{
+    if (err) {
+        int n = vsnprintf(err->text, sizeof err->text, format, args);
+        if (n < 0)
+            snprintf(err->text, sizeof err->text, "%s", prony_error_text(code));
+        else if ((size_t)n >= sizeof err->text)
+            mark_cut(err->text, sizeof err->text);
+        sanitise(err->text);
+        err->code = code;
+    }
+    return code;
 }
 
 int prn_fail(struct prony_error *err, int code, const char *format, ...)
 {
-    if (err) {
-        va_list args;
-        va_start(args, format);
-        fill(err, code, format, args);
-        va_end(args);
-    }
+    va_list args;
+    va_start(args, format);
+    prn_vfail(err, code, format, args);
+    va_end(args);
     return code;
 }
 

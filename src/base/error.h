@@ -7,12 +7,17 @@
 
 #include <prony/prony.h>
 
+#include <stdarg.h>
+
 #define PRN_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #define PRN_ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Fills `err` (if any) and returns `code`. Control characters are replaced, so that hostile names
- * in a message can't move the cursor; text that is too long ends in "...". */
+/* Fills `err` (if any) and returns `code`. Control characters and bytes that aren't UTF-8 are
+ * replaced, so that hostile names in a message can't move the cursor; text that is too long ends in
+ * "...". */
 int prn_fail(struct prony_error *err, int code, const char *format, ...) PRN_PRINTF(3, 4);
+
+int prn_vfail(struct prony_error *err, int code, const char *format, va_list args) PRN_PRINTF(3, 0);
 
 /* "cannot VERB 'subject': strerror(error_number)"; ENOENT and ENOMEM keep their own codes. */
 int prn_fail_errno(struct prony_error *err, int error_number, const char *verb,

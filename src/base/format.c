@@ -1,6 +1,7 @@
 #include "base/format.h"
 
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,15 +22,18 @@ const char *prn_format_significant(char buffer[PRN_FORMAT_SIZE], double value, i
     }
     if (decimals < 0)
         decimals = 0;
-    if (decimals > 20)
-        decimals = 20;
-    snprintf(buffer, PRN_FORMAT_SIZE, "%.*f", decimals, value);
+    /* What would need a page of zeros is better read with an exponent. */
+    bool extreme = fabs(value) >= 1e21 || decimals > 20;
+    snprintf(buffer, PRN_FORMAT_SIZE, extreme ? "%.*e" : "%.*f", extreme ? digits - 1 : decimals,
+             value);
     return buffer;
 }
 
 static const char *scaled(char buffer[PRN_FORMAT_SIZE], double value, double step,
                           const char *const *units, size_t n_units)
 {
+    if (!isfinite(value))
+        return prn_format_significant(buffer, value, 3);
     size_t unit = 0;
     /* 999.6 would print as "1000": go to the next unit already there. */
     while (unit + 1 < n_units && fabs(value) >= step * (1 - 0.0005)) {
@@ -80,9 +84,11 @@ const char *prn_format_integer(char buffer[PRN_FORMAT_SIZE], uint64_t value)
 const char *prn_format_dollars(char buffer[PRN_FORMAT_SIZE], double dollars)
 {
     char number[PRN_FORMAT_SIZE];
+    if (!isfinite(dollars))
+        return prn_format_significant(buffer, dollars, 2);
     if (dollars >= 999.5)
         prn_format_integer(number, (uint64_t)llround(fmin(dollars, 1e18)));
-    else if (dollars >= 0.995)
+    else if (dollars >= 0.995 || dollars == 0)
         snprintf(number, sizeof number, "%.2f", dollars);
     else
         prn_format_significant(number, dollars, 2);

@@ -1,7 +1,7 @@
 /*
  * Numbers as people read them: three significant digits and a unit that fits. Each function writes
- * into the caller's buffer and returns it, so that calls can stand inside an argument list. Full
- * precision belongs to JSON and CSV, not here.
+ * into the caller's buffer and returns it, so that calls can stand inside an argument list. A
+ * number that isn't known (NAN) is "n/a". Full precision belongs to JSON and CSV, not here.
  */
 #ifndef PRN_BASE_FORMAT_H
 #define PRN_BASE_FORMAT_H
@@ -23,10 +23,11 @@ const char *prn_format_count(char buffer[PRN_FORMAT_SIZE], double count);
 /* "1,048,576". */
 const char *prn_format_integer(char buffer[PRN_FORMAT_SIZE], uint64_t value);
 
-/* "$0.0041", "$1.35", "$1,204": three significant digits, cents at least from a dollar up. */
+/* "$0.0041", "$1.35", "$1,204": two significant digits below a dollar, then cents, whole dollars
+ * from a thousand up. */
 const char *prn_format_dollars(char buffer[PRN_FORMAT_SIZE], double dollars);
 
-/* `digits` significant digits without an exponent: 0.0123, 1.23, 123. */
+/* `digits` significant digits: 0.0123, 1.23, 123; with an exponent only past 20 places. */
 const char *prn_format_significant(char buffer[PRN_FORMAT_SIZE], double value, int digits);
 
 #endif

@@ -1,9 +1,12 @@
 #include "base/table.h"
 #include "base/arena.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define CELL_MAX ((size_t)1 << 20)
 
 struct column {
     const char *title;
@@ -16,7 +19,7 @@ struct prn_table {
     size_t n_columns;
     const char **cells;
     size_t n_cells;
-    bool failed;
+    int error; /* the first failure */
 };
 
 struct prn_table *prn_table_new(void)
@@ -52,7 +55,7 @@ void prn_table_column(struct prn_table *t, const char *title, enum prn_table_ali
     if (columns)
         t->columns = columns;
     if (!columns || !copy) {
-        t->failed = true;
+        t->error = PRONY_ENOMEM;
         return;
     }
     t->columns[t->n_columns++] = (struct column){copy, align};
@@ -62,7 +65,7 @@ void prn_table_cell(struct prn_table *t, const char *format, ...)
 {
     if (!t)
         return;
-    struct prn_buffer text = PRN_BUFFER_INIT((size_t)1 << 20);
+    struct prn_buffer text = PRN_BUFFER_INIT(CELL_MAX);
     va_list args;
     va_start(args, format);
     prn_buffer_vprintf(&text, format, args);
@@ -74,7 +77,7 @@ void prn_table_cell(struct prn_table *t, const char *format, ...)
     if (cells && copy)
         t->cells[t->n_cells++] = copy;
     else
-        t->failed = true;
+        t->error = text.error ? text.error : PRONY_ENOMEM;
     prn_buffer_release(&text);
 }
 
@@ -86,8 +89,10 @@ size_t prn_table_rows(const struct prn_table *t)
 size_t prn_text_width(const char *text)
 {
     size_t width = 0;
-    for (const unsigned char *p = (const unsigned char *)text; *p; p++)
-        width += (*p & 0xc0) != 0x80;
+    for (; *text; width++) {
+        size_t n = prn_utf8_length(text);
+        text += n ? n : 1;
+    }
     return width;
 }
 
@@ -118,32 +123,53 @@ static void repeat(struct prn_buffer *out, char c, size_t n)
         prn_buffer_add_char(out, c);
 }
 
-static void padded(struct prn_buffer *out, const char *text, size_t width,
-                   enum prn_table_align align, bool last)
+/* A cell for a terminal: what could move the cursor or break the line becomes a '?'. */
+static void plain_text(struct prn_buffer *out, const char *text)
+{
+    while (*text) {
+        size_t n = prn_utf8_length(text);
+        if (prn_utf8_printable(text))
+            prn_buffer_append(out, text, n);
+        else
+            prn_buffer_add_char(out, '?');
+        text += n ? n : 1;
+    }
+}
+
+static void text_cell(struct prn_buffer *out, const char *text, size_t width,
+                      enum prn_table_align align, bool last)
 {
     size_t pad = width - prn_text_width(text);
     if (align == PRN_TABLE_ALIGN_RIGHT)
         repeat(out, ' ', pad);
-    prn_buffer_add(out, text);
+    plain_text(out, text);
     if (align == PRN_TABLE_ALIGN_LEFT && !last)
         repeat(out, ' ', pad);
+}
+
+static void markdown_text(struct prn_buffer *out, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        if (*p == '|')
+            prn_buffer_add_char(out, '\\');
+        prn_buffer_add_char(out, *p == '\n' || *p == '\r' ? ' ' : *p);
+    }
 }
 
 static void markdown_cell(struct prn_buffer *out, const char *text, size_t width,
                           enum prn_table_align align)
 {
-    struct prn_buffer escaped = PRN_BUFFER_INIT((size_t)2 << 20);
-    for (const char *p = text; *p; p++) {
-        if (*p == '|')
-            prn_buffer_add_char(&escaped, '\\');
-        prn_buffer_add_char(&escaped, *p == '\n' ? ' ' : *p);
-    }
-    const char *safe = prn_buffer_text(&escaped);
-    size_t need = prn_text_width(safe);
-    prn_buffer_add(out, " ");
-    padded(out, safe, need > width ? need : width, align, false);
+    size_t need = prn_text_width(text);
+    for (const char *p = text; *p; p++)
+        need += *p == '|';
+    size_t pad = width > need ? width - need : 0;
+    prn_buffer_add_char(out, ' ');
+    if (align == PRN_TABLE_ALIGN_RIGHT)
+        repeat(out, ' ', pad);
+    markdown_text(out, text);
+    if (align == PRN_TABLE_ALIGN_LEFT)
+        repeat(out, ' ', pad);
     prn_buffer_add(out, " |");
-    prn_buffer_release(&escaped);
 }
 
 static void write_text(const struct prn_table *t, const size_t *widths, struct prn_buffer *out)
@@ -154,7 +180,7 @@ static void write_text(const struct prn_table *t, const size_t *widths, struct p
     for (size_t row = 0; row <= prn_table_rows(t); row++) {
         for (size_t c = 0; c < t->n_columns; c++) {
             const char *text = row == 0 ? t->columns[c].title : cell(t, row - 1, c);
-            padded(out, text, widths[c], t->columns[c].align, c + 1 == t->n_columns);
+            text_cell(out, text, widths[c], t->columns[c].align, c + 1 == t->n_columns);
             prn_buffer_add(out, c + 1 < t->n_columns ? "  " : "\n");
         }
         if (row == 0) {
@@ -198,11 +224,13 @@ static void write_csv(const struct prn_table *t, struct prn_buffer *out)
 int prn_table_write(const struct prn_table *t, enum prn_table_style style, struct prn_buffer *out,
                     struct prony_error *err)
 {
-    size_t *widths = t && t->n_columns ? calloc(t->n_columns, sizeof *widths) : NULL;
-    if (!widths || t->failed) {
-        free(widths);
+    if (t && t->error == PRONY_ELIMIT)
+        return prn_fail(err, PRONY_ELIMIT, "a table cell is over %zu bytes", CELL_MAX);
+    if (!t || t->error || t->n_columns == 0)
         return prn_fail_memory(err);
-    }
+    size_t *widths = calloc(t->n_columns, sizeof *widths);
+    if (!widths)
+        return prn_fail_memory(err);
     for (size_t c = 0; c < t->n_columns; c++) {
         widths[c] = prn_text_width(t->columns[c].title);
         for (size_t row = 0; row < prn_table_rows(t); row++) {

@@ -24,8 +24,8 @@ struct prn_table;
 struct prn_table *prn_table_new(void);
 void prn_table_free(struct prn_table *t);
 
-/* Columns first, then cells row by row: a full row begins the next. A failed allocation sticks and
- * is reported by prn_table_write. */
+/* Columns first, then cells row by row: a full row begins the next. A failure sticks and is
+ * reported by prn_table_write; so does `t` being NULL. */
 void prn_table_column(struct prn_table *t, const char *title, enum prn_table_align align);
 void prn_table_cell(struct prn_table *t, const char *format, ...) PRN_PRINTF(2, 3);
 

@@ -1,23 +1,31 @@
 /* The prony command: finds the subcommand, parses its options, runs it, reports its error. */
 #include "cli/command.h"
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
-static int report(const struct prony_error *err, const struct prn_command *command)
+static int report(int code, const struct prony_error *err, const struct prn_command *command)
 {
-    fprintf(stderr, "prony: error: %s\n", err->text);
-    if (err->code == PRONY_EUSAGE)
+    fprintf(stderr, "prony: error: %s\n", err->code ? err->text : prony_error_text(code));
+    if (code == PRONY_EUSAGE)
         fprintf(stderr, "prony: see 'prony %s%s--help'\n", command ? command->name : "",
                 command ? " " : "");
-    return prn_exit_status(err->code);
+    return prn_exit_status(code);
+}
+
+static int misuse(const char *what, const char *subject)
+{
+    struct prony_error err;
+    return report(prn_fail(&err, PRONY_EUSAGE, "%s '%s'", what, subject), &err, NULL);
 }
 
 static int print(void (*write)(struct prn_buffer *), const struct prn_command *command)
 {
-    struct prony_error err;
+    struct prony_error err = {0};
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)1 << 20);
     if (command)
         prn_command_help(command, &out);
@@ -25,7 +33,7 @@ static int print(void (*write)(struct prn_buffer *), const struct prn_command *c
         write(&out);
     int code = prn_output(NULL, &out, &err);
     prn_buffer_release(&out);
-    return code < 0 ? report(&err, NULL) : 0;
+    return code < 0 ? report(code, &err, NULL) : 0;
 }
 
 static void write_version(struct prn_buffer *out)
@@ -40,24 +48,37 @@ static int run(const struct prn_command *command, int argc, char **argv)
     struct prn_strings arguments = {0};
     bool help = false;
     if (!options)
-        return report(&(struct prony_error){PRONY_ENOMEM, "out of memory"}, NULL);
+        return report(PRONY_ENOMEM, &err, NULL);
     if (command->defaults)
         command->defaults(options);
-    int status;
+    int status = 0;
     int code = prn_command_parse(command, argc, argv, options, &arguments, &help, &err);
+    if (code == 0 && !help)
+        code = command->run(options, &arguments, &err);
     if (code < 0)
-        status = report(&err, command);
+        status = report(code, &err, command);
     else if (help)
         status = print(NULL, command);
-    else
-        status = (code = command->run(options, &arguments, &err)) < 0 ? report(&err, command) : 0;
     prn_command_release(command, options, &arguments);
     free(options);
     return status;
 }
 
+/* With a standard descriptor closed, the next file to be opened would take its place, and messages
+ * would go into it. These stand-ins can't be written to, or read from. */
+static void occupy_standard_descriptors(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", fcntl(STDIN_FILENO, F_GETFD) < 0 ? O_WRONLY : O_RDONLY);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
+    occupy_standard_descriptors();
     /* A reader that goes away is a write error like any other, not a silent death. */
     signal(SIGPIPE, SIG_IGN);
     if (argc < 2) {
@@ -65,16 +86,18 @@ int main(int argc, char **argv)
         return 2;
     }
     const char *name = argv[1];
-    if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0)
-        return print(write_version, NULL);
+    bool version = strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0;
     bool help = strcmp(name, "help") == 0 || strcmp(name, "--help") == 0 || !strcmp(name, "-h");
+    if ((version && argc > 2) || (help && argc > 3))
+        return misuse("unexpected argument", argv[version ? 2 : 3]);
+    if (version)
+        return print(write_version, NULL);
     if (help && argc == 2)
         return print(prn_command_overview, NULL);
-    const struct prn_command *command = prn_command_find(help ? argv[2] : name);
-    if (!command) {
-        struct prony_error err;
-        prn_fail(&err, PRONY_EUSAGE, "unknown command '%s'", help ? argv[2] : name);
-        return report(&err, NULL);
-    }
+    if (help)
+        name = argv[2];
+    const struct prn_command *command = prn_command_find(name);
+    if (!command)
+        return misuse(name[0] == '-' ? "unknown option" : "unknown command", name);
     return help ? print(NULL, command) : run(command, argc - 2, argv + 2);
 }

@@ -25,13 +25,12 @@ int prn_exit_status(int code)
 
 void prn_warn(const char *format, ...)
 {
-    struct prn_buffer text = PRN_BUFFER_INIT(4096);
+    struct prony_error message; /* a warning is as safe to print as an error */
     va_list args;
     va_start(args, format);
-    prn_buffer_vprintf(&text, format, args);
+    prn_vfail(&message, 0, format, args);
     va_end(args);
-    fprintf(stderr, "prony: warning: %s\n", prn_buffer_text(&text));
-    prn_buffer_release(&text);
+    fprintf(stderr, "prony: warning: %s\n", message.text);
 }
 
 static int write_all(int fd, const char *data, size_t len)
@@ -48,6 +47,52 @@ static int write_all(int fd, const char *data, size_t len)
     return 0;
 }
 
+/* Writes to a temporary file beside `path`, then renames it. */
+static int replace_file(const char *path, mode_t mode, const struct prn_buffer *out,
+                        struct prony_error *err)
+{
+    struct prn_buffer temporary = PRN_BUFFER_INIT(8192);
+    prn_buffer_printf(&temporary, "%s.%ld.tmp", path, (long)getpid());
+    int code = prn_buffer_error(&temporary, err);
+    if (code < 0) {
+        prn_buffer_release(&temporary);
+        return code;
+    }
+    const char *name = prn_buffer_text(&temporary);
+    /* O_EXCL: in a folder that others can write to, the name may be a trap. */
+    int fd = open(name, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, mode);
+    if (fd < 0) {
+        code = prn_fail_errno(err, errno, "create", path);
+        prn_buffer_release(&temporary);
+        return code;
+    }
+    int failed = write_all(fd, prn_buffer_text(out), out->len);
+    if (!failed && fsync(fd) < 0)
+        failed = -errno;
+    if (close(fd) < 0 && !failed)
+        failed = -errno;
+    if (!failed && rename(name, path) < 0)
+        failed = -errno;
+    if (failed) {
+        code = prn_fail_errno(err, -failed, "write", path);
+        unlink(name);
+    }
+    prn_buffer_release(&temporary);
+    return code;
+}
+
+/* Devices and pipes can't be replaced by renaming a file over them. */
+static int write_special(const char *path, const struct prn_buffer *out, struct prony_error *err)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        return prn_fail_errno(err, errno, "create", path);
+    int failed = write_all(fd, prn_buffer_text(out), out->len);
+    if (close(fd) < 0 && !failed)
+        failed = -errno;
+    return failed ? prn_fail_errno(err, -failed, "write", path) : 0;
+}
+
 int prn_output(const char *path, const struct prn_buffer *out, struct prony_error *err)
 {
     int code = prn_buffer_error(out, err);
@@ -57,33 +102,13 @@ int prn_output(const char *path, const struct prn_buffer *out, struct prony_erro
         code = write_all(STDOUT_FILENO, prn_buffer_text(out), out->len);
         return code < 0 ? prn_fail_errno(err, -code, "write", "standard output") : 0;
     }
-    /* Devices and pipes can't be replaced by renaming a file over them. */
     struct stat status;
-    bool special = stat(path, &status) == 0 && !S_ISREG(status.st_mode);
-    struct prn_buffer temporary = PRN_BUFFER_INIT(8192);
-    prn_buffer_printf(&temporary, "%s.%ld.tmp", path, (long)getpid());
-    code = prn_buffer_error(&temporary, err);
-    if (code < 0)
-        goto done;
-    const char *name = special ? path : prn_buffer_text(&temporary);
-    int fd = open(name, O_WRONLY | O_CLOEXEC | (special ? 0 : O_CREAT | O_TRUNC), 0666);
-    if (fd < 0) {
-        code = prn_fail_errno(err, errno, "create", path);
-        goto done;
-    }
-    int failed = write_all(fd, prn_buffer_text(out), out->len);
-    if (!failed && !special && fsync(fd) < 0)
-        failed = -errno;
-    if (close(fd) < 0 && !failed)
-        failed = -errno;
-    if (!failed && !special && rename(name, path) < 0)
-        failed = -errno;
-    if (failed) {
-        code = prn_fail_errno(err, -failed, "write", path);
-        if (!special)
-            unlink(name);
-    }
-done:
-    prn_buffer_release(&temporary);
+    bool exists = stat(path, &status) == 0;
+    if (exists && !S_ISREG(status.st_mode))
+        return write_special(path, out, err);
+    /* A symbolic link stays, and what it points to is replaced. */
+    char *target = exists ? realpath(path, NULL) : NULL;
+    code = replace_file(target ? target : path, exists ? status.st_mode & 0777 : 0666, out, err);
+    free(target);
     return code;
 }

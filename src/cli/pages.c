@@ -5,17 +5,28 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define HELP_COLUMN 26
 #define HELP_WIDTH 90
 
-/* Appends words from column `column` on, each line indented by `indent`. */
-static void wrap(struct prn_buffer *out, const char *text, size_t column, size_t indent)
+/* Characters, not bytes: continuation bytes don't count. */
+static size_t characters(const char *text, size_t len)
 {
-    while (*text) {
-        size_t word = strcspn(text, " ");
-        if (column > indent && column + 1 + word > HELP_WIDTH) {
+    size_t n = 0;
+    for (size_t i = 0; i < len; i++)
+        n += (text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* Appends the words of one paragraph, each line indented by `indent`; the first is already. Returns
+ * where the paragraph ended: at a newline or the end of the text. */
+static const char *wrap(struct prn_buffer *out, const char *text, size_t indent)
+{
+    size_t column = indent;
+    while (*text && *text != '\n') {
+        size_t word = strcspn(text, " \n");
+        size_t width = characters(text, word);
+        if (column > indent && column + 1 + width > HELP_WIDTH) {
             prn_buffer_printf(out, "\n%*s", (int)indent, "");
             column = indent;
         } else if (column > indent) {
@@ -23,12 +34,12 @@ static void wrap(struct prn_buffer *out, const char *text, size_t column, size_t
             column++;
         }
         prn_buffer_append(out, text, word);
-        column += word;
+        column += width;
         text += word;
-        while (*text == ' ')
-            text++;
+        text += strspn(text, " ");
     }
     prn_buffer_add_char(out, '\n');
+    return text;
 }
 
 static void option_line(const struct prn_option *o, struct prn_buffer *out)
@@ -50,17 +61,13 @@ static void option_line(const struct prn_option *o, struct prn_buffer *out)
         column = 0;
     }
     prn_buffer_printf(out, "%*s", (int)(HELP_COLUMN - column), "");
-    wrap(out, o->help, HELP_COLUMN, HELP_COLUMN);
+    wrap(out, o->help, HELP_COLUMN);
 }
 
 static void paragraphs(struct prn_buffer *out, const char *text)
 {
-    char line[2048];
     while (*text) {
-        size_t len = strcspn(text, "\n");
-        snprintf(line, sizeof line, "%.*s", (int)len, text);
-        wrap(out, line, 0, 0);
-        text += len;
+        text = wrap(out, text, 0);
         if (*text == '\n')
             text++;
     }
@@ -100,22 +107,29 @@ void prn_command_overview(struct prn_buffer *out)
                         "version.\n");
 }
 
-/* troff: backslashes, leading dots and hyphens that are to be typed. */
-static void man_text(struct prn_buffer *out, const char *text)
+/* troff: backslashes, leading dots and hyphens that are to be typed. `line_break` stands between
+ * lines of the text. */
+static void man_lines(struct prn_buffer *out, const char *text, const char *line_break)
 {
     for (const char *p = text; *p; p++) {
-        if (p == text && (*p == '.' || *p == '\''))
+        bool leading = p == text || p[-1] == '\n';
+        if (leading && (*p == '.' || *p == '\''))
             prn_buffer_add(out, "\\&");
         if (*p == '\\')
             prn_buffer_add(out, "\\e");
         else if (*p == '-')
             prn_buffer_add(out, "\\-");
         else if (*p == '\n')
-            prn_buffer_add(out, "\n.PP\n");
+            prn_buffer_add(out, line_break);
         else
             prn_buffer_add_char(out, *p);
     }
     prn_buffer_add_char(out, '\n');
+}
+
+static void man_text(struct prn_buffer *out, const char *text)
+{
+    man_lines(out, text, "\n.PP\n");
 }
 
 static void man_options(const struct prn_command *command, struct prn_buffer *out)
@@ -155,13 +169,7 @@ void prn_command_man(struct prn_buffer *out)
         man_options(c, out);
         if (c->examples) {
             prn_buffer_add(out, ".PP\nExamples:\n.PP\n.nf\n.RS\n");
-            for (const char *line = c->examples; *line;) {
-                char text[512];
-                size_t len = strcspn(line, "\n");
-                snprintf(text, sizeof text, "%.*s", (int)len, line);
-                man_text(out, text);
-                line += len + (line[len] == '\n');
-            }
+            man_lines(out, c->examples, "\n");
             prn_buffer_add(out, ".RE\n.fi\n");
         }
     }
@@ -185,22 +193,22 @@ void prn_command_bash(struct prn_buffer *out)
                         "    local previous=${COMP_WORDS[COMP_CWORD-1]}\n"
                         "    local command=${COMP_WORDS[1]}\n    COMPREPLY=()\n"
                         "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-                        "        COMPREPLY=($(compgen -W '");
+                        "        mapfile -t COMPREPLY < <(compgen -W '");
     for (size_t i = 0; prn_commands[i]; i++)
         if (!prn_commands[i]->hidden)
             prn_buffer_printf(out, "%s ", prn_commands[i]->name);
-    prn_buffer_add(out, "help --help --version' -- \"$current\"))\n        return\n    fi\n"
+    prn_buffer_add(out, "help --help --version' -- \"$current\")\n        return\n    fi\n"
                         "    case \"$command $previous\" in\n");
     for (size_t i = 0; prn_commands[i]; i++) {
         const struct prn_command *c = prn_commands[i];
         for (const struct prn_option *o = c->options; o && o->kind && !c->hidden; o++) {
             if (o->kind != PRN_OPTION_CHOICE)
                 continue;
-            prn_buffer_printf(out, "    '%s --%s')\n        COMPREPLY=($(compgen -W '", c->name,
-                              o->name);
+            prn_buffer_printf(out, "    '%s --%s')\n        mapfile -t COMPREPLY < <(compgen -W '",
+                              c->name, o->name);
             for (size_t k = 0; o->choices[k]; k++)
                 prn_buffer_printf(out, "%s%s", k ? " " : "", o->choices[k]);
-            prn_buffer_add(out, "' -- \"$current\"))\n        return\n        ;;\n");
+            prn_buffer_add(out, "' -- \"$current\")\n        return\n        ;;\n");
         }
     }
     prn_buffer_add(out, "    esac\n    if [[ $current == -* ]]; then\n        case $command in\n");
@@ -208,15 +216,15 @@ void prn_command_bash(struct prn_buffer *out)
         const struct prn_command *c = prn_commands[i];
         if (c->hidden)
             continue;
-        prn_buffer_printf(out, "        %s) COMPREPLY=($(compgen -W '", c->name);
+        prn_buffer_printf(out, "        %s) mapfile -t COMPREPLY < <(compgen -W '", c->name);
         for (const struct prn_option *o = c->options; o && o->kind; o++)
             if (o->kind != PRN_OPTION_GROUP)
                 prn_buffer_printf(out, "--%s ", o->name);
-        prn_buffer_add(out, "--help' -- \"$current\")) ;;\n");
+        prn_buffer_add(out, "--help' -- \"$current\") ;;\n");
     }
     prn_buffer_add(out, "        esac\n        return\n    fi\n"
                         "    compopt -o filenames 2> /dev/null\n"
-                        "    COMPREPLY=($(compgen -f -- \"$current\"))\n}\n"
+                        "    mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n}\n"
                         "complete -F _prony prony\n");
 }
 

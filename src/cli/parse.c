@@ -16,28 +16,52 @@ static int add(struct prn_strings *list, const char *text, struct prony_error *e
     return 0;
 }
 
-static int set_number(const struct prn_option *o, const char *text, void *field,
-                      struct prony_error *err)
+static int out_of_range(const struct prn_option *o, const char *text, struct prony_error *err)
+{
+    /* Some options have no upper bound worth telling. */
+    if (o->max >= 1e15)
+        return prn_fail(err, PRONY_EUSAGE, "--%s: %s is not a number from %.15g up", o->name, text,
+                        o->min);
+    return prn_fail(err, PRONY_EUSAGE, "--%s: %s is not between %.15g and %.15g", o->name, text,
+                    o->min, o->max);
+}
+
+/* Numbers are digits with a sign, point and exponent: no spaces, hexadecimal, "inf" or "nan". */
+static bool looks_like_number(const char *text, const char *end)
+{
+    size_t len = strspn(text, "+-.0123456789eE");
+    return end > text && text + len == end;
+}
+
+static int set_count(const struct prn_option *o, const char *text, int64_t *field,
+                     struct prony_error *err)
 {
     char *end;
     errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (!looks_like_number(text, end) || *end)
+        return prn_fail(err, PRONY_EUSAGE, "--%s: '%s' is not a whole number", o->name, text);
+    if (errno || (double)value < o->min || (double)value > o->max)
+        return out_of_range(o, text, err);
+    *field = value;
+    return 0;
+}
+
+static int set_number(const struct prn_option *o, const char *text, double *field,
+                      struct prony_error *err)
+{
+    char *end;
     double value = strtod(text, &end);
-    bool percent = o->kind == PRN_OPTION_PERCENT && *end == '%';
-    if (percent) {
+    bool number = looks_like_number(text, end);
+    if (o->kind == PRN_OPTION_PERCENT && *end == '%') {
         value /= 100;
         end++;
     }
-    if (end == text || *end || errno || !isfinite(value) || strchr(text, 'x') || strchr(text, 'X'))
+    if (!number || *end)
         return prn_fail(err, PRONY_EUSAGE, "--%s: '%s' is not a number", o->name, text);
-    if (o->kind == PRN_OPTION_COUNT && value != floor(value))
-        return prn_fail(err, PRONY_EUSAGE, "--%s: '%s' is not a whole number", o->name, text);
-    if (value < o->min || value > o->max)
-        return prn_fail(err, PRONY_EUSAGE, "--%s: %s is not between %g and %g", o->name, text,
-                        o->min, o->max);
-    if (o->kind == PRN_OPTION_COUNT)
-        *(int64_t *)field = (int64_t)value;
-    else
-        *(double *)field = value;
+    if (!(value >= o->min && value <= o->max) || !isfinite(value))
+        return out_of_range(o, text, err);
+    *field = value;
     return 0;
 }
 
@@ -73,6 +97,8 @@ static int set(const struct prn_option *o, const char *text, void *options, stru
         return add(field, text, err);
     case PRN_OPTION_CHOICE:
         return set_choice(o, text, field, err);
+    case PRN_OPTION_COUNT:
+        return set_count(o, text, field, err);
     default:
         return set_number(o, text, field, err);
     }

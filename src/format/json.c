@@ -1,8 +1,12 @@
 #include "format/json.h"
 
+#include "base/text.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <float.h>
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,28 +25,11 @@ static void newline(struct prn_json_writer *w)
         prn_buffer_add(w->out, "  ");
 }
 
-/* Length of the valid UTF-8 sequence at p, or 0. */
-static size_t utf8_length(const unsigned char *p)
-{
-    if (p[0] < 0x80)
-        return 1;
-    size_t n = p[0] >= 0xf0 ? 4 : p[0] >= 0xe0 ? 3 : 2;
-    if (p[0] < 0xc2 || p[0] > 0xf4)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return n;
-}
-
 static void quoted(struct prn_buffer *out, const char *text)
 {
     prn_buffer_add_char(out, '"');
-    for (const unsigned char *p = (const unsigned char *)text; *p;) {
-        size_t n = utf8_length(p);
+    for (const char *p = text; *p;) {
+        size_t n = prn_utf8_length(p);
         if (n == 0) {
             prn_buffer_add(out, "\xef\xbf\xbd");
             p++;
@@ -54,7 +41,7 @@ static void quoted(struct prn_buffer *out, const char *text)
             prn_buffer_add(out, "\\n");
         else if (*p == '\t')
             prn_buffer_add(out, "\\t");
-        else if (*p < 0x20 || *p == 0x7f)
+        else if (n == 1 && !prn_utf8_printable(p))
             prn_buffer_printf(out, "\\u%04x", *p);
         else
             prn_buffer_append(out, p, n);
@@ -134,13 +121,27 @@ void prn_json_integer(struct prn_json_writer *w, const char *key, int64_t value)
     prn_buffer_printf(w->out, "%lld", (long long)value);
 }
 
+/* printf and strtod speak the locale of the program that uses the library; JSON has points. */
+static void use_decimal_point(char *number)
+{
+    const char *point = localeconv()->decimal_point;
+    char *found = strcmp(point, ".") == 0 ? NULL : strstr(number, point);
+    if (found) {
+        *found = '.';
+        memmove(found + 1, found + strlen(point), strlen(found + strlen(point)) + 1);
+    }
+}
+
 const char *prn_json_shortest(char buffer[32], double value)
 {
-    for (int digits = 15; digits <= 17; digits++) {
+    /* A decimal of up to 15 digits survives the way through a double and back, but for the numbers
+     * near zero that have fewer bits. */
+    for (int digits = fabs(value) < DBL_MIN ? 1 : DBL_DIG; digits <= DBL_DECIMAL_DIG; digits++) {
         snprintf(buffer, 32, "%.*g", digits, value);
         if (strtod(buffer, NULL) == value)
             break;
     }
+    use_decimal_point(buffer);
     return buffer;
 }
 
@@ -167,6 +168,8 @@ int prn_json_parse(const char *text, size_t len, const char *name, json_t **ret_
 {
     json_error_t fault;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &fault);
+    if (!root && json_error_code(&fault) == json_error_out_of_memory)
+        return prn_fail_memory(err);
     if (!root)
         return prn_fail(err, PRONY_EFORMAT, "'%s' is not valid JSON: line %d, column %d: %s", name,
                         fault.line, fault.column, fault.text);
