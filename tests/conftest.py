@@ -4,10 +4,12 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tests"))  # the tests share transcript.py and this file
 BUILD = pathlib.Path(os.environ.get("PRONY_BUILD", ROOT / "build"))
 PROGRAM = pathlib.Path(os.environ.get("PRONY", BUILD / "prony"))
 TEST_TIMEOUT = 300

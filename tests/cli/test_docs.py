@@ -1,0 +1,94 @@
+"""The examples in README.md and docs/*.md are run, and must print what the page shows.
+
+Every ```console block is a transcript whose commands run in order; the blocks of one page share a
+scratch folder. Figures vary from run to run and from machine to machine, so numbers with their
+units, the processor's name, rules and the width of columns are left out of the comparison; `...`
+on a line of its own stands for any lines. Blocks marked ```console no-run, and those that begin
+with make, git or sudo, are only shown.
+"""
+import re
+
+import pytest
+
+import transcript
+from conftest import ROOT
+
+PAGES = [page for page in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+         if page.exists() and "```console" in page.read_text()]
+NUMBER = re.compile(r"(?<![\w.])[-+±~≈]?\$?\d[\d,]*(\.\d+)*(e[-+]?\d+)?"
+                    r"( ?(ns|µs|ms|s|B|[KMGTPE]iB|k|M|G|T|P|E|%|×|x|FLOPs?|FLOP/s)(?!\w))*")
+PROCESSOR = re.compile(r"\blocal {2,}\S.*? {2,}")
+
+
+def blocks(text):
+    for info, body in re.findall(r"^```console([^\n]*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        shown_only = "no-run" in info or re.match(r"\$ (make|git|sudo)\b", body)
+        if not shown_only:
+            yield body
+
+
+def normalised(line):
+    if re.fullmatch(r"[-=─━]{3,}", line.strip()):
+        return "----"
+    line = PROCESSOR.sub("local PROCESSOR ", line)
+    line = NUMBER.sub("#", line)
+    return re.sub(r"\s+", " ", line).strip()
+
+
+def matches(expected, actual):
+    """Whether the lines agree, `...` standing for any number of them."""
+    if "..." not in expected:
+        return expected == actual
+    at = expected.index("...")
+    if actual[:at] != expected[:at]:
+        return False
+    rest = expected[at + 1:]
+    return any(matches(rest, actual[start:]) for start in range(at, len(actual) + 1))
+
+
+def trimmed(lines):
+    """Blank lines at the end are only there for the reader."""
+    lines = [normalised(line) if line.strip() != "..." else "..." for line in lines]
+    while lines and not lines[-1]:
+        lines.pop()
+    return lines
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.timeout(900)
+def test_page(page, program, workdir):
+    ran = 0
+    for body in blocks(page.read_text()):
+        comments, steps = transcript.parse(body)
+        assert not comments, f"a block of {page.name} doesn't begin with a command: {comments[0]}"
+        for step in steps:
+            done = transcript.shell(f"{{ {step.command}\n}} 2>&1", workdir, timeout=600)
+            shown = step.stdout + step.stderr
+            assert matches(trimmed(shown), trimmed(done.stdout.splitlines())), (
+                f"{page.name}: $ {step.command}\nshows\n" + "\n".join(shown)
+                + f"\nbut it printed\n{done.stdout}")
+            fails = step.status or any("error:" in line for line in shown)
+            assert bool(done.status) == bool(fails), f"$ {step.command}: status {done.status}"
+            ran += 1
+    assert ran, f"nothing to run in {page.name}; mark its blocks no-run"
+
+
+def test_numbers_do_not_matter_but_words_do():
+    assert normalised("local  AMD EPYC 9B14  onnxrt-cpu  12.3 ms  ±0.4 %  1.00×") == \
+        normalised("local  Intel Xeon  onnxrt-cpu  845 µs  ±1.2 %  17.31×")
+    assert normalised("resnet50 12 ms") != normalised("resnet18 12 ms")
+    assert normalised("12 ms fast") != normalised("12 ms slow")
+    assert normalised("======") == normalised("====")
+
+
+def test_dots_stand_for_lines():
+    assert matches(["a", "...", "d"], ["a", "b", "c", "d"])
+    assert matches(["...", "d"], ["d"])
+    assert matches(["a", "..."], ["a"])
+    assert not matches(["a", "...", "d"], ["a", "b"])
+    assert not matches(["a"], ["a", "b"])
+
+
+def test_marked_blocks_are_not_run():
+    text = "```console no-run\n$ a\n```\n```console\n$ make demo\n```\n```console\n$ b\n```\n"
+    assert list(blocks(text)) == ["$ b\n"]
