@@ -1,0 +1,325 @@
+/*
+ * Tensors: their declared size against the data that the file has, and external data. The data of
+ * an external tensor must lie in a regular file beneath the model's folder, reached without
+ * symbolic links; the kernel checks that while it opens the file (openat2), so there is no moment
+ * in which a path could change between check and use.
+ */
+#include "model/reader.h"
+#include "model/wire.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/openat2.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static int fail(struct prn_reader *r, const struct prn_constant *c, int code, const char *what)
+{
+    return prn_fail(r->err, code, "tensor '%s' %s", c->name, what);
+}
+
+/* ---- External data ---- */
+
+static int fail_location(struct prn_reader *r, const struct prn_constant *c, int code,
+                         const char *what)
+{
+    return prn_fail(r->err, code, "tensor '%s': its external data '%s' %s", c->name,
+                    c->external_location, what);
+}
+
+/* The whole text must be a decimal number. */
+static bool parse_number(const char *text, uint64_t *ret_value)
+{
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    errno = 0;
+    unsigned long long value = strtoull(text, &end, 10);
+    *ret_value = value;
+    return *end == '\0' && errno == 0;
+}
+
+static bool has_parent_step(const char *path)
+{
+    for (;;) {
+        size_t len = strcspn(path, "/");
+        if (len == 2 && memcmp(path, "..", 2) == 0)
+            return true;
+        if (path[len] == '\0')
+            return false;
+        path += len + 1;
+    }
+}
+
+static int open_folder(struct prn_reader *r)
+{
+    if (r->folder_fd >= 0)
+        return 0;
+    const char *path = r->model->path;
+    const char *slash = strrchr(path, '/');
+    const char *folder = "/";
+    if (!slash)
+        folder = ".";
+    else if (slash > path)
+        folder = prn_arena_strndup(r->arena, path, (size_t)(slash - path));
+    if (!folder)
+        return prn_reader_full(r);
+    r->folder_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    return r->folder_fd < 0 ? prn_fail_errno(r->err, errno, "open folder", folder) : 0;
+}
+
+static int fail_open(struct prn_reader *r, const struct prn_constant *c, int error_number)
+{
+    switch (error_number) {
+    case ENOENT:
+    case ENOTDIR:
+        return fail_location(r, c, PRONY_ENOENT, "is missing");
+    case ELOOP:
+        return fail_location(r, c, PRONY_EFORMAT,
+                             "is, or lies behind, a symbolic link; put the file itself beside the "
+                             "model");
+    case EXDEV:
+        return fail_location(r, c, PRONY_EFORMAT, "is outside the model's folder");
+    case ENOSYS:
+        return fail_location(r, c, PRONY_EUNSUPPORTED,
+                             "can't be opened safely: this needs Linux 5.6 (openat2)");
+    default:
+        return fail_location(r, c, PRONY_EIO, strerror(error_number));
+    }
+}
+
+/* The size of the file, asked once per file: thousands of tensors share one. */
+static int external_file_size(struct prn_reader *r, const struct prn_constant *c, size_t *ret_size)
+{
+    *ret_size = prn_map_get(&r->external_bytes, c->external_location);
+    if (*ret_size != PRN_MAP_NONE)
+        return 0;
+    int code = open_folder(r);
+    if (code < 0)
+        return code;
+    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    long fd = syscall(SYS_openat2, r->folder_fd, c->external_location, &how, sizeof how);
+    if (fd < 0)
+        return fail_open(r, c, errno);
+    struct stat status;
+    int failed = fstat((int)fd, &status) < 0 ? errno : 0;
+    close((int)fd);
+    if (failed)
+        return fail_open(r, c, failed);
+    if (!S_ISREG(status.st_mode))
+        return fail_location(r, c, PRONY_EFORMAT, "isn't a regular file");
+    *ret_size = (size_t)status.st_size;
+    if (prn_map_set(&r->external_bytes, c->external_location, *ret_size) < 0)
+        return prn_fail_memory(r->err);
+    r->model->n_external_files++;
+    return 0;
+}
+
+static int read_external(struct prn_reader *r, const Onnx__TensorProto *tensor,
+                         struct prn_constant *c)
+{
+    bool has_length = false;
+    bool bad = false;
+    for (size_t i = 0; i < tensor->n_external_data; i++) {
+        const char *key = tensor->external_data[i]->key;
+        const char *value = tensor->external_data[i]->value;
+        if (!key || !value)
+            continue;
+        if (strcmp(key, "location") == 0) {
+            c->external_location = value;
+        } else if (strcmp(key, "offset") == 0) {
+            bad = bad || !parse_number(value, &c->external_offset);
+        } else if (strcmp(key, "length") == 0) {
+            has_length = true;
+            bad = bad || !parse_number(value, &c->external_length);
+        }
+    }
+    const char *location = c->external_location;
+    if (!location || !*location)
+        return fail(r, c, PRONY_EFORMAT, "has external data without a location");
+    if (bad)
+        return fail_location(r, c, PRONY_EFORMAT, "has an offset or length that is no number");
+    if (location[0] == '/')
+        return fail_location(r, c, PRONY_EFORMAT, "is an absolute path");
+    if (has_parent_step(location))
+        return fail_location(r, c, PRONY_EFORMAT, "leaves the model's folder ('..')");
+    int bits = prn_dtype_bits(c->dtype);
+    if (bits == 0 && !has_length)
+        return fail_location(r, c, PRONY_EFORMAT, "has no length");
+    if (!has_length)
+        c->external_length = c->bytes;
+    if (bits == 0)
+        c->bytes = (size_t)c->external_length;
+    if (c->external_length != c->bytes)
+        return prn_fail(r->err, PRONY_EFORMAT,
+                        "tensor '%s': its external data '%s' is %" PRIu64
+                        " bytes long, its shape needs %zu",
+                        c->name, location, c->external_length, c->bytes);
+    size_t size;
+    int code = external_file_size(r, c, &size);
+    if (code < 0)
+        return code;
+    if (c->external_offset > size || c->external_length > size - c->external_offset)
+        return prn_fail(r->err, PRONY_EFORMAT,
+                        "tensor '%s': its external data ends at byte %" PRIu64 " + %" PRIu64
+                        " of '%s', which has %zu",
+                        c->name, c->external_offset, c->external_length, location, size);
+    return 0;
+}
+
+/* ---- Typed fields ---- */
+
+/* Which field of TensorProto holds elements of a type; 0 when none does. */
+static uint32_t typed_field(int dtype)
+{
+    switch (dtype) {
+    case PRN_DTYPE_FLOAT:
+    case PRN_DTYPE_COMPLEX64:
+        return 4;
+    case PRN_DTYPE_INT64:
+        return 7;
+    case PRN_DTYPE_DOUBLE:
+    case PRN_DTYPE_COMPLEX128:
+        return 10;
+    case PRN_DTYPE_UINT32:
+    case PRN_DTYPE_UINT64:
+        return 11;
+    default:
+        return prn_dtype_bits(dtype) ? 5 : 0;
+    }
+}
+
+/* Bytes of the tensor that one entry of its typed field makes: half a complex number, a byte of
+ * packed small elements, or one element. */
+static size_t entry_bytes(int dtype)
+{
+    int bits = prn_dtype_bits(dtype);
+    if (dtype == PRN_DTYPE_COMPLEX64 || dtype == PRN_DTYPE_COMPLEX128)
+        bits /= 2;
+    return bits < 8 ? 1 : (size_t)bits / 8;
+}
+
+/* Appends one entry of a typed field, little-endian. */
+static bool decode_entry(struct prn_wire *w, enum prn_wire_type type, uint8_t **at, size_t size)
+{
+    uint64_t value = 0;
+    if (type == PRN_WIRE_TYPE_VARINT) {
+        if (prn_wire_varint(w, &value) != PRN_WIRE_FINE)
+            return false;
+        for (size_t i = 0; i < size; i++)
+            (*at)[i] = (uint8_t)(value >> (8 * i));
+    } else {
+        if ((size_t)(w->end - w->at) < size)
+            return false;
+        memcpy(*at, w->at, size);
+        w->at += size;
+    }
+    *at += size;
+    return true;
+}
+
+/* Reads the entries out of the tensor's message as it is in the file. The walk has counted them. */
+static bool decode(const struct prn_payload *p, int dtype, uint8_t *data, size_t bytes)
+{
+    size_t size = entry_bytes(dtype);
+    enum prn_wire_type type = PRN_WIRE_TYPE_VARINT;
+    if (p->typed_field == 4)
+        type = PRN_WIRE_TYPE_FIXED32;
+    else if (p->typed_field == 10)
+        type = PRN_WIRE_TYPE_FIXED64;
+    struct prn_wire w = {p->message, p->message + p->message_len};
+    uint8_t *at = data;
+    while (w.at < w.end) {
+        struct prn_wire_field field;
+        if (prn_wire_next(&w, &field) != PRN_WIRE_FINE)
+            return false;
+        if (field.number != p->typed_field)
+            continue;
+        struct prn_wire run = {field.value, field.value + field.len};
+        while (run.at < run.end)
+            if (at == data + bytes || !decode_entry(&run, type, &at, size))
+                return false;
+    }
+    return at == data + bytes;
+}
+
+static int fail_count(struct prn_reader *r, const struct prn_constant *c, uint64_t found,
+                      const char *unit, uint64_t needed)
+{
+    return prn_fail(r->err, PRONY_EFORMAT,
+                    "tensor '%s' has %" PRIu64 " %s of data, its type and shape need %" PRIu64,
+                    c->name, found, unit, needed);
+}
+
+static int read_typed(struct prn_reader *r, const struct prn_payload *p, struct prn_constant *c)
+{
+    if (p->typed_mixed || (p->typed_field && p->typed_field != typed_field(c->dtype)))
+        return fail(r, c, PRONY_EFORMAT, "has data of another type than it declares");
+    uint64_t entries = c->bytes / entry_bytes(c->dtype);
+    if (p->typed_exact ? p->typed_entries != entries
+                       : entries < p->typed_entries || entries > p->typed_bytes)
+        return fail_count(r, c, p->typed_entries, "entries", entries);
+    if (c->bytes == 0 || c->bytes > PRN_READER_DECODE_MAX || !p->typed_exact)
+        return 0;
+    uint8_t *data = prn_arena_alloc(r->arena, c->bytes);
+    if (!data)
+        return prn_reader_full(r);
+    if (!decode(p, c->dtype, data, c->bytes))
+        return fail(r, c, PRONY_EFORMAT, "has damaged data");
+    c->data = data;
+    return 0;
+}
+
+/* ---- All of it ---- */
+
+static int read_inline(struct prn_reader *r, const struct prn_payload *p, struct prn_constant *c)
+{
+    if (c->dtype == PRN_DTYPE_STRING) {
+        if (p->n_strings != (uint64_t)c->elements)
+            return fail_count(r, c, p->n_strings, "strings", (uint64_t)c->elements);
+        return 0;
+    }
+    bool sized = prn_dtype_bits(c->dtype) > 0;
+    if (!sized)
+        c->bytes = p->raw_len;
+    if (!p->raw)
+        return sized ? read_typed(r, p, c) : 0;
+    if (p->raw_len != c->bytes)
+        return fail_count(r, c, p->raw_len, "bytes", c->bytes);
+    c->data = p->raw;
+    return 0;
+}
+
+int prn_constant_read(struct prn_reader *r, const Onnx__TensorProto *tensor,
+                      struct prn_constant *ret_constant)
+{
+    struct prn_constant c = {.name = tensor->name ? tensor->name : "",
+                             .dtype = tensor->data_type,
+                             .rank = tensor->n_dims,
+                             .dims = tensor->dims};
+    const struct prn_payload *payload = prn_payload_of(&r->payloads, tensor);
+    if (!payload)
+        return fail(r, &c, PRONY_EFORMAT, "is damaged");
+    if (c.dtype == PRN_DTYPE_UNDEFINED)
+        return fail(r, &c, PRONY_EFORMAT, "has no element type");
+    if (c.rank > PRN_RANK_MAX)
+        return prn_fail(r->err, PRONY_ELIMIT, "tensor '%s' has %zu dimensions, more than %d",
+                        c.name, c.rank, PRN_RANK_MAX);
+    if (prn_dims_elements(c.dims, c.rank, &c.elements) < 0 ||
+        prn_dtype_bytes(c.dtype, c.dims, c.rank, &c.bytes) == PRONY_ELIMIT) {
+        char dims[PRN_RANK_MAX * 21 + 1];
+        return prn_fail(r->err, PRONY_ELIMIT, "tensor '%s' has an impossible shape, %s", c.name,
+                        prn_dims_text(c.dims, c.rank, dims, sizeof dims));
+    }
+    int code = tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL
+                   ? read_external(r, tensor, &c)
+                   : read_inline(r, payload, &c);
+    if (code == 0)
+        *ret_constant = c;
+    return code;
+}

@@ -1,0 +1,227 @@
+/*
+ * From a path to a model: the file is mapped, walked over (scan.c), and what is left of it without
+ * weights goes through protobuf-c, which allocates from the model's arena, so that everything is
+ * freed at once. What isn't a model is named for what it looks like.
+ */
+#include "model/reader.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct opened {
+    struct prn_model model; /* first: the public face */
+    struct prn_arena arena;
+    void *map; /* NULL when the bytes belong to the caller */
+    size_t map_bytes;
+};
+
+int prn_reader_full(struct prn_reader *r)
+{
+    if (r->arena->used_bytes < r->arena->limit_bytes / 2)
+        return prn_fail_memory(r->err);
+    return prn_fail(r->err, PRONY_ELIMIT, "its graph takes more than %zu MiB of memory",
+                    r->arena->limit_bytes >> 20);
+}
+
+static bool looks_like_text(const unsigned char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i] == 0x7f || (bytes[i] < 0x20 && !isspace(bytes[i])))
+            return false;
+    return true;
+}
+
+/* What a file is that isn't a model, when that can be told from its first bytes; else NULL. */
+static const char *guess(const unsigned char *bytes, size_t len)
+{
+    static const struct {
+        size_t offset;
+        const char *magic;
+        const char *is;
+    } kinds[] = {
+        {0, "PK\x03\x04", "a ZIP archive"},
+        {0, "\x1f\x8b", "compressed with gzip"},
+        {0, "(\xb5/\xfd", "compressed with zstd"},
+        {0,
+         "\xfd"
+         "7zXZ",
+         "compressed with xz"},
+        {0, "BZh", "compressed with bzip2"},
+        {0, "\x89HDF", "an HDF5 file"},
+        {0, "\x93NUMPY", "a NumPy array"},
+        {0, "GGUF", "a GGUF file"},
+        {0, "ftrt", "a TensorRT engine"},
+        {0,
+         "\x7f"
+         "ELF",
+         "a program or library"},
+        {0, "%PDF", "a PDF document"},
+        {0, "\x89PNG", "a PNG image"},
+        {0, "version https://git-lfs", "a Git LFS pointer ('git lfs pull' fetches the file)"},
+        {4, "TFL3", "a TensorFlow Lite model"},
+        {4, "ORTM", "a model in ONNX Runtime's own format"},
+        {257, "ustar", "a tar archive"},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(kinds); i++) {
+        size_t n = strlen(kinds[i].magic);
+        if (len >= kinds[i].offset + n && memcmp(bytes + kinds[i].offset, kinds[i].magic, n) == 0)
+            return kinds[i].is;
+    }
+    return looks_like_text(bytes, len < 512 ? len : 512) ? "text" : NULL;
+}
+
+static void *take_memory(void *arena, size_t size)
+{
+    return prn_arena_alloc(arena, size);
+}
+
+static void leave_memory(void *arena, void *memory)
+{
+    (void)arena;
+    (void)memory;
+}
+
+/* The walk and protobuf-c: the model's messages, in the arena. */
+static int unpack(struct prn_reader *r, const void *data, size_t size, bool mapped,
+                  Onnx__ModelProto **ret_proto)
+{
+    struct prn_buffer compact = PRN_BUFFER_INIT(PRN_SCAN_STRUCTURE_MAX);
+    int code = prn_scan(data, size, mapped, &compact, &r->payloads, r->err);
+    if (code == 0) {
+        ProtobufCAllocator allocator = {
+            .alloc = take_memory, .free = leave_memory, .allocator_data = r->arena};
+        ProtobufCMessage *message =
+            protobuf_c_message_unpack(&onnx__model_proto__descriptor, &allocator, compact.len,
+                                      (const uint8_t *)prn_buffer_text(&compact));
+        *ret_proto = (Onnx__ModelProto *)message;
+        if (!message && r->arena->used_bytes > r->arena->limit_bytes / 2)
+            code = prn_reader_full(r);
+        else if (!message)
+            code = prn_fail(r->err, PRONY_EFORMAT, "it is damaged");
+        else if (!(*ret_proto)->graph)
+            code = prn_fail(r->err, PRONY_EFORMAT, "it has no graph");
+    }
+    prn_buffer_release(&compact);
+    const char *kind = code == PRONY_EFORMAT ? guess(data, size) : NULL;
+    return kind ? prn_fail(r->err, code, "it is %s, not an ONNX model", kind) : code;
+}
+
+static int parse(struct opened *opened, const void *data, size_t size, struct prony_error *err)
+{
+    struct prony_error fault = {0};
+    struct prn_reader r = {
+        .model = &opened->model, .arena = &opened->arena, .folder_fd = -1, .err = &fault};
+    Onnx__ModelProto *proto = NULL;
+    int code = size == 0 ? prn_fail(&fault, PRONY_EFORMAT, "it is empty")
+                         : unpack(&r, data, size, opened->map != NULL, &proto);
+    if (code == 0)
+        code = prn_model_read(&r, proto);
+    if (r.folder_fd >= 0)
+        close(r.folder_fd);
+    prn_map_release(&r.external_bytes);
+    prn_payloads_release(&r.payloads);
+    if (code < 0)
+        return prn_fail(err, code, "cannot read '%s': %s", opened->model.path, fault.text);
+    return 0;
+}
+
+static struct opened *new_opened(const char *path, size_t size)
+{
+    struct opened *o = calloc(1, sizeof *o);
+    if (!o)
+        return NULL;
+    o->arena = PRN_ARENA_INIT(PRN_READER_BYTES_MAX);
+    o->model.file_bytes = size;
+    o->model.path = prn_arena_strdup(&o->arena, path);
+    if (o->model.path)
+        return o;
+    free(o);
+    return NULL;
+}
+
+static int finish(struct opened *opened, const void *data, size_t size,
+                  struct prn_model **ret_model, struct prony_error *err)
+{
+    int code = parse(opened, data, size, err);
+    if (code < 0)
+        prn_model_free(&opened->model);
+    else
+        *ret_model = &opened->model;
+    return code;
+}
+
+int prn_model_parse(const void *data, size_t size, const char *path, struct prn_model **ret_model,
+                    struct prony_error *err)
+{
+    struct opened *opened = new_opened(path, size);
+    return opened ? finish(opened, data, size, ret_model, err) : prn_fail_memory(err);
+}
+
+/* A pipe or a device must not make prony wait, so it is opened without blocking and refused. */
+static int open_file(const char *path, int *ret_fd, size_t *ret_size, struct prony_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return prn_fail_errno(err, errno, "read", path);
+    struct stat status;
+    int code = 0;
+    if (fstat(fd, &status) < 0)
+        code = prn_fail_errno(err, errno, "read", path);
+    else if (S_ISDIR(status.st_mode))
+        code = prn_fail(err, PRONY_EFORMAT, "cannot read '%s': it is a folder, not a model", path);
+    else if (!S_ISREG(status.st_mode))
+        code = prn_fail(err, PRONY_EFORMAT, "cannot read '%s': it isn't a regular file", path);
+    if (code < 0) {
+        close(fd);
+        return code;
+    }
+    *ret_fd = fd;
+    *ret_size = (size_t)status.st_size;
+    return 0;
+}
+
+int prn_model_open(const char *path, struct prn_model **ret_model, struct prony_error *err)
+{
+    int fd = -1;
+    size_t size = 0;
+    int code = open_file(path, &fd, &size, err);
+    if (code < 0)
+        return code;
+    struct opened *opened = new_opened(path, size);
+    if (!opened) {
+        close(fd);
+        return prn_fail_memory(err);
+    }
+    if (size > 0) {
+        void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (map == MAP_FAILED) {
+            code = prn_fail_errno(err, errno, "map", path);
+            close(fd);
+            prn_model_free(&opened->model);
+            return code;
+        }
+        opened->map = map;
+        opened->map_bytes = size;
+        /* Weights are stepped over: reading ahead would only fetch them. */
+        madvise(map, size, MADV_RANDOM);
+    }
+    close(fd);
+    return finish(opened, opened->map, size, ret_model, err);
+}
+
+void prn_model_free(struct prn_model *model)
+{
+    if (!model)
+        return;
+    struct opened *opened = (struct opened *)model;
+    if (opened->map)
+        munmap(opened->map, opened->map_bytes);
+    prn_arena_release(&opened->arena);
+    free(opened);
+}

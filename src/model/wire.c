@@ -1,0 +1,67 @@
+#include "model/wire.h"
+
+enum prn_wire_fault prn_wire_varint(struct prn_wire *w, uint64_t *ret_value)
+{
+    uint64_t value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+        if (w->at == w->end)
+            return PRN_WIRE_TRUNCATED;
+        uint8_t byte = *w->at++;
+        if (shift == 63 && byte > 1)
+            return PRN_WIRE_INVALID;
+        value |= (uint64_t)(byte & 0x7f) << shift;
+        if (byte < 0x80) {
+            *ret_value = value;
+            return PRN_WIRE_FINE;
+        }
+    }
+    return PRN_WIRE_INVALID;
+}
+
+static enum prn_wire_fault value_of(struct prn_wire *w, struct prn_wire_field *field)
+{
+    uint64_t unused;
+    enum prn_wire_fault fault = PRN_WIRE_FINE;
+    field->value = w->at;
+    switch (field->type) {
+    case PRN_WIRE_TYPE_VARINT:
+        fault = prn_wire_varint(w, &unused);
+        field->len = (uint64_t)(w->at - field->value);
+        return fault;
+    case PRN_WIRE_TYPE_FIXED64:
+        field->len = 8;
+        break;
+    case PRN_WIRE_TYPE_FIXED32:
+        field->len = 4;
+        break;
+    case PRN_WIRE_TYPE_BYTES:
+        fault = prn_wire_varint(w, &field->len);
+        field->value = w->at;
+        break;
+    default: /* Groups were gone before ONNX came, and 6 and 7 never were. */
+        return PRN_WIRE_INVALID;
+    }
+    if (fault != PRN_WIRE_FINE)
+        return fault;
+    if (field->len > (uint64_t)(w->end - w->at))
+        return PRN_WIRE_TRUNCATED;
+    w->at += field->len;
+    return PRN_WIRE_FINE;
+}
+
+enum prn_wire_fault prn_wire_next(struct prn_wire *w, struct prn_wire_field *ret_field)
+{
+    uint64_t tag = 0;
+    struct prn_wire_field field = {0};
+    enum prn_wire_fault fault = prn_wire_varint(w, &tag);
+    if (fault == PRN_WIRE_FINE) {
+        field.number = (uint32_t)(tag >> 3);
+        field.type = (enum prn_wire_type)(tag & 7);
+        if (tag > UINT32_MAX || field.number == 0)
+            fault = PRN_WIRE_INVALID;
+        else
+            fault = value_of(w, &field);
+    }
+    *ret_field = field;
+    return fault;
+}
