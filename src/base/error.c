@@ -1,3 +1,4 @@
+#define PRN_BASE_ERROR_C
 #include "base/error.h"
 #include "base/text.h"
 

@@ -29,4 +29,12 @@ int prn_fail_memory(struct prony_error *err);
 /* Puts "format: " in front of the text that `err` has already, and returns `code`. */
 int prn_fail_in(struct prony_error *err, int code, const char *format, ...) PRN_PRINTF(3, 4);
 
+/* A static analyser that sees one file at a time has to be told that a failure isn't 0. */
+#if defined(__clang_analyzer__) && !defined(PRN_BASE_ERROR_C)
+#define prn_fail(err, code, ...) ((void)(prn_fail)((err), (code), __VA_ARGS__), (code))
+#define prn_fail_in(err, code, ...) ((void)(prn_fail_in)((err), (code), __VA_ARGS__), (code))
+#define prn_fail_errno(...) ((void)(prn_fail_errno)(__VA_ARGS__), PRONY_EIO)
+#define prn_fail_memory(err) ((void)(prn_fail_memory)(err), PRONY_ENOMEM)
+#endif
+
 #endif
