@@ -1,6 +1,8 @@
 /* What goes to the terminal or a file: warnings, results, exit statuses. */
 #include "cli/command.h"
 
+#include "base/io.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -33,20 +35,6 @@ void prn_warn(const char *format, ...)
     fprintf(stderr, "prony: warning: %s\n", message.text);
 }
 
-static int write_all(int fd, const char *data, size_t len)
-{
-    while (len > 0) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno != EINTR)
-            return -errno;
-        if (n > 0) {
-            data += n;
-            len -= (size_t)n;
-        }
-    }
-    return 0;
-}
-
 /* Writes to a temporary file beside `path`, then renames it. */
 static int replace_file(const char *path, mode_t mode, const struct prn_buffer *out,
                         struct prony_error *err)
@@ -66,7 +54,7 @@ static int replace_file(const char *path, mode_t mode, const struct prn_buffer *
         prn_buffer_release(&temporary);
         return code;
     }
-    int failed = write_all(fd, prn_buffer_text(out), out->len);
+    int failed = prn_write_all(fd, prn_buffer_text(out), out->len) < 0 ? -errno : 0;
     if (!failed && fsync(fd) < 0)
         failed = -errno;
     if (close(fd) < 0 && !failed)
@@ -87,7 +75,7 @@ static int write_special(const char *path, const struct prn_buffer *out, struct 
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return prn_fail_errno(err, errno, "create", path);
-    int failed = write_all(fd, prn_buffer_text(out), out->len);
+    int failed = prn_write_all(fd, prn_buffer_text(out), out->len) < 0 ? -errno : 0;
     if (close(fd) < 0 && !failed)
         failed = -errno;
     return failed ? prn_fail_errno(err, -failed, "write", path) : 0;
@@ -99,7 +87,7 @@ int prn_output(const char *path, const struct prn_buffer *out, struct prony_erro
     if (code < 0)
         return code;
     if (!path || strcmp(path, "-") == 0) {
-        code = write_all(STDOUT_FILENO, prn_buffer_text(out), out->len);
+        code = prn_write_all(STDOUT_FILENO, prn_buffer_text(out), out->len) < 0 ? -errno : 0;
         return code < 0 ? prn_fail_errno(err, -code, "write", "standard output") : 0;
     }
     struct stat status;

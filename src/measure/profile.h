@@ -119,9 +119,10 @@ struct prn_environment {
 
 struct prn_settings {
     uint64_t seed;
-    double precision;                   /* 0.01 */
-    double smallest_difference;         /* 0.005 */
-    int64_t launches, repeats, warmups; /* 0: decided while measuring */
+    double precision;           /* 0.01 */
+    double smallest_difference; /* 0.005 */
+    int64_t launches, repeats;  /* 0: decided while measuring */
+    int64_t warmups;            /* runs; -1: until times settle */
     double max_time_s;
 };
 

@@ -1,0 +1,438 @@
+/* prony's side of an executor: starts the process, sends commands, waits with a limit, and turns
+ * whatever becomes of the process into an error. */
+#include "exec/executor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+struct prn_executor {
+    pid_t pid; /* 0: gone */
+    int socket_fd, outputs_fd, stderr_fd;
+    int64_t *samples;
+    double timeout_s;
+    int64_t memory_bytes;
+    const volatile int *cancelled;
+    bool parked;
+    char version[128];
+    char library[4096];
+    char sandbox[256];
+    struct prn_message message;
+};
+
+/* Descriptors have fixed numbers in the child. */
+enum {
+    CHILD_SOCKET = 3,
+    CHILD_INPUTS,
+    CHILD_SAMPLES,
+    CHILD_OUTPUTS,
+    CHILD_END,
+};
+
+/* A copy above the numbers that the child's descriptors get, so that moving them can't collide. */
+static int lifted(int fd)
+{
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, CHILD_END);
+    close(fd);
+    return copy;
+}
+
+static int shared_memory(const char *name, size_t bytes)
+{
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    if (fd >= 0 && bytes > 0 && ftruncate(fd, (off_t)bytes) < 0) {
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd < 0 ? -1 : lifted(fd);
+}
+
+static int start(struct prn_executor *x, const char *program, const int child_fds[CHILD_END])
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, x->stderr_fd, STDERR_FILENO);
+    for (int i = CHILD_SOCKET; i < CHILD_END; i++)
+        if (child_fds[i] >= 0)
+            posix_spawn_file_actions_adddup2(&actions, child_fds[i], i);
+    /* A group of its own: Ctrl-C is for prony, which then ends the executor in its own time. */
+    sigset_t none;
+    sigset_t defaults;
+    sigemptyset(&none);
+    sigemptyset(&defaults);
+    sigaddset(&defaults, SIGPIPE);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
+                                              POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    char name[] = "prony";
+    char command[] = "executor";
+    char *argv[] = {name, command, NULL};
+    int error = posix_spawn(&x->pid, program, &actions, &attributes, argv, environ);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    if (error)
+        x->pid = 0;
+    return error;
+}
+
+int prn_executor_spawn(const struct prn_executor_config *config, struct prn_executor **ret_executor,
+                       struct prony_error *err)
+{
+    struct prn_executor *x = calloc(1, sizeof *x);
+    if (!x)
+        return prn_fail_memory(err);
+    x->timeout_s = config->timeout_s;
+    x->memory_bytes = config->memory_bytes;
+    x->cancelled = config->cancelled;
+    x->samples = MAP_FAILED;
+    const size_t samples_bytes = PRN_EXECUTOR_SAMPLES_MAX * sizeof *x->samples;
+    int sockets[2] = {-1, -1};
+    int samples_fd = -1;
+    int error = 0;
+    x->stderr_fd = shared_memory("prony-stderr", 0);
+    x->outputs_fd = shared_memory("prony-outputs", 0);
+    samples_fd = shared_memory("prony-samples", samples_bytes);
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) == 0)
+        sockets[1] = lifted(sockets[1]);
+    x->socket_fd = sockets[0];
+    if (x->stderr_fd < 0 || x->outputs_fd < 0 || samples_fd < 0 || sockets[0] < 0 || sockets[1] < 0)
+        error = errno;
+    if (!error) {
+        x->samples = mmap(NULL, samples_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, samples_fd, 0);
+        error = x->samples == MAP_FAILED ? errno : 0;
+    }
+    int inputs_fd = -1;
+    if (!error && config->inputs_fd >= 0) {
+        inputs_fd = fcntl(config->inputs_fd, F_DUPFD_CLOEXEC, CHILD_END);
+        error = inputs_fd < 0 ? errno : 0;
+    }
+    if (!error) {
+        int child_fds[CHILD_END] = {[CHILD_SOCKET] = sockets[1],
+                                    [CHILD_INPUTS] = inputs_fd,
+                                    [CHILD_SAMPLES] = samples_fd,
+                                    [CHILD_OUTPUTS] = x->outputs_fd};
+        error = start(x, config->program ? config->program : "/proc/self/exe", child_fds);
+    }
+    const int given_away[] = {samples_fd, sockets[1], inputs_fd};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(given_away); i++)
+        if (given_away[i] >= 0)
+            close(given_away[i]);
+    if (error) {
+        prn_executor_free(x);
+        return prn_fail(err, PRONY_EIO, "cannot start an executor: %s", strerror(error));
+    }
+    *ret_executor = x;
+    return 0;
+}
+
+/* Kills and reaps; returns the wait status, or -1 when it was gone already. */
+static int reap(struct prn_executor *x, bool kill_first)
+{
+    int status = -1;
+    if (x->pid == 0)
+        return -1;
+    if (kill_first)
+        kill(x->pid, SIGKILL);
+    while (waitpid(x->pid, &status, 0) < 0 && errno == EINTR)
+        ;
+    x->pid = 0;
+    return status;
+}
+
+void prn_executor_free(struct prn_executor *x)
+{
+    if (!x)
+        return;
+    reap(x, true);
+    const int fds[] = {x->socket_fd, x->outputs_fd, x->stderr_fd};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(fds); i++)
+        if (fds[i] >= 0)
+            close(fds[i]);
+    if (x->samples != MAP_FAILED)
+        munmap(x->samples, PRN_EXECUTOR_SAMPLES_MAX * sizeof *x->samples);
+    free(x);
+}
+
+/* The last line that the process wrote to its standard error, "" if none. */
+static void last_words(const struct prn_executor *x, char *text, size_t size)
+{
+    off_t end = lseek(x->stderr_fd, 0, SEEK_END);
+    off_t start = end > (off_t)size - 1 ? end - ((off_t)size - 1) : 0;
+    ssize_t n = end > 0 ? pread(x->stderr_fd, text, size - 1, start) : 0;
+    text[n > 0 ? n : 0] = '\0';
+    for (size_t len = strlen(text); len > 0 && text[len - 1] == '\n'; len--)
+        text[len - 1] = '\0';
+    char *line = strrchr(text, '\n');
+    if (line)
+        memmove(text, line + 1, strlen(line));
+}
+
+static int fail_dead(struct prn_executor *x, const char *doing, struct prony_error *err)
+{
+    int status = reap(x, false);
+    char words[300];
+    last_words(x, words, sizeof words);
+    const char *separator = words[0] ? "; it said: " : "";
+    if (status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+        return prn_fail(err, PRONY_ECRASH,
+                        "the runtime was killed while %s, most likely for using too much memory"
+                        "%s%s",
+                        doing, separator, words);
+    if (status >= 0 && WIFSIGNALED(status))
+        return prn_fail(err, PRONY_ECRASH, "the runtime crashed while %s (signal %d, %s)%s%s",
+                        doing, WTERMSIG(status), strsignal(WTERMSIG(status)), separator, words);
+    if (status >= 0)
+        return prn_fail(err, PRONY_ECRASH, "the runtime ended the process while %s (status %d)%s%s",
+                        doing, WEXITSTATUS(status), separator, words);
+    return prn_fail(err, PRONY_ECRASH, "the executor is gone");
+}
+
+static bool is_cancelled(const struct prn_executor *x)
+{
+    return x->cancelled && *x->cancelled;
+}
+
+/* Waits for an answer: 0, or an error with the process killed. */
+static int wait_for_reply(struct prn_executor *x, double timeout_s, const char *doing,
+                          struct prony_error *err)
+{
+    int64_t deadline = prn_clock_ns() + (int64_t)(timeout_s * 1e9);
+    for (;;) {
+        int64_t left_ns = deadline - prn_clock_ns();
+        if (is_cancelled(x)) {
+            reap(x, true);
+            return prn_fail(err, PRONY_ECANCELED, "interrupted while %s", doing);
+        }
+        if (left_ns <= 0) {
+            reap(x, true);
+            return prn_fail(err, PRONY_ETIMEDOUT,
+                            "%s took longer than %.3g s; --timeout allows for more", doing,
+                            timeout_s);
+        }
+        struct pollfd wait = {.fd = x->socket_fd, .events = POLLIN};
+        int64_t wait_ms = left_ns / 1000000 + 1;
+        /* A signal that arrives just before poll() must not be slept over. */
+        int n = poll(&wait, 1, wait_ms > 100 ? 100 : (int)wait_ms);
+        if (n > 0)
+            return 0;
+    }
+}
+
+/* Sends x->message and reads the reply into it. */
+static int call(struct prn_executor *x, double extra_s, const char *doing, struct prony_error *err)
+{
+    if (x->pid == 0)
+        return prn_fail(err, PRONY_ECRASH, "the executor is gone");
+    if (prn_message_send(&x->message, x->socket_fd) < 0) {
+        if (errno == EMSGSIZE)
+            return prn_fail(err, PRONY_ELIMIT, "too much to say in one command");
+        return fail_dead(x, doing, err);
+    }
+    int code = wait_for_reply(x, x->timeout_s + extra_s, doing, err);
+    if (code < 0)
+        return code;
+    if (prn_message_receive(&x->message, x->socket_fd) < 0)
+        return fail_dead(x, doing, err);
+    if (x->message.type == PRN_MESSAGE_OK)
+        return 0;
+    code = (int)prn_message_int(&x->message);
+    const char *text = prn_message_text(&x->message);
+    return prn_fail(err, code < 0 ? code : PRONY_ERUNTIME, "%s", text ? text : "no reason given");
+}
+
+static int malformed_reply(struct prn_executor *x, struct prony_error *err)
+{
+    reap(x, true);
+    return prn_fail(err, PRONY_ECRASH, "the executor answered nonsense");
+}
+
+static void keep(char *into, size_t size, const char *text)
+{
+    snprintf(into, size, "%s", text ? text : "");
+}
+
+int prn_executor_open(struct prn_executor *x, const struct prn_runtime_config *config,
+                      const char *model_folder, struct prony_error *err)
+{
+    struct prn_message *m = &x->message;
+    prn_message_begin(m, PRN_MESSAGE_OPEN);
+    prn_message_put_text(m, config->software);
+    prn_message_put_text(m, config->library);
+    prn_message_put_int(m, (int64_t)config->n_options);
+    for (size_t i = 0; i < config->n_options; i++) {
+        prn_message_put_text(m, config->options[i].key);
+        prn_message_put_text(m, config->options[i].value);
+    }
+    prn_message_put_text(m, model_folder);
+    prn_message_put_int(m, x->memory_bytes);
+    int code = call(x, 0, "starting", err);
+    if (code < 0)
+        return code;
+    keep(x->version, sizeof x->version, prn_message_text(m));
+    keep(x->library, sizeof x->library, prn_message_text(m));
+    keep(x->sandbox, sizeof x->sandbox, prn_message_text(m));
+    return m->failed ? malformed_reply(x, err) : 0;
+}
+
+const char *prn_executor_version(const struct prn_executor *x)
+{
+    return x->version;
+}
+
+const char *prn_executor_library(const struct prn_executor *x)
+{
+    return x->library;
+}
+
+const char *prn_executor_sandbox(const struct prn_executor *x)
+{
+    return x->sandbox;
+}
+
+int prn_executor_load(struct prn_executor *x, const char *model_path, int64_t *ret_ns,
+                      struct prony_error *err)
+{
+    prn_message_begin(&x->message, PRN_MESSAGE_LOAD);
+    prn_message_put_text(&x->message, model_path);
+    int code = call(x, 0, "loading the model", err);
+    if (code < 0)
+        return code;
+    int64_t ns = prn_message_int(&x->message);
+    if (x->message.failed)
+        return malformed_reply(x, err);
+    *ret_ns = ns;
+    return 0;
+}
+
+int prn_executor_bind(struct prn_executor *x, const struct prn_place *inputs, size_t n_inputs,
+                      struct prony_error *err)
+{
+    struct prn_message *m = &x->message;
+    prn_message_begin(m, PRN_MESSAGE_BIND);
+    prn_message_put_int(m, (int64_t)n_inputs);
+    for (size_t i = 0; i < n_inputs; i++) {
+        const struct prn_place *p = &inputs[i];
+        prn_message_put_text(m, p->name);
+        prn_message_put_int(m, p->dtype);
+        prn_message_put_int(m, (int64_t)p->rank);
+        for (size_t k = 0; k < p->rank; k++)
+            prn_message_put_int(m, p->dims[k]);
+        prn_message_put_int(m, (int64_t)p->offset);
+        prn_message_put_int(m, (int64_t)p->bytes);
+    }
+    return call(x, 0, "binding inputs", err);
+}
+
+int prn_executor_run(struct prn_executor *x, size_t warmups, size_t repeats, int64_t most_ns,
+                     int64_t *samples, size_t *ret_n, struct prony_error *err)
+{
+    prn_message_begin(&x->message, PRN_MESSAGE_RUN);
+    prn_message_put_int(&x->message, (int64_t)warmups);
+    prn_message_put_int(&x->message, (int64_t)repeats);
+    prn_message_put_int(&x->message, most_ns);
+    int code = call(x, (double)most_ns * 1e-9, "running the model", err);
+    if (code < 0)
+        return code;
+    size_t n = prn_message_count(&x->message, repeats);
+    if (x->message.failed)
+        return malformed_reply(x, err);
+    memcpy(samples, x->samples, n * sizeof *samples);
+    *ret_n = n;
+    return 0;
+}
+
+int prn_executor_outputs(struct prn_executor *x, struct prn_arena *arena,
+                         struct prn_place **ret_outputs, size_t *ret_n, int *ret_fd,
+                         struct prony_error *err)
+{
+    struct prn_message *m = &x->message;
+    prn_message_begin(m, PRN_MESSAGE_OUTPUTS);
+    int code = call(x, 0, "reading outputs", err);
+    if (code < 0)
+        return code;
+    size_t n = prn_message_count(m, PRN_EXECUTOR_TENSORS_MAX);
+    struct prn_place *places = PRN_ARENA_ARRAY(arena, n + 1, struct prn_place);
+    if (!places)
+        return prn_fail_memory(err);
+    off_t size = lseek(x->outputs_fd, 0, SEEK_END);
+    for (size_t i = 0; i < n && !m->failed; i++) {
+        const char *name = prn_message_text(m);
+        places[i].name = prn_arena_strdup(arena, name ? name : "");
+        places[i].dtype = (int)prn_message_int(m);
+        places[i].rank = prn_message_count(m, PRN_RUNTIME_RANK_MAX);
+        for (size_t k = 0; k < places[i].rank; k++)
+            places[i].dims[k] = prn_message_int(m);
+        places[i].offset = prn_message_count(m, (size_t)size);
+        places[i].bytes = prn_message_count(m, (size_t)size - places[i].offset);
+        if (!places[i].name)
+            return prn_fail_memory(err);
+    }
+    if (m->failed)
+        return malformed_reply(x, err);
+    int fd = fcntl(x->outputs_fd, F_DUPFD_CLOEXEC, 0);
+    if (fd < 0)
+        return prn_fail_errno(err, errno, "keep", "outputs");
+    *ret_outputs = places;
+    *ret_n = n;
+    *ret_fd = fd;
+    return 0;
+}
+
+void prn_executor_park(struct prn_executor *x)
+{
+    if (x->pid && !x->parked)
+        kill(x->pid, SIGSTOP);
+    x->parked = true;
+}
+
+void prn_executor_unpark(struct prn_executor *x)
+{
+    if (x->pid && x->parked)
+        kill(x->pid, SIGCONT);
+    x->parked = false;
+}
+
+/* A line of /proc/PID/status, in bytes. */
+static int64_t status_bytes(const struct prn_executor *x, const char *field)
+{
+    char path[64];
+    char text[4096];
+    snprintf(path, sizeof path, "/proc/%ld/status", (long)x->pid);
+    int fd = x->pid ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    if (fd < 0)
+        return -1;
+    ssize_t n = read(fd, text, sizeof text - 1);
+    close(fd);
+    text[n > 0 ? n : 0] = '\0';
+    const char *line = strstr(text, field);
+    long long kib = 0;
+    return line && sscanf(line + strlen(field), ": %lld", &kib) == 1 ? kib * 1024 : -1;
+}
+
+int64_t prn_executor_resident(const struct prn_executor *x)
+{
+    return status_bytes(x, "VmRSS");
+}
+
+int64_t prn_executor_peak(const struct prn_executor *x)
+{
+    return status_bytes(x, "VmHWM");
+}

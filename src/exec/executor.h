@@ -1,0 +1,93 @@
+/*
+ * The executor: a process of its own in which a runtime loads and runs one model, so that memory
+ * is attributed to it, and a crash, a hang or too little memory is one failed backend.
+ *
+ *     struct prn_executor *x;
+ *     prn_executor_spawn(&config, &x, err);
+ *     prn_executor_open(x, ...);  prn_executor_load(x, ...);  prn_executor_bind(x, ...);
+ *     prn_executor_run(x, warmups, repeats, most_ns, samples, &n, err);
+ *     prn_executor_free(x);
+ *
+ * After a failure other than PRONY_ERUNTIME, PRONY_EUSAGE or PRONY_EUNAVAILABLE the process is gone
+ * and further calls fail. Every call ends within the timeout.
+ */
+#ifndef PRN_EXEC_EXECUTOR_H
+#define PRN_EXEC_EXECUTOR_H
+
+#include "exec/message.h"
+#include "runtime/runtime.h"
+
+#include <sys/types.h>
+
+/* Most samples that one run command can give. */
+#define PRN_EXECUTOR_SAMPLES_MAX 32768
+#define PRN_EXECUTOR_TENSORS_MAX 1024
+
+struct prn_executor;
+
+struct prn_executor_config {
+    const char *program;           /* the prony program; NULL: this one */
+    int inputs_fd;                 /* shared memory with the inputs' data; -1: none will be bound */
+    double timeout_s;              /* for one command */
+    int64_t memory_bytes;          /* limit on its private memory; 0: none */
+    const volatile int *cancelled; /* becomes non-zero to end waiting; NULL: never */
+};
+
+/* Where a tensor lies in shared memory. */
+struct prn_place {
+    const char *name;
+    int dtype;
+    size_t rank;
+    int64_t dims[PRN_RUNTIME_RANK_MAX];
+    size_t offset, bytes;
+};
+
+PRONY_MUST_CHECK int prn_executor_spawn(const struct prn_executor_config *config,
+                                        struct prn_executor **ret_executor,
+                                        struct prony_error *err);
+/* Ends the process, whatever it is doing. NULL does nothing. */
+void prn_executor_free(struct prn_executor *x);
+
+/* Loads the runtime and closes the sandbox. `model_folder` is all that it may read; NULL when only
+ * the runtime is asked about. */
+PRONY_MUST_CHECK int prn_executor_open(struct prn_executor *x,
+                                       const struct prn_runtime_config *config,
+                                       const char *model_folder, struct prony_error *err);
+/* After open; borrowed from the executor. */
+const char *prn_executor_version(const struct prn_executor *x);
+const char *prn_executor_library(const struct prn_executor *x);
+const char *prn_executor_sandbox(const struct prn_executor *x);
+
+PRONY_MUST_CHECK int prn_executor_load(struct prn_executor *x, const char *model_path,
+                                       int64_t *ret_ns, struct prony_error *err);
+PRONY_MUST_CHECK int prn_executor_bind(struct prn_executor *x, const struct prn_place *inputs,
+                                       size_t n_inputs, struct prony_error *err);
+
+/* `warmups` untimed runs, then up to `repeats` timed ones (at most PRN_EXECUTOR_SAMPLES_MAX), or as
+ * many as begin within `most_ns` (0: no such limit), at least one. `samples` has room for `repeats`
+ * and is written as they come. */
+PRONY_MUST_CHECK int prn_executor_run(struct prn_executor *x, size_t warmups, size_t repeats,
+                                      int64_t most_ns, int64_t *samples, size_t *ret_n,
+                                      struct prony_error *err);
+
+/* The outputs of the last run, copied to a file of shared memory that the caller closes. Names
+ * belong to `arena`. Outputs that aren't tensors have dtype 0. */
+PRONY_MUST_CHECK int prn_executor_outputs(struct prn_executor *x, struct prn_arena *arena,
+                                          struct prn_place **ret_outputs, size_t *ret_n,
+                                          int *ret_fd, struct prony_error *err);
+
+/* Stops the process with its spinning threads, and lets it go on. */
+void prn_executor_park(struct prn_executor *x);
+void prn_executor_unpark(struct prn_executor *x);
+
+/* Resident bytes now and at most; -1 when not known. */
+int64_t prn_executor_resident(const struct prn_executor *x);
+int64_t prn_executor_peak(const struct prn_executor *x);
+
+/* The other side: serves commands on `fd` until it is closed. Returns the exit status. */
+int prn_executor_main(int socket_fd, int inputs_fd, int samples_fd, int outputs_fd);
+
+/* The clock of all measurements (CLOCK_MONOTONIC_RAW). */
+int64_t prn_clock_ns(void);
+
+#endif

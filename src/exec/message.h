@@ -1,0 +1,49 @@
+/*
+ * Messages between prony and an executor: one packet each on a SOCK_SEQPACKET socket. A message is
+ * a type and a row of fields, written and read in the same order by both sides; both come from the
+ * same program, so there is no version. Reading past the end sticks as an error, checked once.
+ *
+ * Tensors and samples don't travel here: they lie in shared memory, and messages say where.
+ */
+#ifndef PRN_EXEC_MESSAGE_H
+#define PRN_EXEC_MESSAGE_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+#define PRN_MESSAGE_MAX ((size_t)128 * 1024)
+
+enum prn_message_type {
+    PRN_MESSAGE_OPEN, /* software, library, options, folder, limit → version, library, sandbox */
+    PRN_MESSAGE_LOAD, /* model → ns */
+    PRN_MESSAGE_BIND, /* inputs, their places in the shared memory → nothing */
+    PRN_MESSAGE_RUN,  /* warm-ups, repeats, most ns → number of samples */
+    PRN_MESSAGE_OUTPUTS, /* nothing → outputs, their places in the shared memory */
+    PRN_MESSAGE_OK,      /* reply: what is said above */
+    PRN_MESSAGE_ERROR,   /* reply: code, text */
+};
+
+struct prn_message {
+    uint32_t type;
+    size_t len;      /* bytes of `data` that are filled */
+    size_t position; /* where reading stands */
+    bool failed;     /* something didn't fit, or was read past the end */
+    unsigned char data[PRN_MESSAGE_MAX];
+};
+
+void prn_message_begin(struct prn_message *m, enum prn_message_type type);
+void prn_message_put_int(struct prn_message *m, int64_t value);
+void prn_message_put_text(struct prn_message *m, const char *text); /* NULL travels too */
+
+int64_t prn_message_int(struct prn_message *m);
+/* Points into the message; NULL was sent, or an error. */
+const char *prn_message_text(struct prn_message *m);
+/* A count that must be within [0, most]. */
+size_t prn_message_count(struct prn_message *m, size_t most);
+
+/* Both return 0, or -1 with errno. Receiving gives -1 and errno 0 at the end of the stream. */
+int prn_message_send(struct prn_message *m, int fd);
+int prn_message_receive(struct prn_message *m, int fd);
+
+#endif

@@ -1,0 +1,253 @@
+#include "exec/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/landlock.h>
+#include <sched.h>
+#include <seccomp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Rights that older kernel headers don't name yet. */
+#define RIGHT_REFER (1ull << 13)
+#define RIGHT_TRUNCATE (1ull << 14)
+#define RIGHT_IOCTL_DEVICE (1ull << 15)
+#define RIGHT_NET_BIND (1ull << 0)
+#define RIGHT_NET_CONNECT (1ull << 1)
+
+struct ruleset {
+    uint64_t files;
+    uint64_t network; /* since ABI 4 */
+};
+
+static long landlock_abi(void)
+{
+    return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
+}
+
+static int allow(int ruleset, const char *path, uint64_t rights)
+{
+    int fd = open(path, O_PATH | O_CLOEXEC);
+    if (fd < 0)
+        return errno == ENOENT || errno == EACCES ? 0 : -1;
+    struct stat status;
+    if (fstat(fd, &status) == 0 && !S_ISDIR(status.st_mode))
+        rights &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_EXECUTE;
+    struct landlock_path_beneath_attr rule = {.allowed_access = rights, .parent_fd = fd};
+    long code = syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
+    int error = errno;
+    close(fd);
+    errno = error;
+    return code < 0 ? -1 : 0;
+}
+
+static int enter_landlock(const struct prn_sandbox *s, long abi)
+{
+    struct ruleset all = {.files = (1ull << 13) - 1};
+    if (abi >= 2)
+        all.files |= RIGHT_REFER;
+    if (abi >= 3)
+        all.files |= RIGHT_TRUNCATE;
+    if (abi >= 5)
+        all.files |= RIGHT_IOCTL_DEVICE;
+    if (abi >= 4)
+        all.network = RIGHT_NET_BIND | RIGHT_NET_CONNECT;
+    int ruleset = (int)syscall(SYS_landlock_create_ruleset, &all,
+                               abi >= 4 ? sizeof all : sizeof all.files, 0);
+    if (ruleset < 0)
+        return -1;
+    const uint64_t read = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+    const struct {
+        const char *path;
+        uint64_t rights;
+    } rules[] = {
+        {s->model_folder, read},
+        {s->library_folder, read | LANDLOCK_ACCESS_FS_EXECUTE},
+        {"/lib", read | LANDLOCK_ACCESS_FS_EXECUTE},
+        {"/lib64", read | LANDLOCK_ACCESS_FS_EXECUTE},
+        {"/usr/lib", read | LANDLOCK_ACCESS_FS_EXECUTE},
+        {"/etc/ld.so.cache", read},
+        /* Runtimes look here for the machine's cores; without, some loop for ever. */
+        {"/proc/cpuinfo", read},
+        {"/proc/meminfo", read},
+        {"/proc/self", read},
+        {"/sys/devices/system", read},
+        {"/sys/fs/cgroup", read},
+        {"/dev/null", read},
+    };
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < PRN_ARRAY_SIZE(rules); i++)
+        if (rules[i].path)
+            code = allow(ruleset, rules[i].path, rules[i].rights);
+    if (code == 0)
+        code = (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
+    int error = errno;
+    close(ruleset);
+    errno = error;
+    return code;
+}
+
+/* What the runtimes were seen to need, and what the executor itself uses to talk. */
+static const int allowed_calls[] = {
+    SCMP_SYS(read),
+    SCMP_SYS(write),
+    SCMP_SYS(writev),
+    SCMP_SYS(readv),
+    SCMP_SYS(pread64),
+    SCMP_SYS(pwrite64),
+    SCMP_SYS(openat),
+    SCMP_SYS(close),
+    SCMP_SYS(stat),
+    SCMP_SYS(fstat),
+    SCMP_SYS(newfstatat),
+    SCMP_SYS(lstat),
+    SCMP_SYS(statx),
+    SCMP_SYS(statfs),
+    SCMP_SYS(fstatfs),
+    SCMP_SYS(access),
+    SCMP_SYS(faccessat),
+    SCMP_SYS(faccessat2),
+    SCMP_SYS(lseek),
+    SCMP_SYS(getdents64),
+    SCMP_SYS(readlink),
+    SCMP_SYS(readlinkat),
+    SCMP_SYS(getcwd),
+    SCMP_SYS(fcntl),
+    SCMP_SYS(ftruncate),
+    SCMP_SYS(fadvise64),
+    SCMP_SYS(open),
+    SCMP_SYS(dup),
+    SCMP_SYS(pipe2),
+    SCMP_SYS(eventfd2),
+    /* memory */
+    SCMP_SYS(brk),
+    SCMP_SYS(mmap),
+    SCMP_SYS(munmap),
+    SCMP_SYS(mprotect),
+    SCMP_SYS(madvise),
+    SCMP_SYS(mremap),
+    SCMP_SYS(mlock),
+    SCMP_SYS(munlock),
+    SCMP_SYS(mincore),
+    SCMP_SYS(mbind),
+    SCMP_SYS(get_mempolicy),
+    SCMP_SYS(set_mempolicy),
+    SCMP_SYS(membarrier),
+    /* threads and scheduling */
+    SCMP_SYS(futex),
+    SCMP_SYS(set_robust_list),
+    SCMP_SYS(get_robust_list),
+    SCMP_SYS(rseq),
+    SCMP_SYS(set_tid_address),
+    SCMP_SYS(gettid),
+    SCMP_SYS(getpid),
+    SCMP_SYS(getppid),
+    SCMP_SYS(sched_yield),
+    SCMP_SYS(sched_getaffinity),
+    SCMP_SYS(sched_setaffinity),
+    SCMP_SYS(sched_getparam),
+    SCMP_SYS(sched_getscheduler),
+    SCMP_SYS(sched_get_priority_max),
+    SCMP_SYS(sched_get_priority_min),
+    SCMP_SYS(getcpu),
+    SCMP_SYS(prctl),
+    SCMP_SYS(arch_prctl),
+    SCMP_SYS(exit),
+    SCMP_SYS(exit_group),
+    SCMP_SYS(restart_syscall),
+    /* signals */
+    SCMP_SYS(rt_sigprocmask),
+    SCMP_SYS(rt_sigaction),
+    SCMP_SYS(rt_sigreturn),
+    SCMP_SYS(sigaltstack),
+    /* time and the machine */
+    SCMP_SYS(clock_gettime),
+    SCMP_SYS(clock_getres),
+    SCMP_SYS(clock_nanosleep),
+    SCMP_SYS(nanosleep),
+    SCMP_SYS(gettimeofday),
+    SCMP_SYS(time),
+    SCMP_SYS(getrandom),
+    SCMP_SYS(uname),
+    SCMP_SYS(sysinfo),
+    SCMP_SYS(getrusage),
+    SCMP_SYS(prlimit64),
+    SCMP_SYS(getrlimit),
+    SCMP_SYS(getuid),
+    SCMP_SYS(geteuid),
+    SCMP_SYS(getgid),
+    SCMP_SYS(getegid),
+    /* the socket to prony */
+    SCMP_SYS(recvmsg),
+    SCMP_SYS(sendmsg),
+    SCMP_SYS(poll),
+    SCMP_SYS(ppoll),
+};
+
+static int enter_seccomp(void)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    if (!filter)
+        return -ENOMEM;
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < PRN_ARRAY_SIZE(allowed_calls); i++)
+        code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed_calls[i], 0);
+    /* Threads, never processes. clone3 hides its flags from a filter: glibc falls back to clone. */
+    if (code == 0)
+        code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+                                SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+    if (code == 0)
+        code = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
+    /* abort() sends a signal to itself. */
+    if (code == 0)
+        code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
+                                SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid()));
+    if (code == 0)
+        code = seccomp_load(filter);
+    seccomp_release(filter);
+    return code;
+}
+
+static int limit(int resource, int64_t value)
+{
+    struct rlimit now;
+    if (getrlimit(resource, &now) < 0)
+        return -1;
+    rlim_t wanted = (rlim_t)value;
+    if (now.rlim_max != RLIM_INFINITY && wanted > now.rlim_max)
+        wanted = now.rlim_max;
+    return setrlimit(resource, &(struct rlimit){wanted, wanted});
+}
+
+int prn_sandbox_enter(const struct prn_sandbox *s, char *ret_text, size_t size,
+                      struct prony_error *err)
+{
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return prn_fail(err, PRONY_EIO, "cannot give up privileges: %s", strerror(errno));
+    char landlock[32] = "no landlock";
+    long abi = s->gpu ? -1 : landlock_abi();
+    if (abi >= 1) {
+        if (enter_landlock(s, abi) < 0)
+            return prn_fail(err, PRONY_EIO, "cannot restrict file access: %s", strerror(errno));
+        snprintf(landlock, sizeof landlock, "landlock %ld", abi);
+    }
+    /* RLIMIT_DATA, not RLIMIT_AS: the latter counts 130 MB of address space per thread. */
+    if (limit(RLIMIT_CORE, 0) < 0 || (s->memory_bytes > 0 && limit(RLIMIT_DATA, s->memory_bytes)))
+        return prn_fail(err, PRONY_EIO, "cannot limit resources: %s", strerror(errno));
+    const char *seccomp = "no seccomp";
+    if (!s->gpu) {
+        int code = enter_seccomp();
+        if (code == 0)
+            seccomp = "seccomp";
+        else if (code != -EINVAL && code != -ENOSYS)
+            return prn_fail(err, PRONY_EIO, "cannot filter system calls: %s", strerror(-code));
+    }
+    snprintf(ret_text, size, "no_new_privs, %s, rlimits, %s%s", landlock, seccomp,
+             s->gpu ? " (GPU drivers need devices)" : "");
+    return 0;
+}

@@ -1,0 +1,26 @@
+/*
+ * Confines an executor after its runtime's library is loaded and before it sees a model: no new
+ * privileges, Landlock (read access to the model's folder and what runtimes look up about the
+ * machine; no writing, no network), resource limits, a seccomp allow-list. What the kernel doesn't
+ * offer is left out and said.
+ */
+#ifndef PRN_EXEC_SANDBOX_H
+#define PRN_EXEC_SANDBOX_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+struct prn_sandbox {
+    const char *model_folder;
+    const char *library_folder; /* may hold parts that are loaded later */
+    int64_t memory_bytes;       /* limit on private memory; 0: none */
+    bool gpu; /* drivers need devices and calls that nobody can list: limits only */
+};
+
+/* Enters the sandbox for good. `ret_text` says what is enforced, e.g. "no_new_privs, landlock 7,
+ * seccomp, rlimits". Fails only when a part that the kernel has can't be put in force. */
+PRONY_MUST_CHECK int prn_sandbox_enter(const struct prn_sandbox *sandbox, char *ret_text,
+                                       size_t size, struct prony_error *err);
+
+#endif

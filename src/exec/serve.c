@@ -1,0 +1,241 @@
+/* The executor's own side: one loop over commands, around one runtime. */
+#include "base/io.h"
+#include "exec/executor.h"
+#include "exec/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct server {
+    int socket_fd, inputs_fd, outputs_fd;
+    int64_t *samples; /* shared with the parent */
+    const unsigned char *inputs;
+    size_t inputs_bytes;
+    const struct prn_runtime_ops *ops;
+    struct prn_runtime *runtime;
+    struct prn_message in, out;
+};
+
+#define OPTIONS_MAX 64
+
+static int bad_message(struct prony_error *err)
+{
+    return prn_fail(err, PRONY_EFORMAT, "malformed command");
+}
+
+static int serve_open(struct server *s, struct prony_error *err)
+{
+    struct prn_runtime_config config = {.software = prn_message_text(&s->in),
+                                        .library = prn_message_text(&s->in)};
+    struct prn_spec_option options[OPTIONS_MAX];
+    config.n_options = prn_message_count(&s->in, OPTIONS_MAX);
+    config.options = options;
+    for (size_t i = 0; i < config.n_options; i++) {
+        options[i].key = prn_message_text(&s->in);
+        options[i].value = prn_message_text(&s->in);
+        if (!options[i].key || !options[i].value)
+            return bad_message(err);
+    }
+    struct prn_sandbox sandbox = {.model_folder = prn_message_text(&s->in),
+                                  .memory_bytes = prn_message_int(&s->in)};
+    if (s->in.failed || !config.software || s->runtime)
+        return bad_message(err);
+    s->ops = prn_runtime_find(config.software);
+    if (!s->ops)
+        return prn_fail(err, PRONY_EUSAGE, "no runtime is called '%s'", config.software);
+    int code = prn_runtime_check_options(s->ops, options, config.n_options, err);
+    if (code == 0)
+        code = s->ops->open(&config, &s->runtime, err);
+    if (code < 0)
+        return code;
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s", s->ops->library(s->runtime));
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        *slash = '\0';
+    sandbox.library_folder = slash ? folder : NULL;
+    sandbox.gpu = s->ops->gpu;
+    char confined[256];
+    code = prn_sandbox_enter(&sandbox, confined, sizeof confined, err);
+    prn_message_put_text(&s->out, s->ops->version(s->runtime));
+    prn_message_put_text(&s->out, s->ops->library(s->runtime));
+    prn_message_put_text(&s->out, confined);
+    return code;
+}
+
+static int serve_load(struct server *s, struct prony_error *err)
+{
+    const char *path = prn_message_text(&s->in);
+    if (!path)
+        return bad_message(err);
+    int64_t start = prn_clock_ns();
+    int code = s->ops->load(s->runtime, path, err);
+    prn_message_put_int(&s->out, prn_clock_ns() - start);
+    return code;
+}
+
+static int map_inputs(struct server *s, struct prony_error *err)
+{
+    struct stat status;
+    if (s->inputs)
+        return 0;
+    if (fstat(s->inputs_fd, &status) < 0)
+        return prn_fail_errno(err, errno, "read", "inputs");
+    s->inputs_bytes = (size_t)status.st_size;
+    if (s->inputs_bytes == 0)
+        return 0;
+    void *map = mmap(NULL, s->inputs_bytes, PROT_READ, MAP_SHARED, s->inputs_fd, 0);
+    if (map == MAP_FAILED)
+        return prn_fail_errno(err, errno, "map", "inputs");
+    s->inputs = map;
+    return 0;
+}
+
+static int serve_bind(struct server *s, struct prony_error *err)
+{
+    int code = map_inputs(s, err);
+    size_t n = prn_message_count(&s->in, PRN_EXECUTOR_TENSORS_MAX);
+    struct prn_place *places = calloc(n + 1, sizeof *places);
+    struct prn_runtime_tensor *tensors = calloc(n + 1, sizeof *tensors);
+    if (code == 0 && (!places || !tensors))
+        code = prn_fail_memory(err);
+    for (size_t i = 0; code == 0 && i < n; i++) {
+        struct prn_place *p = &places[i];
+        p->name = prn_message_text(&s->in);
+        p->dtype = (int)prn_message_int(&s->in);
+        p->rank = prn_message_count(&s->in, PRN_RUNTIME_RANK_MAX);
+        for (size_t k = 0; k < p->rank; k++)
+            p->dims[k] = prn_message_int(&s->in);
+        p->offset = prn_message_count(&s->in, s->inputs_bytes);
+        p->bytes = prn_message_count(&s->in, s->inputs_bytes - p->offset);
+        if (s->in.failed || !p->name)
+            code = bad_message(err);
+        tensors[i] = (struct prn_runtime_tensor){
+            .name = p->name,
+            .dtype = p->dtype,
+            .rank = p->rank,
+            .dims = p->dims,
+            .data = p->bytes ? s->inputs + p->offset : NULL,
+            .bytes = p->bytes,
+        };
+    }
+    if (code == 0)
+        code = s->ops->bind(s->runtime, tensors, n, err);
+    free(places);
+    free(tensors);
+    return code;
+}
+
+static int serve_run(struct server *s, struct prony_error *err)
+{
+    int64_t warmups = prn_message_int(&s->in);
+    size_t repeats = prn_message_count(&s->in, PRN_EXECUTOR_SAMPLES_MAX);
+    int64_t most_ns = prn_message_int(&s->in);
+    if (s->in.failed)
+        return bad_message(err);
+    struct prn_runtime *runtime = s->runtime;
+    int (*const run)(struct prn_runtime *, struct prony_error *) = s->ops->run;
+    for (int64_t i = 0; i < warmups; i++) {
+        int code = run(runtime, err);
+        if (code < 0)
+            return code;
+    }
+    size_t n = 0;
+    int64_t start = prn_clock_ns();
+    while (n < repeats) {
+        int64_t before = prn_clock_ns();
+        int code = run(runtime, err);
+        int64_t after = prn_clock_ns();
+        if (code < 0)
+            return code;
+        s->samples[n++] = after - before;
+        if (most_ns > 0 && after - start >= most_ns)
+            break;
+    }
+    prn_message_put_int(&s->out, (int64_t)n);
+    return 0;
+}
+
+static int serve_outputs(struct server *s, struct prony_error *err)
+{
+    size_t n = s->ops->output_count(s->runtime);
+    size_t offset = 0;
+    prn_message_put_int(&s->out, (int64_t)n);
+    for (size_t i = 0; i < n; i++) {
+        struct prn_runtime_tensor t;
+        int code = s->ops->output(s->runtime, i, &t, err);
+        if (code < 0)
+            return code;
+        if (prn_pwrite_all(s->outputs_fd, t.data, t.bytes, offset) < 0)
+            return prn_fail_errno(err, errno, "write", t.name);
+        prn_message_put_text(&s->out, t.name);
+        prn_message_put_int(&s->out, t.dtype);
+        prn_message_put_int(&s->out, (int64_t)t.rank);
+        for (size_t k = 0; k < t.rank; k++)
+            prn_message_put_int(&s->out, t.dims[k]);
+        prn_message_put_int(&s->out, (int64_t)offset);
+        prn_message_put_int(&s->out, (int64_t)t.bytes);
+        offset += t.bytes;
+    }
+    return s->out.failed ? prn_fail(err, PRONY_ELIMIT, "too many outputs to list") : 0;
+}
+
+static int serve_one(struct server *s)
+{
+    static int (*const handlers[])(struct server *, struct prony_error *) = {
+        [PRN_MESSAGE_OPEN] = serve_open,       [PRN_MESSAGE_LOAD] = serve_load,
+        [PRN_MESSAGE_BIND] = serve_bind,       [PRN_MESSAGE_RUN] = serve_run,
+        [PRN_MESSAGE_OUTPUTS] = serve_outputs,
+    };
+    struct prony_error err = {0};
+    int code;
+    prn_message_begin(&s->out, PRN_MESSAGE_OK);
+    if (s->in.type >= PRN_ARRAY_SIZE(handlers) || (s->in.type != PRN_MESSAGE_OPEN && !s->runtime))
+        code = bad_message(&err);
+    else
+        code = handlers[s->in.type](s, &err);
+    if (code < 0) {
+        prn_message_begin(&s->out, PRN_MESSAGE_ERROR);
+        prn_message_put_int(&s->out, code);
+        prn_message_put_text(&s->out, err.text);
+    }
+    return prn_message_send(&s->out, s->socket_fd);
+}
+
+/* The kernel's out-of-memory killer is to take the executor, not what measures it. */
+static void volunteer_for_oom(void)
+{
+    int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+    if (fd >= 0) {
+        ssize_t ignored = write(fd, "1000", 4);
+        (void)ignored;
+        close(fd);
+    }
+}
+
+int prn_executor_main(int socket_fd, int inputs_fd, int samples_fd, int outputs_fd)
+{
+    static struct server s;
+    s.socket_fd = socket_fd;
+    s.inputs_fd = inputs_fd;
+    s.outputs_fd = outputs_fd;
+    prctl(PR_SET_PDEATHSIG, 9);
+    volunteer_for_oom();
+    void *samples = mmap(NULL, PRN_EXECUTOR_SAMPLES_MAX * sizeof *s.samples, PROT_READ | PROT_WRITE,
+                         MAP_SHARED, samples_fd, 0);
+    if (samples == MAP_FAILED)
+        return 1;
+    s.samples = samples;
+    while (prn_message_receive(&s.in, socket_fd) == 0)
+        if (serve_one(&s) < 0)
+            break;
+    /* The process ends here, and the kernel frees better than any destructor. */
+    _exit(0);
+}

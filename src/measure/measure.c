@@ -1,0 +1,539 @@
+/* The measuring engine: launches, warm-up, interleaved blocks, and when to stop. */
+#include "measure/measure.h"
+
+#include "base/random.h"
+#include "measure/canary.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BLOCKS_PER_LAUNCH 4
+#define BLOCK_RUNS 10       /* at least, time permitting */
+#define BLOCK_RUNS_MAX 4096 /* at most, so that a fast model doesn't fill the report */
+#define BLOCK_NS 20e6       /* at least */
+#define BLOCK_REDOS 3
+#define WINDOW_NS 5000000 /* of warm-up */
+#define WINDOWS_MAX 10
+#define WINDOWS_AGREE 3
+#define WINDOW_TOLERANCE 1.10
+#define REWARM_NS 3e6       /* after a stop: caches and threads come back */
+#define MEASURING_SHARE 0.7 /* of the time allowed; the rest goes to loading and warm-up */
+#define MEMORY_SHARE 0.9    /* of what is available, for one executor */
+
+/* One backend while it is measured. */
+struct runner {
+    const struct prn_spec *spec;
+    struct prn_result *result;
+    struct prn_executor *executor; /* of the present launch; NULL between launches */
+    struct prn_sample *samples;
+    size_t n_samples, capacity;
+    struct prn_launch *launches;
+    size_t n_launches;
+    double run_ns;     /* expected time of one run */
+    size_t block_runs; /* timed runs in a block */
+    size_t rewarm_runs;
+    int64_t repeats_left; /* with a fixed number of repeats; -1 otherwise */
+    bool failed;
+};
+
+struct engine {
+    const struct prn_measure_request *request;
+    struct prn_profile *profile;
+    const struct prn_settings *settings;
+    struct runner *runners;
+    size_t n_runners;
+    size_t *order;
+    struct prn_random random;
+    struct prn_canary canary;
+    int64_t start_ns;
+    int64_t launches_min, launches_max;
+    int64_t memory_bytes;
+    int32_t block; /* next number */
+    bool interrupted;
+    int64_t *scratch; /* samples of one command */
+    /* outputs that the others are compared with */
+    struct prn_place *reference;
+    size_t n_reference;
+    int reference_fd;
+};
+
+static double elapsed_s(const struct engine *e)
+{
+    return (double)(prn_clock_ns() - e->start_ns) * 1e-9;
+}
+
+static bool time_is_up(const struct engine *e)
+{
+    return elapsed_s(e) >= e->settings->max_time_s;
+}
+
+static bool cancelled(struct engine *e)
+{
+    e->interrupted |= e->request->cancelled && *e->request->cancelled;
+    return e->interrupted;
+}
+
+static void tell(const struct engine *e, const struct runner *r, const char *phase)
+{
+    if (!e->request->progress)
+        return;
+    struct prn_interval i = prn_median_interval(r->samples, r->n_samples);
+    struct prn_progress p = {
+        .backend = r->result->name,
+        .phase = phase,
+        .launch = (int64_t)r->n_launches,
+        .launches = e->launches_min,
+        .samples = (int64_t)r->n_samples,
+        .median_ns = i.estimate,
+        .half_width = (i.high - i.low) / 2 / i.estimate,
+        .elapsed_s = elapsed_s(e),
+    };
+    e->request->progress(e->request->context, &p);
+}
+
+/* A failed backend keeps what it has measured and takes no further part. */
+static void fail(struct engine *e, struct runner *r, int code, const struct prony_error *err)
+{
+    if (code == PRONY_ECANCELED) {
+        e->interrupted = true;
+    } else {
+        r->failed = true;
+        r->result->error_code = code;
+        r->result->error = prn_arena_strdup(&e->profile->arena, err->text);
+        if (!r->result->error)
+            r->result->error = prony_error_text(code);
+    }
+    prn_executor_free(r->executor);
+    r->executor = NULL;
+}
+
+static int keep_samples(struct runner *r, const int64_t *ns, size_t n, int32_t block,
+                        struct prony_error *err)
+{
+    if (r->n_samples + n > r->capacity) {
+        size_t capacity = (r->n_samples + n) * 3 / 2;
+        struct prn_sample *samples = realloc(r->samples, capacity * sizeof *samples);
+        if (!samples)
+            return prn_fail_memory(err);
+        r->samples = samples;
+        r->capacity = capacity;
+    }
+    for (size_t i = 0; i < n; i++)
+        r->samples[r->n_samples++] = (struct prn_sample){ns[i], (int32_t)r->n_launches - 1, block};
+    return 0;
+}
+
+static double median_of(const int64_t *ns, size_t n)
+{
+    double *values = calloc(n, sizeof *values);
+    if (!values)
+        return NAN;
+    for (size_t i = 0; i < n; i++)
+        values[i] = (double)ns[i];
+    prn_stats_sort(values, n);
+    double median = prn_stats_median(values, n);
+    free(values);
+    return median;
+}
+
+static size_t runs_within(double ns, double run_ns, size_t least, size_t most)
+{
+    double runs = ceil(ns / fmax(run_ns, 1));
+    return runs < (double)least ? least : runs > (double)most ? most : (size_t)runs;
+}
+
+/* Runs until three windows in a row agree. */
+static int warm_up(struct engine *e, struct runner *r, struct prn_launch *launch,
+                   struct prony_error *err)
+{
+    double windows[WINDOWS_MAX];
+    for (int i = 0; i < WINDOWS_MAX; i++) {
+        size_t n = 0;
+        int code = prn_executor_run(r->executor, 0, BLOCK_RUNS_MAX, WINDOW_NS, e->scratch, &n, err);
+        if (code < 0)
+            return code;
+        launch->warmup_runs += (int32_t)n;
+        windows[i] = r->run_ns = median_of(e->scratch, n);
+        if (i + 1 < WINDOWS_AGREE)
+            continue;
+        double low = windows[i];
+        double high = windows[i];
+        for (int k = 1; k < WINDOWS_AGREE; k++) {
+            low = fmin(low, windows[i - k]);
+            high = fmax(high, windows[i - k]);
+        }
+        if (high <= low * WINDOW_TOLERANCE) {
+            launch->settled = true;
+            break;
+        }
+        /* A model so slow that windows eat the time is measured as it is. */
+        if (r->run_ns * 1e-9 * (double)e->n_runners > e->settings->max_time_s / 10)
+            break;
+    }
+    return 0;
+}
+
+/* A fixed number of warm-ups was asked for: no detection. */
+static int warm_up_fixed(struct engine *e, struct runner *r, struct prn_launch *launch,
+                         struct prony_error *err)
+{
+    int64_t left = e->settings->warmups;
+    launch->settled = true;
+    while (left > 0) {
+        size_t n = 0;
+        size_t now = left < BLOCK_RUNS_MAX ? (size_t)left : BLOCK_RUNS_MAX;
+        int code = prn_executor_run(r->executor, 0, now, 0, e->scratch, &n, err);
+        if (code < 0)
+            return code;
+        r->run_ns = median_of(e->scratch, n);
+        launch->warmup_runs += (int32_t)n;
+        left -= (int64_t)n;
+    }
+    return 0;
+}
+
+/* The first backend that gives outputs is what the others are compared with. */
+static int check_outputs(struct engine *e, struct runner *r, struct prony_error *err)
+{
+    struct prn_place *outputs;
+    size_t n;
+    int fd;
+    int code = prn_executor_outputs(r->executor, &e->profile->arena, &outputs, &n, &fd, err);
+    if (code < 0)
+        return code;
+    if (!e->reference) {
+        e->reference = outputs;
+        e->n_reference = n;
+        e->reference_fd = fd;
+    } else {
+        if (n != e->n_reference)
+            code = prn_fail(err, PRONY_ERUNTIME, "it gives %zu outputs, the first backend %zu", n,
+                            e->n_reference);
+        if (code == 0)
+            code = prn_outputs_compare(e->reference_fd, e->reference, fd, outputs, n,
+                                       &e->profile->arena, &r->result->outputs, err);
+        close(fd);
+        r->result->n_outputs = code == 0 ? n : 0;
+        for (size_t i = 0; code == 0 && i < n; i++)
+            if (prn_output_differs(&r->result->outputs[i]))
+                r->result->flags |= PRN_FLAG_MISMATCH;
+    }
+    return code;
+}
+
+static const char *kept(struct prn_profile *profile, const char *text)
+{
+    const char *copy = prn_arena_strdup(&profile->arena, text);
+    return copy ? copy : "";
+}
+
+/* Starts a process, loads the model, runs it for the first time. */
+static int bring_up(struct engine *e, struct runner *r, struct prn_launch *launch,
+                    struct prony_error *err)
+{
+    const struct prn_measure_request *q = e->request;
+    struct prn_executor_config process = {
+        .program = q->program,
+        .inputs_fd = q->inputs_fd,
+        .timeout_s = q->timeout_s,
+        .memory_bytes = e->memory_bytes,
+        .cancelled = q->cancelled,
+    };
+    struct prn_runtime_config runtime = {
+        .software = r->spec->software,
+        .options = r->spec->options,
+        .n_options = r->spec->n_options,
+        .library = q->ort_library,
+    };
+    size_t n = 0;
+    tell(e, r, "loading");
+    int code = prn_executor_spawn(&process, &r->executor, err);
+    if (code == 0)
+        code = prn_executor_open(r->executor, &runtime, q->model_folder, err);
+    if (code == 0 && !r->result->runtime_version) {
+        r->result->runtime_version = kept(e->profile, prn_executor_version(r->executor));
+        r->result->runtime_library = kept(e->profile, prn_executor_library(r->executor));
+        e->profile->environment.sandbox = kept(e->profile, prn_executor_sandbox(r->executor));
+    }
+    if (code == 0) {
+        launch->baseline_bytes = prn_executor_resident(r->executor);
+        code = prn_executor_load(r->executor, q->model_path, &launch->load_ns, err);
+    }
+    if (code == 0)
+        code = prn_executor_bind(r->executor, q->inputs, q->n_inputs, err);
+    if (code == 0)
+        code = prn_executor_run(r->executor, 0, 1, 0, &launch->first_run_ns, &n, err);
+    if (code == 0 && r->n_launches == 1)
+        code = check_outputs(e, r, err);
+    return code;
+}
+
+static void launch_one(struct engine *e, struct runner *r)
+{
+    struct prony_error err = {0};
+    struct prn_launch *launches = realloc(r->launches, (r->n_launches + 1) * sizeof *launches);
+    if (!launches) {
+        fail(e, r, prn_fail_memory(&err), &err);
+        return;
+    }
+    r->launches = launches;
+    struct prn_launch *launch = &launches[r->n_launches++];
+    *launch = (struct prn_launch){-1, -1, -1, -1, 0, false};
+    int code = bring_up(e, r, launch, &err);
+    if (code == 0) {
+        r->run_ns = (double)launch->first_run_ns;
+        tell(e, r, "warming up");
+        code = e->settings->warmups >= 0 ? warm_up_fixed(e, r, launch, &err)
+                                         : warm_up(e, r, launch, &err);
+    }
+    if (code < 0) {
+        fail(e, r, code, &err);
+        return;
+    }
+    if (!launch->settled)
+        r->result->flags |= PRN_FLAG_UNSTABLE;
+    prn_executor_park(r->executor);
+}
+
+/* How many runs make a block, so that the least number of launches fits into the time. */
+static size_t plan_blocks(struct engine *e)
+{
+    size_t live = 0;
+    for (size_t i = 0; i < e->n_runners; i++)
+        live += e->runners[i].executor != NULL;
+    size_t blocks = BLOCKS_PER_LAUNCH;
+    double share_ns = e->settings->max_time_s * 1e9 * MEASURING_SHARE / (double)(live ? live : 1) /
+                      (double)e->launches_min;
+    for (size_t i = 0; i < e->n_runners; i++) {
+        struct runner *r = &e->runners[i];
+        if (!r->executor)
+            continue;
+        double affordable = floor(share_ns / fmax(r->run_ns, 1));
+        if (affordable < (double)blocks)
+            blocks = affordable < 1 ? 1 : (size_t)affordable;
+    }
+    for (size_t i = 0; i < e->n_runners; i++) {
+        struct runner *r = &e->runners[i];
+        r->block_runs = runs_within(BLOCK_NS, r->run_ns, BLOCK_RUNS, BLOCK_RUNS_MAX);
+        double affordable = floor(share_ns / (double)blocks / fmax(r->run_ns, 1));
+        if (affordable < (double)r->block_runs)
+            r->block_runs = affordable < 1 ? 1 : (size_t)affordable;
+        r->rewarm_runs = runs_within(REWARM_NS, r->run_ns, 1, BLOCK_RUNS_MAX);
+    }
+    return blocks;
+}
+
+/* With a fixed number of repeats, each launch gets its share, spread over the blocks. */
+static size_t runs_now(const struct engine *e, const struct runner *r, size_t blocks_left)
+{
+    if (r->repeats_left < 0)
+        return r->block_runs;
+    int64_t launches_left = e->launches_max - (int64_t)r->n_launches + 1;
+    int64_t launch_share = (r->repeats_left + launches_left * (int64_t)blocks_left - 1) /
+                           (launches_left * (int64_t)blocks_left);
+    return launch_share > BLOCK_RUNS_MAX ? BLOCK_RUNS_MAX : (size_t)launch_share;
+}
+
+static void run_block(struct engine *e, struct runner *r, size_t runs)
+{
+    struct prony_error err = {0};
+    int code = 0;
+    size_t n = 0;
+    for (int attempt = 0; code == 0 && runs > 0; attempt++) {
+        double before = prn_canary_run(&e->canary);
+        prn_executor_unpark(r->executor);
+        code = prn_executor_run(r->executor, r->rewarm_runs, runs, 0, e->scratch, &n, &err);
+        prn_executor_park(r->executor);
+        double after = prn_canary_run(&e->canary);
+        bool disturbed = prn_canary_disturbed(&e->canary, fmax(before, after));
+        if (code < 0 || !disturbed)
+            break;
+        if (attempt == BLOCK_REDOS || time_is_up(e)) {
+            r->result->flags |= PRN_FLAG_NOISY;
+            break;
+        }
+        r->result->redone_blocks++;
+        if (cancelled(e))
+            break;
+    }
+    if (code == 0)
+        code = keep_samples(r, e->scratch, n, e->block, &err);
+    if (r->repeats_left >= 0)
+        r->repeats_left -= (int64_t)n;
+    if (code < 0)
+        fail(e, r, code, &err);
+    else
+        tell(e, r, "measuring");
+}
+
+static void run_blocks(struct engine *e)
+{
+    size_t blocks = plan_blocks(e);
+    for (size_t b = 0; b < blocks; b++) {
+        prn_random_shuffle(&e->random, e->order, e->n_runners);
+        for (size_t i = 0; i < e->n_runners && !cancelled(e); i++) {
+            struct runner *r = &e->runners[e->order[i]];
+            if (r->executor)
+                run_block(e, r, runs_now(e, r, blocks - b));
+        }
+        e->block++;
+        if (cancelled(e) || time_is_up(e))
+            break;
+    }
+}
+
+static void launch_all(struct engine *e)
+{
+    for (size_t i = 0; i < e->n_runners && !cancelled(e); i++)
+        if (!e->runners[i].failed)
+            launch_one(e, &e->runners[i]);
+    if (!cancelled(e))
+        run_blocks(e);
+    for (size_t i = 0; i < e->n_runners; i++) {
+        struct runner *r = &e->runners[i];
+        if (r->executor)
+            r->launches[r->n_launches - 1].peak_bytes = prn_executor_peak(r->executor);
+        prn_executor_free(r->executor);
+        r->executor = NULL;
+    }
+}
+
+static bool narrow(struct prn_interval i, double precision)
+{
+    return (i.high - i.low) / 2 <= precision * i.estimate;
+}
+
+/* Whether every backend, and every comparison with the first, is known well enough. */
+static bool precise(const struct engine *e)
+{
+    const struct runner *first = NULL;
+    for (size_t i = 0; i < e->n_runners; i++) {
+        const struct runner *r = &e->runners[i];
+        if (r->failed)
+            continue;
+        if (r->n_samples < PRN_SAMPLES_MIN ||
+            !narrow(prn_median_interval(r->samples, r->n_samples), e->settings->precision))
+            return false;
+        if (first &&
+            !narrow(prn_ratio_interval(r->samples, r->n_samples, first->samples, first->n_samples),
+                    e->settings->precision))
+            return false;
+        first = first ? first : r;
+    }
+    return true;
+}
+
+static bool anyone_left(const struct engine *e)
+{
+    for (size_t i = 0; i < e->n_runners; i++)
+        if (!e->runners[i].failed)
+            return true;
+    return false;
+}
+
+static void measure_all(struct engine *e)
+{
+    bool fixed = e->settings->repeats > 0;
+    for (int64_t launch = 1; anyone_left(e); launch++) {
+        launch_all(e);
+        if (cancelled(e) || time_is_up(e) || launch >= e->launches_max)
+            break;
+        if (!fixed && launch >= e->launches_min && precise(e))
+            break;
+    }
+}
+
+/* Moves what was measured into the profile, and flags what fell short. */
+static int hand_over(struct engine *e, struct runner *r, struct prony_error *err)
+{
+    struct prn_arena *arena = &e->profile->arena;
+    struct prn_result *result = r->result;
+    result->samples = PRN_ARENA_ARRAY(arena, r->n_samples + 1, struct prn_sample);
+    result->launches = PRN_ARENA_ARRAY(arena, r->n_launches + 1, struct prn_launch);
+    if (!result->samples || !result->launches)
+        return prn_fail_memory(err);
+    if (r->n_samples)
+        memcpy(result->samples, r->samples, r->n_samples * sizeof *r->samples);
+    if (r->n_launches)
+        memcpy(result->launches, r->launches, r->n_launches * sizeof *r->launches);
+    result->n_samples = r->n_samples;
+    result->n_launches = r->n_launches;
+    struct prn_interval interval = prn_median_interval(r->samples, r->n_samples);
+    if (!r->failed && e->settings->repeats == 0 && !narrow(interval, e->settings->precision))
+        result->flags |= PRN_FLAG_IMPRECISE;
+    if (!r->failed && e->interrupted) {
+        result->flags |= PRN_FLAG_INTERRUPTED;
+        if (r->n_samples == 0) {
+            result->error_code = PRONY_ECANCELED;
+            result->error = "interrupted before anything was measured";
+        }
+    }
+    return 0;
+}
+
+static double timer_cost_ns(void)
+{
+    double costs[101];
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(costs); i++) {
+        int64_t start = prn_clock_ns();
+        for (int k = 0; k < 10; k++)
+            (void)prn_clock_ns();
+        costs[i] = (double)(prn_clock_ns() - start) / 11;
+    }
+    prn_stats_sort(costs, PRN_ARRAY_SIZE(costs));
+    return prn_stats_median(costs, PRN_ARRAY_SIZE(costs));
+}
+
+int prn_measure(const struct prn_measure_request *request, struct prn_profile *profile,
+                struct prony_error *err)
+{
+    struct engine e = {
+        .request = request,
+        .profile = profile,
+        .settings = &profile->settings,
+        .n_runners = profile->n_results,
+        .start_ns = prn_clock_ns(),
+        .reference_fd = -1,
+        .memory_bytes = (int64_t)((double)prn_memory_available() * MEMORY_SHARE),
+    };
+    const struct prn_settings *s = e.settings;
+    e.launches_min = s->launches > 0 ? s->launches : PRN_LAUNCHES_DEFAULT;
+    if (s->repeats > 0 && s->repeats < e.launches_min)
+        e.launches_min = s->repeats;
+    e.launches_max =
+        s->launches > 0 || s->repeats > 0 ? e.launches_min : e.launches_min * PRN_LAUNCHES_FACTOR;
+    prn_random_seed(&e.random, s->seed);
+    e.runners = calloc(e.n_runners + 1, sizeof *e.runners);
+    e.order = calloc(e.n_runners + 1, sizeof *e.order);
+    e.scratch = calloc(PRN_EXECUTOR_SAMPLES_MAX, sizeof *e.scratch);
+    int code = e.runners && e.order && e.scratch ? 0 : prn_fail_memory(err);
+    if (code < 0)
+        goto done;
+    for (size_t i = 0; i < e.n_runners; i++) {
+        e.runners[i].spec = &request->backends[i];
+        e.runners[i].result = &profile->results[i];
+        e.runners[i].repeats_left = s->repeats > 0 ? s->repeats : -1;
+    }
+    profile->timer_ns = timer_cost_ns();
+    for (int i = 0; i < 10; i++)
+        prn_canary_run(&e.canary);
+    measure_all(&e);
+    for (size_t i = 0; code == 0 && i < e.n_runners; i++)
+        code = hand_over(&e, &e.runners[i], err);
+    profile->canary_best_ns = e.canary.best_ns;
+    if (getloadavg(&profile->environment.load_after, 1) != 1)
+        profile->environment.load_after = NAN;
+done:
+    if (e.reference_fd >= 0)
+        close(e.reference_fd);
+    for (size_t i = 0; e.runners && i < e.n_runners; i++) {
+        free(e.runners[i].samples);
+        free(e.runners[i].launches);
+    }
+    free(e.runners);
+    free(e.order);
+    free(e.scratch);
+    return code;
+}

@@ -1,0 +1,81 @@
+/*
+ * Measures a model on backends of this machine, honestly:
+ *
+ * - Each backend runs in several fresh processes (launches), because two processes with the same
+ *   model differ for their whole life. In a launch, all backends are loaded, warmed up until three
+ *   windows agree, and then run block by block in random order; whoever isn't timed is stopped.
+ * - A canary runs around each block. A disturbed block is redone, up to three times.
+ * - Launches go on until the 95 % interval of the median is narrow enough, or time is up.
+ * - Comparisons are paired block by block, and the unit of their interval is the launch.
+ */
+#ifndef PRN_MEASURE_MEASURE_H
+#define PRN_MEASURE_MEASURE_H
+
+#include "exec/executor.h"
+#include "measure/profile.h"
+#include "spec/spec.h"
+
+/* Launches by default, and how many times more when precision asks for them. */
+#define PRN_LAUNCHES_DEFAULT 5
+#define PRN_LAUNCHES_FACTOR 4
+#define PRN_SAMPLES_MIN 30
+
+struct prn_progress {
+    const char *backend;
+    const char *phase; /* "loading", "warming up", "measuring" */
+    int64_t launch, launches;
+    int64_t samples;
+    double median_ns, half_width; /* NAN as long as they aren't known */
+    double elapsed_s;
+};
+
+struct prn_measure_request {
+    const char *model_path; /* absolute */
+    const char *model_folder;
+    const struct prn_spec *backends; /* one for each result of the profile */
+    const char *ort_library;         /* NULL: search */
+    const char *program;             /* of the executor; NULL: this one */
+    int inputs_fd;
+    const struct prn_place *inputs;
+    size_t n_inputs;
+    double timeout_s;
+    const volatile int *cancelled;
+    void (*progress)(void *context, const struct prn_progress *progress); /* may be NULL */
+    void *context;
+};
+
+/* Measures, filling the profile's results (samples, launches, outputs, errors, flags), whose
+ * backends and settings are set already. A backend's failure is its own result's error; the call
+ * itself fails only when nothing can be measured at all. */
+PRONY_MUST_CHECK int prn_measure(const struct prn_measure_request *request,
+                                 struct prn_profile *profile, struct prony_error *err);
+
+/* Computes statistics, intervals, ratios and verdicts from the samples. */
+PRONY_MUST_CHECK int prn_summarise(struct prn_profile *profile, struct prony_error *err);
+
+/* 95 % interval of one result's median, in ns; estimate is NAN without samples. */
+struct prn_interval prn_median_interval(const struct prn_sample *samples, size_t n);
+
+/* 95 % interval of a's time over b's, paired by block; estimate is NAN when no block has both. */
+struct prn_interval prn_ratio_interval(const struct prn_sample *a, size_t n_a,
+                                       const struct prn_sample *b, size_t n_b);
+
+/* SLOWER or FASTER when the interval clears the smallest difference that counts. */
+enum prn_verdict prn_verdict_of(struct prn_interval ratio, double smallest_difference);
+
+/* Compares outputs that lie in two files of shared memory. `ret_checks` has n entries. */
+PRONY_MUST_CHECK int prn_outputs_compare(int reference_fd, const struct prn_place *reference,
+                                         int fd, const struct prn_place *outputs, size_t n,
+                                         struct prn_arena *arena,
+                                         struct prn_output_check **ret_checks,
+                                         struct prony_error *err);
+/* Largest error, relative to the reference's largest value, that passes for rounding. */
+#define PRN_OUTPUT_TOLERANCE 1e-3
+bool prn_output_differs(const struct prn_output_check *check);
+
+/* The machine; 0 or PRONY_ENOMEM. */
+PRONY_MUST_CHECK int prn_environment_read(struct prn_environment *environment,
+                                          struct prn_arena *arena);
+int64_t prn_memory_available(void);
+
+#endif

@@ -1,0 +1,180 @@
+/* From samples to statistics. The unit of every interval is the launch: blocks and runs within a
+ * process are alike in ways that the next process is not. */
+#include "measure/measure.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Samples come in time order, so a launch's and a block's are contiguous. */
+static size_t run_length(const struct prn_sample *s, size_t n, bool by_block)
+{
+    size_t i = 1;
+    while (i < n && s[i].launch == s[0].launch && (!by_block || s[i].block == s[0].block))
+        i++;
+    return i;
+}
+
+static double log_median(const struct prn_sample *s, size_t n, double *scratch)
+{
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = (double)(s[i].ns > 0 ? s[i].ns : 1);
+    prn_stats_sort(scratch, n);
+    return log(prn_stats_median(scratch, n));
+}
+
+static const struct prn_interval nothing = {NAN, NAN, NAN};
+
+static double pooled_median(const struct prn_sample *samples, size_t n, double *scratch)
+{
+    return exp(log_median(samples, n, scratch));
+}
+
+struct prn_interval prn_median_interval(const struct prn_sample *samples, size_t n)
+{
+    double *scratch = n ? calloc(n, sizeof *scratch) : NULL;
+    double *units = n ? calloc(n, sizeof *units) : NULL;
+    struct prn_interval r = nothing;
+    if (!scratch || !units)
+        goto done;
+    /* With one launch, its blocks are all there is to tell how times vary. */
+    bool by_block = run_length(samples, n, false) == n;
+    size_t n_units = 0;
+    for (size_t i = 0; i < n;) {
+        size_t len = run_length(samples + i, n - i, by_block);
+        units[n_units++] = log_median(samples + i, len, scratch);
+        i += len;
+    }
+    r = prn_stats_mean_interval(units, n_units);
+    r.low = exp(r.low);
+    r.high = exp(r.high);
+    r.estimate = pooled_median(samples, n, scratch);
+    r.low = fmin(r.low, r.estimate);
+    r.high = fmax(r.high, r.estimate);
+done:
+    free(scratch);
+    free(units);
+    return r;
+}
+
+struct prn_interval prn_ratio_interval(const struct prn_sample *a, size_t n_a,
+                                       const struct prn_sample *b, size_t n_b)
+{
+    size_t most = n_a > n_b ? n_a : n_b;
+    double *scratch = most ? calloc(most, sizeof *scratch) : NULL;
+    struct pair {
+        int32_t launch;
+        double log_ratio;
+    } *pairs = most ? calloc(most, sizeof *pairs) : NULL;
+    double *units = most ? calloc(most, sizeof *units) : NULL;
+    struct prn_interval r = nothing;
+    if (!scratch || !pairs || !units)
+        goto done;
+    size_t n_pairs = 0;
+    for (size_t i = 0, k = 0; i < n_a && k < n_b;) {
+        size_t len_a = run_length(a + i, n_a - i, true);
+        size_t len_b = run_length(b + k, n_b - k, true);
+        if (a[i].block == b[k].block)
+            pairs[n_pairs++] = (struct pair){a[i].launch, log_median(a + i, len_a, scratch) -
+                                                              log_median(b + k, len_b, scratch)};
+        bool forward_a = a[i].block <= b[k].block;
+        bool forward_b = b[k].block <= a[i].block;
+        i += forward_a ? len_a : 0;
+        k += forward_b ? len_b : 0;
+    }
+    if (n_pairs == 0)
+        goto done;
+    bool by_block = pairs[0].launch == pairs[n_pairs - 1].launch;
+    size_t n_units = 0;
+    for (size_t i = 0; i < n_pairs;) {
+        size_t n = 0;
+        double sum = 0;
+        int32_t launch = pairs[i].launch;
+        do {
+            sum += pairs[i++].log_ratio;
+            n++;
+        } while (i < n_pairs && !by_block && pairs[i].launch == launch);
+        units[n_units++] = sum / (double)n;
+    }
+    r = prn_stats_mean_interval(units, n_units);
+    r = (struct prn_interval){exp(r.low), exp(r.estimate), exp(r.high)};
+done:
+    free(scratch);
+    free(pairs);
+    free(units);
+    return r;
+}
+
+enum prn_verdict prn_verdict_of(struct prn_interval ratio, double smallest_difference)
+{
+    const double most = 1 + smallest_difference;
+    if (isnan(ratio.estimate))
+        return PRN_VERDICT_NONE;
+    if (ratio.low > most)
+        return PRN_VERDICT_SLOWER;
+    if (ratio.high < 1 / most)
+        return PRN_VERDICT_FASTER;
+    return ratio.low >= 1 / most && ratio.high <= most ? PRN_VERDICT_SAME : PRN_VERDICT_UNSURE;
+}
+
+static double percentile(const double *sorted, size_t n, double p)
+{
+    return n >= prn_stats_percentile_need(p) ? prn_stats_quantile(sorted, n, p) : NAN;
+}
+
+static int summarise_result(struct prn_result *r, struct prony_error *err)
+{
+    size_t n = r->n_samples;
+    double *values = calloc(n, sizeof *values);
+    if (!values)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < n; i++)
+        values[i] = (double)r->samples[i].ns;
+    prn_stats_sort(values, n);
+    struct prn_interval interval = prn_median_interval(r->samples, n);
+    struct prn_sample_stats *s = &r->stats;
+    s->median_ns = prn_stats_median(values, n);
+    s->low_ns = isfinite(interval.low) && interval.low > 0 ? interval.low : NAN;
+    s->high_ns = isfinite(interval.high) ? interval.high : NAN;
+    s->mean_ns = prn_stats_mean(values, n);
+    s->sd_ns = prn_stats_sd(values, n);
+    s->min_ns = values[0];
+    s->max_ns = values[n - 1];
+#define PRN_X(name, p) s->name##_ns = percentile(values, n, p);
+    PRN_PERCENTILE_MAP(PRN_X)
+#undef PRN_X
+    double q1 = prn_stats_quantile(values, n, 0.25);
+    double q3 = prn_stats_quantile(values, n, 0.75);
+    s->spread = s->median_ns > 0 ? (q3 - q1) / s->median_ns : 0;
+    s->outliers = 0;
+    for (size_t i = 0; i < n; i++)
+        s->outliers += values[i] < q1 - 3 * (q3 - q1) || values[i] > q3 + 3 * (q3 - q1);
+    free(values);
+    return 0;
+}
+
+int prn_summarise(struct prn_profile *profile, struct prony_error *err)
+{
+    struct prn_result *best = NULL;
+    for (size_t i = 0; i < profile->n_results; i++) {
+        struct prn_result *r = &profile->results[i];
+        r->ratio = nothing;
+        r->verdict = PRN_VERDICT_NONE;
+        if (r->n_samples == 0)
+            continue;
+        int code = summarise_result(r, err);
+        if (code < 0)
+            return code;
+        if (r->error_code == 0 && (!best || r->stats.median_ns < best->stats.median_ns))
+            best = r;
+    }
+    for (size_t i = 0; best && i < profile->n_results; i++) {
+        struct prn_result *r = &profile->results[i];
+        if (r->n_samples == 0 || r->error_code != 0 || r == best)
+            continue;
+        r->ratio = prn_ratio_interval(r->samples, r->n_samples, best->samples, best->n_samples);
+        r->verdict = prn_verdict_of(r->ratio, profile->settings.smallest_difference);
+    }
+    if (best)
+        best->ratio = (struct prn_interval){1, 1, 1};
+    return 0;
+}
