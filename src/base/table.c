@@ -123,26 +123,13 @@ static void repeat(struct prn_buffer *out, char c, size_t n)
         prn_buffer_add_char(out, c);
 }
 
-/* A cell for a terminal: what could move the cursor or break the line becomes a '?'. */
-static void plain_text(struct prn_buffer *out, const char *text)
-{
-    while (*text) {
-        size_t n = prn_utf8_length(text);
-        if (prn_utf8_printable(text))
-            prn_buffer_append(out, text, n);
-        else
-            prn_buffer_add_char(out, '?');
-        text += n ? n : 1;
-    }
-}
-
 static void text_cell(struct prn_buffer *out, const char *text, size_t width,
                       enum prn_table_align align, bool last)
 {
     size_t pad = width - prn_text_width(text);
     if (align == PRN_TABLE_ALIGN_RIGHT)
         repeat(out, ' ', pad);
-    plain_text(out, text);
+    prn_text_clean(out, text);
     if (align == PRN_TABLE_ALIGN_LEFT && !last)
         repeat(out, ' ', pad);
 }

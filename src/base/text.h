@@ -1,11 +1,11 @@
 /*
- * UTF-8 text of unknown origin: names in models, files and arguments may hold anything.
+ * UTF-8 text of unknown origin: names in models, files and arguments may hold anything. And lines
+ * of prose.
  */
 #ifndef PRN_BASE_TEXT_H
 #define PRN_BASE_TEXT_H
 
-#include <stdbool.h>
-#include <stddef.h>
+#include "base/buffer.h"
 
 /* Length in bytes of the valid UTF-8 sequence at `text`, which ends in NUL; 0 when the bytes aren't
  * UTF-8. The NUL itself has length 1. */
@@ -14,5 +14,15 @@ size_t prn_utf8_length(const char *text);
 /* Whether the sequence at `text` is fit for a terminal: valid and not a control character (C0, DEL,
  * or C1, which some terminals obey too). */
 bool prn_utf8_printable(const char *text);
+
+/* Appends text as one line for a terminal: newlines and tabs become spaces; what isn't printable,
+ * and the U+FFFD that stands for such bytes in JSON, become '?'. */
+void prn_text_clean(struct prn_buffer *out, const char *text);
+
+/* Appends the words of one paragraph, breaking lines before `width` characters; a word is never
+ * cut. The first line goes on at `column`, the others are indented by `indent`. Returns where the
+ * paragraph ended: at a newline or the end of the text. */
+const char *prn_text_wrap(struct prn_buffer *out, const char *text, size_t column, size_t indent,
+                          size_t width);
 
 #endif

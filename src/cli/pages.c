@@ -2,45 +2,13 @@
 #include "cli/command.h"
 
 #include "base/table.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define HELP_COLUMN 26
 #define HELP_WIDTH 90
-
-/* Characters, not bytes: continuation bytes don't count. */
-static size_t characters(const char *text, size_t len)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < len; i++)
-        n += (text[i] & 0xc0) != 0x80;
-    return n;
-}
-
-/* Appends the words of one paragraph, each line indented by `indent`; the first is already. Returns
- * where the paragraph ended: at a newline or the end of the text. */
-static const char *wrap(struct prn_buffer *out, const char *text, size_t indent)
-{
-    size_t column = indent;
-    while (*text && *text != '\n') {
-        size_t word = strcspn(text, " \n");
-        size_t width = characters(text, word);
-        if (column > indent && column + 1 + width > HELP_WIDTH) {
-            prn_buffer_printf(out, "\n%*s", (int)indent, "");
-            column = indent;
-        } else if (column > indent) {
-            prn_buffer_add_char(out, ' ');
-            column++;
-        }
-        prn_buffer_append(out, text, word);
-        column += width;
-        text += word;
-        text += strspn(text, " ");
-    }
-    prn_buffer_add_char(out, '\n');
-    return text;
-}
 
 static void option_line(const struct prn_option *o, struct prn_buffer *out)
 {
@@ -61,13 +29,13 @@ static void option_line(const struct prn_option *o, struct prn_buffer *out)
         column = 0;
     }
     prn_buffer_printf(out, "%*s", (int)(HELP_COLUMN - column), "");
-    wrap(out, o->help, HELP_COLUMN);
+    prn_text_wrap(out, o->help, HELP_COLUMN, HELP_COLUMN, HELP_WIDTH);
 }
 
 static void paragraphs(struct prn_buffer *out, const char *text)
 {
     while (*text) {
-        text = wrap(out, text, 0);
+        text = prn_text_wrap(out, text, 0, 0, HELP_WIDTH);
         if (*text == '\n')
             text++;
     }

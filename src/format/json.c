@@ -163,10 +163,28 @@ void prn_json_null(struct prn_json_writer *w, const char *key)
     prn_json_text(w, key, NULL);
 }
 
+/* A tree costs up to fifty times its text. Counting what would become arrays and values is cheap
+ * and bounds it beforehand. */
+static int check_size(const char *text, size_t len, const char *name, struct prony_error *err)
+{
+    size_t containers = 0;
+    size_t values = 0;
+    for (size_t i = 0; i < len; i++) {
+        containers += text[i] == '[' || text[i] == '{';
+        values += text[i] == ',';
+    }
+    if (containers > PRN_JSON_CONTAINERS_MAX || values > PRN_JSON_VALUES_MAX)
+        return prn_fail(err, PRONY_ELIMIT, "cannot read '%s': too many values", name);
+    return 0;
+}
+
 int prn_json_parse(const char *text, size_t len, const char *name, json_t **ret_root,
                    struct prony_error *err)
 {
     json_error_t fault;
+    int code = check_size(text, len, name, err);
+    if (code < 0)
+        return code;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &fault);
     if (!root && json_error_code(&fault) == json_error_out_of_memory)
         return prn_fail_memory(err);

@@ -23,6 +23,10 @@
 
 #define PRN_JSON_DEPTH_MAX 32
 
+/* Arrays and objects, and commas, of a text that the reader takes. */
+#define PRN_JSON_CONTAINERS_MAX 1000000
+#define PRN_JSON_VALUES_MAX 30000000
+
 struct prn_json_writer {
     struct prn_buffer *out;
     int depth;

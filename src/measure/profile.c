@@ -1,0 +1,32 @@
+#include "measure/profile.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Room for about a hundred million samples. */
+#define PROFILE_ARENA_MAX ((size_t)2 << 30)
+
+struct prn_profile *prn_profile_new(void)
+{
+    struct prn_profile *profile = calloc(1, sizeof *profile);
+    if (!profile)
+        return NULL;
+    profile->arena = PRN_ARENA_INIT(PROFILE_ARENA_MAX);
+    profile->model_bytes = -1;
+    profile->model_parameters = -1;
+    profile->model_flops = NAN;
+    profile->batch = 1;
+    profile->environment = (struct prn_environment){
+        .cores = -1, .mhz = NAN, .memory_bytes = -1, .load_before = NAN, .load_after = NAN};
+    profile->timer_ns = NAN;
+    profile->canary_best_ns = NAN;
+    return profile;
+}
+
+void prn_profile_free(struct prn_profile *profile)
+{
+    if (!profile)
+        return;
+    prn_arena_release(&profile->arena);
+    free(profile);
+}
