@@ -85,4 +85,10 @@ void prn_warn(const char *format, ...) PRN_PRINTF(1, 2);
 PRONY_MUST_CHECK int prn_output(const char *path, const struct prn_buffer *out,
                                 struct prony_error *err);
 
+/* The same for what is made while it is written: `produce` writes it all to the descriptor; `name`
+ * is for its errors. A signal that ends the program removes the temporary file first. */
+typedef int prn_output_producer(int fd, const char *name, void *context, struct prony_error *err);
+PRONY_MUST_CHECK int prn_output_stream(const char *path, prn_output_producer *produce,
+                                       void *context, struct prony_error *err);
+
 #endif

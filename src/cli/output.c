@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,68 +36,116 @@ void prn_warn(const char *format, ...)
     fprintf(stderr, "prony: warning: %s\n", message.text);
 }
 
-/* Writes to a temporary file beside `path`, then renames it. */
-static int replace_file(const char *path, mode_t mode, const struct prn_buffer *out,
+/* ---- Results ---- */
+
+static const int ending_signals[] = {SIGINT, SIGTERM, SIGHUP};
+static struct sigaction former_actions[PRN_ARRAY_SIZE(ending_signals)];
+static const char *volatile temporary_name; /* NULL: nothing to remove */
+
+/* Removes the temporary file; the signal, raised again, then ends the program as it would have. */
+static void on_ending_signal(int number)
+{
+    if (temporary_name)
+        unlink(temporary_name);
+    raise(number);
+}
+
+static void guard_temporary(const char *name)
+{
+    struct sigaction action = {.sa_handler = on_ending_signal, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&action.sa_mask);
+    temporary_name = name;
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(ending_signals); i++) {
+        sigaction(ending_signals[i], NULL, &former_actions[i]);
+        if (former_actions[i].sa_handler != SIG_IGN)
+            sigaction(ending_signals[i], &action, NULL);
+    }
+}
+
+static void unguard_temporary(void)
+{
+    temporary_name = NULL;
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(ending_signals); i++)
+        sigaction(ending_signals[i], &former_actions[i], NULL);
+}
+
+/* Writes to a temporary file, then renames it. */
+static int write_and_rename(const char *path, const char *temporary, mode_t mode,
+                            prn_output_producer *produce, void *context, struct prony_error *err)
+{
+    /* O_EXCL: in a folder that others can write to, the name may be a trap. */
+    int fd = open(temporary, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, mode);
+    if (fd < 0)
+        return prn_fail_errno(err, errno, "create", path);
+    int code = produce(fd, path, context, err);
+    if (code == 0 && fsync(fd) < 0)
+        code = prn_fail_errno(err, errno, "write", path);
+    if (close(fd) < 0 && code == 0)
+        code = prn_fail_errno(err, errno, "write", path);
+    if (code == 0 && rename(temporary, path) < 0)
+        code = prn_fail_errno(err, errno, "write", path);
+    if (code < 0)
+        unlink(temporary);
+    return code;
+}
+
+static int replace_file(const char *path, mode_t mode, prn_output_producer *produce, void *context,
                         struct prony_error *err)
 {
     struct prn_buffer temporary = PRN_BUFFER_INIT(8192);
     prn_buffer_printf(&temporary, "%s.%ld.tmp", path, (long)getpid());
     int code = prn_buffer_error(&temporary, err);
-    if (code < 0) {
-        prn_buffer_release(&temporary);
-        return code;
-    }
-    const char *name = prn_buffer_text(&temporary);
-    /* O_EXCL: in a folder that others can write to, the name may be a trap. */
-    int fd = open(name, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, mode);
-    if (fd < 0) {
-        code = prn_fail_errno(err, errno, "create", path);
-        prn_buffer_release(&temporary);
-        return code;
-    }
-    int failed = prn_write_all(fd, prn_buffer_text(out), out->len) < 0 ? -errno : 0;
-    if (!failed && fsync(fd) < 0)
-        failed = -errno;
-    if (close(fd) < 0 && !failed)
-        failed = -errno;
-    if (!failed && rename(name, path) < 0)
-        failed = -errno;
-    if (failed) {
-        code = prn_fail_errno(err, -failed, "write", path);
-        unlink(name);
+    if (code == 0) {
+        const char *name = prn_buffer_text(&temporary);
+        guard_temporary(name);
+        code = write_and_rename(path, name, mode, produce, context, err);
+        unguard_temporary();
     }
     prn_buffer_release(&temporary);
     return code;
 }
 
 /* Devices and pipes can't be replaced by renaming a file over them. */
-static int write_special(const char *path, const struct prn_buffer *out, struct prony_error *err)
+static int write_special(const char *path, prn_output_producer *produce, void *context,
+                         struct prony_error *err)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
     if (fd < 0)
         return prn_fail_errno(err, errno, "create", path);
-    int failed = prn_write_all(fd, prn_buffer_text(out), out->len) < 0 ? -errno : 0;
-    if (close(fd) < 0 && !failed)
-        failed = -errno;
-    return failed ? prn_fail_errno(err, -failed, "write", path) : 0;
+    int code = produce(fd, path, context, err);
+    if (close(fd) < 0 && code == 0)
+        code = prn_fail_errno(err, errno, "write", path);
+    return code;
+}
+
+int prn_output_stream(const char *path, prn_output_producer *produce, void *context,
+                      struct prony_error *err)
+{
+    if (!path || strcmp(path, "-") == 0)
+        return produce(STDOUT_FILENO, "standard output", context, err);
+    struct stat status;
+    bool exists = stat(path, &status) == 0;
+    if (exists && !S_ISREG(status.st_mode))
+        return write_special(path, produce, context, err);
+    /* A symbolic link stays, and what it points to is replaced. */
+    char *target = exists ? realpath(path, NULL) : NULL;
+    int code = replace_file(target ? target : path, exists ? status.st_mode & 0777 : 0666, produce,
+                            context, err);
+    free(target);
+    return code;
+}
+
+static int produce_buffer(int fd, const char *name, void *context, struct prony_error *err)
+{
+    const struct prn_buffer *out = context;
+    if (prn_write_all(fd, prn_buffer_text(out), out->len) < 0)
+        return prn_fail_errno(err, errno, "write", name);
+    return 0;
 }
 
 int prn_output(const char *path, const struct prn_buffer *out, struct prony_error *err)
 {
+    struct prn_buffer whole = *out;
     int code = prn_buffer_error(out, err);
-    if (code < 0)
-        return code;
-    if (!path || strcmp(path, "-") == 0) {
-        code = prn_write_all(STDOUT_FILENO, prn_buffer_text(out), out->len) < 0 ? -errno : 0;
-        return code < 0 ? prn_fail_errno(err, -code, "write", "standard output") : 0;
-    }
-    struct stat status;
-    bool exists = stat(path, &status) == 0;
-    if (exists && !S_ISREG(status.st_mode))
-        return write_special(path, out, err);
-    /* A symbolic link stays, and what it points to is replaced. */
-    char *target = exists ? realpath(path, NULL) : NULL;
-    code = replace_file(target ? target : path, exists ? status.st_mode & 0777 : 0666, out, err);
-    free(target);
-    return code;
+    return code < 0 ? code : prn_output_stream(path, produce_buffer, &whole, err);
 }
