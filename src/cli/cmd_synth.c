@@ -1,0 +1,175 @@
+/* `prony synth`: writes a standard network with random weights. */
+#include "cli/command.h"
+
+#include "base/format.h"
+#include "base/table.h"
+#include "model/synth.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BATCH_MAX 65536
+#define SEQ_MAX 65536
+
+struct options {
+    const char *output;
+    const char *batch;
+    const char *seq;
+    int64_t seed;
+    int64_t hidden, layers;
+    bool list;
+};
+
+/* "8" or "dynamic". */
+static int parse_dim(const char *option, const char *text, int64_t most, int64_t *ret_dim,
+                     struct prony_error *err)
+{
+    if (!text)
+        return 0;
+    if (strcmp(text, "dynamic") == 0) {
+        *ret_dim = PRN_SYNTH_DYNAMIC;
+        return 0;
+    }
+    char *end;
+    errno = 0;
+    long long value = strtoll(text, &end, 10);
+    if (end == text || *end || errno || value < 1 || value > most)
+        return prn_fail(err, PRONY_EUSAGE, "--%s: '%s' is neither 'dynamic' nor from 1 to %lld",
+                        option, text, (long long)most);
+    *ret_dim = value;
+    return 0;
+}
+
+static int parse_options(const struct options *o, struct prn_synth_options *ret_options,
+                         struct prony_error *err)
+{
+    struct prn_synth_options options = {
+        .hidden = o->hidden, .layers = o->layers, .seed = (uint64_t)o->seed};
+    int code = parse_dim("batch", o->batch, BATCH_MAX, &options.batch, err);
+    if (code == 0)
+        code = parse_dim("seq", o->seq, SEQ_MAX, &options.seq, err);
+    if (code == 0)
+        *ret_options = options;
+    return code;
+}
+
+static int list(struct prony_error *err)
+{
+    struct prn_table *table = prn_table_new();
+    if (!table)
+        return prn_fail_memory(err);
+    prn_table_column(table, "Network", PRN_TABLE_ALIGN_LEFT);
+    prn_table_column(table, "Parameters", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(table, "File", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(table, "Input", PRN_TABLE_ALIGN_LEFT);
+    int code = 0;
+    for (const struct prn_synth_network *n = prn_synth_networks; n->name && code == 0; n++) {
+        struct prn_synth_facts facts;
+        char count[PRN_FORMAT_SIZE], bytes[PRN_FORMAT_SIZE];
+        code = prn_synth_describe(n, &(struct prn_synth_options){0}, &facts, err);
+        if (code < 0)
+            break;
+        prn_table_cell(table, "%s", n->name);
+        prn_table_cell(table, "%s", prn_format_integer(count, facts.parameters));
+        prn_table_cell(table, "%s", prn_format_bytes(bytes, (double)facts.file_bytes));
+        prn_table_cell(table, "%s", facts.inputs);
+    }
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)1 << 20);
+    if (code == 0)
+        code = prn_table_write(table, PRN_TABLE_STYLE_TEXT, &out, err);
+    prn_buffer_add(&out, "Parameters are those that training sets. The running means and variances "
+                         "of\nBatchNormalization are in the file too, but not counted.\n");
+    if (code == 0)
+        code = prn_output(NULL, &out, err);
+    prn_buffer_release(&out);
+    prn_table_free(table);
+    return code;
+}
+
+static int unknown_network(const char *name, struct prony_error *err)
+{
+    struct prn_buffer names = PRN_BUFFER_INIT(1024);
+    for (const struct prn_synth_network *n = prn_synth_networks; n->name; n++)
+        prn_buffer_printf(&names, "%s%s", n == prn_synth_networks ? "" : ", ", n->name);
+    int code = prn_fail(err, PRONY_EUSAGE, "unknown network '%s'; there are %s", name,
+                        prn_buffer_text(&names));
+    prn_buffer_release(&names);
+    return code;
+}
+
+struct job {
+    const struct prn_synth_network *network;
+    struct prn_synth_options options;
+};
+
+static int produce(int fd, const char *name, void *context, struct prony_error *err)
+{
+    const struct job *job = context;
+    return prn_synth_write(job->network, &job->options, fd, name, err);
+}
+
+static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
+{
+    const struct options *o = options;
+    if (o->list) {
+        if (arguments->n > 0)
+            return prn_fail(err, PRONY_EUSAGE, "--list takes no network");
+        return list(err);
+    }
+    if (arguments->n == 0)
+        return prn_fail(err, PRONY_EUSAGE, "a network is missing; 'prony synth --list' shows all");
+    struct job job = {.network = prn_synth_find(arguments->items[0])};
+    if (!job.network)
+        return unknown_network(arguments->items[0], err);
+    int code = parse_options(o, &job.options, err);
+    if (code == 0)
+        code = prn_synth_check(job.network, &job.options, err);
+    if (code < 0)
+        return code;
+    if (!o->output)
+        return prn_fail(err, PRONY_EUSAGE, "-o FILE is missing ('-' is standard output)");
+    if (strcmp(o->output, "-") == 0 && isatty(STDOUT_FILENO))
+        return prn_fail(err, PRONY_EUSAGE,
+                        "-o -: standard output is a terminal, and the model is binary");
+    return prn_output_stream(o->output, produce, &job, err);
+}
+
+#define FIELD(name) offsetof(struct options, name)
+
+static const struct prn_option option_table[] = {
+    {PRN_OPTION_TEXT, 'o', "output", "FILE", "where the model goes; '-' is standard output",
+     FIELD(output), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "batch", "N|dynamic", "batch size, or left open (1)", FIELD(batch), 0, 0,
+     NULL},
+    {PRN_OPTION_TEXT, 0, "seq", "N|dynamic",
+     "tokens per sequence, or left open (128); bert-base and gpt2-small only", FIELD(seq), 0, 0,
+     NULL},
+    {PRN_OPTION_COUNT, 0, "seed", "N", "of the random weights (0)", FIELD(seed), 0, 0x1p53, NULL},
+    {PRN_OPTION_COUNT, 0, "hidden", "N", "width of mlp's hidden layers (200)", FIELD(hidden), 1,
+     65536, NULL},
+    {PRN_OPTION_COUNT, 0, "layers", "N", "number of mlp's hidden layers (1)", FIELD(layers), 1,
+     10000, NULL},
+    {PRN_OPTION_FLAG, 0, "list", NULL, "show the networks, their parameters and inputs",
+     FIELD(list), 0, 0, NULL},
+    {0},
+};
+
+const struct prn_command prn_command_synth = {
+    .name = "synth",
+    .arguments = "NAME",
+    .summary = "write a standard network with random weights",
+    .description =
+        "Writes a standard architecture as an ONNX file with random weights, so that it can be "
+        "measured without a download. The same options and seed give the same file.\n"
+        "NAME is mlp, resnet50, mobilenet-v2, vit-base-patch16-224, bert-base or gpt2-small.",
+    .examples = "# An image classifier for batches of any size\n"
+                "prony synth resnet50 --batch dynamic -o resnet50.onnx\n"
+                "# A small network of about 10 ms\n"
+                "prony synth mlp --hidden 2048 --layers 6 -o mlp.onnx",
+    .options = option_table,
+    .options_size = sizeof(struct options),
+    .max_arguments = 1,
+    .run = run,
+};
