@@ -1,0 +1,174 @@
+/* `prony backends`: what can be measured on, and why something can't. */
+#include "cli/command.h"
+
+#include "base/format.h"
+#include "base/table.h"
+#include "format/json.h"
+#include "measure/discover.h"
+#include "spec/spec.h"
+
+#include <math.h>
+
+struct backends_options {
+    const char *ort_lib;
+    const char *hardware_file;
+    int format;
+    const char *output;
+};
+
+enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_MD };
+
+static const char *const formats[] = {"text", "json", "csv", "md", NULL};
+
+static void write_json(const struct prn_found_runtime *found, size_t n,
+                       const struct prn_hardware *local, struct prn_buffer *out)
+{
+    struct prn_json_writer w = prn_json_writer_init(out);
+    prn_json_object(&w, NULL);
+    prn_json_text(&w, "schema", "prony.backends/1");
+    prn_json_array(&w, "backends");
+    for (size_t i = 0; i < n; i++) {
+        prn_json_object(&w, NULL);
+        prn_json_text(&w, "hardware", "local");
+        prn_json_text(&w, "processor", local->processor);
+        prn_json_number(&w, "usd_per_hour", local->usd_per_hour);
+        prn_json_text(&w, "software", found[i].ops->software);
+        prn_json_bool(&w, "available", found[i].available);
+        prn_json_text(&w, "version", found[i].version);
+        prn_json_text(&w, "library", found[i].library);
+        prn_json_text(&w, "reason", found[i].reason);
+        prn_json_array(&w, "options");
+        for (const struct prn_runtime_option *o = found[i].ops->options; o->key; o++) {
+            prn_json_object(&w, NULL);
+            prn_json_text(&w, "key", o->key);
+            prn_json_text(&w, "value", o->value);
+            prn_json_text(&w, "help", o->help);
+            prn_json_end(&w);
+        }
+        prn_json_end(&w);
+        prn_json_end(&w);
+    }
+    prn_json_end(&w);
+    prn_json_end(&w);
+}
+
+/* Runtimes with the same options are listed together. */
+static void write_options(const struct prn_found_runtime *found, size_t n, struct prn_buffer *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool shown = false;
+        for (size_t k = 0; k < i; k++)
+            shown |= found[k].ops->options == found[i].ops->options;
+        if (shown)
+            continue;
+        prn_buffer_add(out, "\nOptions of ");
+        const char *separator = "";
+        for (size_t k = i; k < n; k++)
+            if (found[k].ops->options == found[i].ops->options) {
+                prn_buffer_printf(out, "%s%s", separator, found[k].ops->software);
+                separator = ", ";
+            }
+        prn_buffer_add(out, ":\n");
+        for (const struct prn_runtime_option *o = found[i].ops->options; o->key; o++) {
+            char name[96];
+            snprintf(name, sizeof name, "%s=%s", o->key, o->value);
+            prn_buffer_printf(out, "  %-28s %s\n", name, o->help);
+        }
+    }
+}
+
+static int write_table(const struct prn_found_runtime *found, size_t n,
+                       const struct prn_hardware *local, int format, struct prn_buffer *out,
+                       struct prony_error *err)
+{
+    static const enum prn_table_style styles[] = {[FORMAT_TEXT] = PRN_TABLE_STYLE_TEXT,
+                                                  [FORMAT_CSV] = PRN_TABLE_STYLE_CSV,
+                                                  [FORMAT_MD] = PRN_TABLE_STYLE_MARKDOWN};
+    struct prn_table *t = prn_table_new();
+    static const char *const titles[] = {"Hardware", "Processor", "Software", "Version"};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
+    prn_table_column(t, "Price ($/h)", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "Status", PRN_TABLE_ALIGN_LEFT);
+    if (format == FORMAT_CSV)
+        prn_table_column(t, "Reason", PRN_TABLE_ALIGN_LEFT);
+    for (size_t i = 0; i < n; i++) {
+        char price[PRN_FORMAT_SIZE];
+        prn_table_cell(t, "local");
+        prn_table_cell(t, "%s", local->processor ? local->processor : "N/A");
+        prn_table_cell(t, "%s", found[i].ops->software);
+        prn_table_cell(t, "%s", found[i].version ? found[i].version : "-");
+        prn_table_cell(t, "%s",
+                       isnan(local->usd_per_hour) ? "N/A"
+                                                  : prn_format_dollars(price, local->usd_per_hour));
+        prn_table_cell(t, "%s", found[i].available ? "available" : "unavailable");
+        if (format == FORMAT_CSV)
+            prn_table_cell(t, "%s", found[i].reason ? found[i].reason : "");
+    }
+    int code = prn_table_write(t, styles[format], out, err);
+    prn_table_free(t);
+    if (format != FORMAT_CSV) {
+        for (size_t i = 0; i < n; i++)
+            if (!found[i].available)
+                prn_buffer_printf(out, "%s%s: %s\n", i ? "" : "\n", found[i].ops->software,
+                                  found[i].reason);
+        write_options(found, n, out);
+    }
+    return code;
+}
+
+static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+{
+    (void)arguments;
+    const struct backends_options *o = opaque;
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)1 << 20);
+    struct prn_hardware_table hardware = {0};
+    struct prn_found_runtime *found = NULL;
+    size_t n = 0;
+    int code = prn_hardware_load(o->hardware_file, &hardware, err);
+    if (code == 0)
+        code = prn_discover(o->ort_lib, &arena, &found, &n, err);
+    if (code == 0) {
+        struct prn_hardware local = prn_hardware_find(&hardware, "local");
+        if (o->format == FORMAT_JSON)
+            write_json(found, n, &local, &out);
+        else
+            code = write_table(found, n, &local, o->format, &out, err);
+    }
+    if (code == 0)
+        code = prn_output(o->output, &out, err);
+    prn_hardware_release(&hardware);
+    prn_buffer_release(&out);
+    prn_arena_release(&arena);
+    return code;
+}
+
+#define FIELD(name) offsetof(struct backends_options, name)
+
+static const struct prn_option options[] = {
+    {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "ONNX Runtime library to load (libonnxruntime.so)",
+     FIELD(ort_lib), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "hardware-file", "FILE", "YAML file with hardware and prices of your own",
+     FIELD(hardware_file), 0, 0, NULL},
+    {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text, json, csv or md (default text)",
+     FIELD(format), 0, 0, formats},
+    {PRN_OPTION_TEXT, 'o', "output", "FILE", "write to FILE instead of standard output",
+     FIELD(output), 0, 0, NULL},
+    {0},
+};
+
+const struct prn_command prn_command_backends = {
+    .name = "backends",
+    .arguments = "",
+    .summary = "list what can be measured on, and why something can't",
+    .description = "Lists hardware and software that models can be measured on from here: "
+                   "versions, options, prices, and for what is unavailable the reason.",
+    .examples = "# what is there\n"
+                "prony backends\n"
+                "# with another ONNX Runtime\n"
+                "prony backends --ort-lib /opt/onnxruntime/lib/libonnxruntime.so\n",
+    .options = options,
+    .options_size = sizeof(struct backends_options),
+    .run = run,
+};
