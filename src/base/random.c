@@ -18,6 +18,15 @@ void prn_random_seed(struct prn_random *r, uint64_t seed)
     }
 }
 
+void prn_random_seed_named(struct prn_random *r, uint64_t seed, const char *name)
+{
+    /* FNV-1a: the same on every machine, unlike the hash of prn_map. */
+    uint64_t h = 0xcbf29ce484222325u ^ seed * 0x9e3779b97f4a7c15u;
+    for (; *name; name++)
+        h = (h ^ (unsigned char)*name) * 0x100000001b3u;
+    prn_random_seed(r, h);
+}
+
 uint64_t prn_random_u64(struct prn_random *r)
 {
     uint64_t *s = r->state;

@@ -14,6 +14,9 @@ struct prn_random {
 
 void prn_random_seed(struct prn_random *r, uint64_t seed);
 
+/* A stream of its own for each name. */
+void prn_random_seed_named(struct prn_random *r, uint64_t seed, const char *name);
+
 uint64_t prn_random_u64(struct prn_random *r);
 
 /* Uniform in [0, bound), without bias; bound > 0. */

@@ -5,7 +5,7 @@
  * in which a path could change between check and use.
  */
 #include "model/reader.h"
-#include "model/wire.h"
+#include "model/typed.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -174,80 +174,6 @@ static int read_external(struct prn_reader *r, const Onnx__TensorProto *tensor,
 
 /* ---- Typed fields ---- */
 
-/* Which field of TensorProto holds elements of a type; 0 when none does. */
-static uint32_t typed_field(int dtype)
-{
-    switch (dtype) {
-    case PRN_DTYPE_FLOAT:
-    case PRN_DTYPE_COMPLEX64:
-        return 4;
-    case PRN_DTYPE_INT64:
-        return 7;
-    case PRN_DTYPE_DOUBLE:
-    case PRN_DTYPE_COMPLEX128:
-        return 10;
-    case PRN_DTYPE_UINT32:
-    case PRN_DTYPE_UINT64:
-        return 11;
-    default:
-        return prn_dtype_bits(dtype) ? 5 : 0;
-    }
-}
-
-/* Bytes of the tensor that one entry of its typed field makes: half a complex number, a byte of
- * packed small elements, or one element. */
-static size_t entry_bytes(int dtype)
-{
-    int bits = prn_dtype_bits(dtype);
-    if (dtype == PRN_DTYPE_COMPLEX64 || dtype == PRN_DTYPE_COMPLEX128)
-        bits /= 2;
-    return bits < 8 ? 1 : (size_t)bits / 8;
-}
-
-/* Appends one entry of a typed field, little-endian. */
-static bool decode_entry(struct prn_wire *w, enum prn_wire_type type, uint8_t **at, size_t size)
-{
-    uint64_t value = 0;
-    if (type == PRN_WIRE_TYPE_VARINT) {
-        if (prn_wire_varint(w, &value) != PRN_WIRE_FINE)
-            return false;
-        for (size_t i = 0; i < size; i++)
-            (*at)[i] = (uint8_t)(value >> (8 * i));
-    } else {
-        if ((size_t)(w->end - w->at) < size)
-            return false;
-        memcpy(*at, w->at, size);
-        w->at += size;
-    }
-    *at += size;
-    return true;
-}
-
-/* Reads the entries out of the tensor's message as it is in the file. The walk has counted them. */
-static bool decode(const struct prn_payload *p, int dtype, uint8_t *data, size_t bytes)
-{
-    size_t size = entry_bytes(dtype);
-    enum prn_wire_type type = PRN_WIRE_TYPE_VARINT;
-    if (p->typed_field == 4)
-        type = PRN_WIRE_TYPE_FIXED32;
-    else if (p->typed_field == 10)
-        type = PRN_WIRE_TYPE_FIXED64;
-    struct prn_wire w = {p->message, p->message + p->message_len};
-    uint8_t *at = data;
-    while (w.at < w.end) {
-        struct prn_wire_field field;
-        if (prn_wire_next(&w, &field) != PRN_WIRE_FINE)
-            return false;
-        if (field.number != p->typed_field)
-            continue;
-        struct prn_wire run = {field.value, field.value + field.len};
-        while (run.at < run.end)
-            if (at == data + bytes || !decode_entry(&run, type, &at, size))
-                return false;
-    }
-    return at == data + bytes;
-}
-
 static int fail_count(struct prn_reader *r, const struct prn_constant *c, uint64_t found,
                       const char *unit, uint64_t needed)
 {
@@ -258,9 +184,9 @@ static int fail_count(struct prn_reader *r, const struct prn_constant *c, uint64
 
 static int read_typed(struct prn_reader *r, const struct prn_payload *p, struct prn_constant *c)
 {
-    if (p->typed_mixed || (p->typed_field && p->typed_field != typed_field(c->dtype)))
+    if (p->typed_mixed || (p->typed_field && p->typed_field != prn_typed_field(c->dtype)))
         return fail(r, c, PRONY_EFORMAT, "has data of another type than it declares");
-    uint64_t entries = c->bytes / entry_bytes(c->dtype);
+    uint64_t entries = c->bytes / prn_typed_entry_bytes(c->dtype);
     if (p->typed_exact ? p->typed_entries != entries
                        : entries < p->typed_entries || entries > p->typed_bytes)
         return fail_count(r, c, p->typed_entries, "entries", entries);
@@ -269,7 +195,7 @@ static int read_typed(struct prn_reader *r, const struct prn_payload *p, struct 
     uint8_t *data = prn_arena_alloc(r->arena, c->bytes);
     if (!data)
         return prn_reader_full(r);
-    if (!decode(p, c->dtype, data, c->bytes))
+    if (!prn_typed_decode(p->message, p->message_len, c->dtype, data, c->bytes))
         return fail(r, c, PRONY_EFORMAT, "has damaged data");
     c->data = data;
     return 0;

@@ -166,15 +166,6 @@ static int generate(void *context, void *data, size_t len, struct prony_error *e
     return 0;
 }
 
-/* FNV-1a: the same on every machine, unlike the hash of prn_map. */
-static uint64_t seed_of(uint64_t seed, const char *name)
-{
-    uint64_t h = 0xcbf29ce484222325u ^ seed * 0x9e3779b97f4a7c15u;
-    for (; *name; name++)
-        h = (h ^ (unsigned char)*name) * 0x100000001b3u;
-    return h;
-}
-
 const char *prn_synth_weight(struct prn_synth *s, const char *name,
                              const struct prn_synth_weight *weight)
 {
@@ -183,7 +174,7 @@ const char *prn_synth_weight(struct prn_synth *s, const char *name,
         s->failed = true;
         return "";
     }
-    prn_random_seed(&g->random, seed_of(s->options.seed, name));
+    prn_random_seed_named(&g->random, s->options.seed, name);
     g->mean = (float)weight->mean;
     g->half_width = (float)(weight->sd * sqrt(3.0));
     struct prn_constant constant = {
