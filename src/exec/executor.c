@@ -2,6 +2,7 @@
  * whatever becomes of the process into an error. */
 #include "exec/executor.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -435,4 +436,37 @@ int64_t prn_executor_resident(const struct prn_executor *x)
 int64_t prn_executor_peak(const struct prn_executor *x)
 {
     return status_bytes(x, "VmHWM");
+}
+
+int64_t prn_executor_waited_ns(const struct prn_executor *x, int64_t *ret_threads)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%ld/task", (long)x->pid);
+    DIR *tasks = x->pid ? opendir(path) : NULL;
+    if (!tasks)
+        return -1;
+    int64_t sum = 0;
+    int64_t threads = 0;
+    for (struct dirent *task; (task = readdir(tasks));) {
+        char name[sizeof task->d_name + 16];
+        char text[128];
+        snprintf(name, sizeof name, "%s/schedstat", task->d_name);
+        int fd = task->d_name[0] == '.' ? -1 : openat(dirfd(tasks), name, O_RDONLY | O_CLOEXEC);
+        if (fd < 0)
+            continue;
+        ssize_t n = read(fd, text, sizeof text - 1);
+        close(fd);
+        text[n > 0 ? n : 0] = '\0';
+        long long ran;
+        long long waited;
+        if (sscanf(text, "%lld %lld", &ran, &waited) == 2) {
+            sum += waited;
+            threads++;
+        }
+    }
+    closedir(tasks);
+    if (threads == 0)
+        return -1;
+    *ret_threads = threads;
+    return sum;
 }

@@ -84,6 +84,10 @@ void prn_executor_unpark(struct prn_executor *x);
 int64_t prn_executor_resident(const struct prn_executor *x);
 int64_t prn_executor_peak(const struct prn_executor *x);
 
+/* How long all of its threads together were ready to run but had to wait for a core, so far, in ns,
+ * and how many threads there are; -1 when the kernel doesn't say. */
+int64_t prn_executor_waited_ns(const struct prn_executor *x, int64_t *ret_threads);
+
 /* The other side: serves commands on `fd` until it is closed. Returns the exit status. */
 int prn_executor_main(int socket_fd, int inputs_fd, int samples_fd, int outputs_fd);
 

@@ -14,7 +14,8 @@
 #define BLOCK_RUNS_MAX 4096 /* at most, so that a fast model doesn't fill the report */
 #define BLOCK_NS 20e6       /* at least */
 #define BLOCK_REDOS 3
-#define WINDOW_NS 5000000 /* of warm-up */
+#define WAIT_TOLERANCE 0.10 /* of a block's time */
+#define WINDOW_NS 5000000   /* of warm-up */
 #define WINDOWS_MAX 10
 #define WINDOWS_AGREE 3
 #define WINDOW_TOLERANCE 1.10
@@ -34,6 +35,7 @@ struct runner {
     double run_ns;     /* expected time of one run */
     size_t block_runs; /* timed runs in a block */
     size_t rewarm_runs;
+    double least_wait;    /* smallest share of a block spent waiting for a core; NAN: none yet */
     int64_t repeats_left; /* with a fixed number of repeats; -1 otherwise */
     bool failed;
 };
@@ -336,27 +338,46 @@ static size_t runs_now(const struct engine *e, const struct runner *r, size_t bl
     return launch_share > BLOCK_RUNS_MAX ? BLOCK_RUNS_MAX : (size_t)launch_share;
 }
 
+/* One block between two canaries; says whether something else ran meanwhile. The canary tells of a
+ * slower core; a busy one shows in threads that waited for it, unless there are more of them than
+ * cores, when they make each other wait. */
+static int try_block(struct engine *e, struct runner *r, size_t runs, size_t *ret_n,
+                     bool *ret_disturbed, struct prony_error *err)
+{
+    double before = prn_canary_run(&e->canary);
+    int64_t threads = 0;
+    int64_t waited = prn_executor_waited_ns(r->executor, &threads);
+    int64_t start = prn_clock_ns();
+    prn_executor_unpark(r->executor);
+    int code = prn_executor_run(r->executor, r->rewarm_runs, runs, 0, e->scratch, ret_n, err);
+    prn_executor_park(r->executor);
+    if (code < 0)
+        return code;
+    double wait_share = (double)(prn_executor_waited_ns(r->executor, &threads) - waited) /
+                        (double)(prn_clock_ns() - start);
+    double after = prn_canary_run(&e->canary);
+    r->least_wait = fmin(r->least_wait, wait_share);
+    double own_wait = threads > e->profile->environment.cores ? r->least_wait : 0;
+    *ret_disturbed = prn_canary_disturbed(&e->canary, fmax(before, after)) ||
+                     wait_share > own_wait + WAIT_TOLERANCE;
+    return 0;
+}
+
 static void run_block(struct engine *e, struct runner *r, size_t runs)
 {
     struct prony_error err = {0};
     int code = 0;
     size_t n = 0;
-    for (int attempt = 0; code == 0 && runs > 0; attempt++) {
-        double before = prn_canary_run(&e->canary);
-        prn_executor_unpark(r->executor);
-        code = prn_executor_run(r->executor, r->rewarm_runs, runs, 0, e->scratch, &n, &err);
-        prn_executor_park(r->executor);
-        double after = prn_canary_run(&e->canary);
-        bool disturbed = prn_canary_disturbed(&e->canary, fmax(before, after));
+    for (int attempt = 0; runs > 0; attempt++) {
+        bool disturbed = false;
+        code = try_block(e, r, runs, &n, &disturbed, &err);
         if (code < 0 || !disturbed)
             break;
-        if (attempt == BLOCK_REDOS || time_is_up(e)) {
+        if (attempt == BLOCK_REDOS || time_is_up(e) || cancelled(e)) {
             r->result->flags |= PRN_FLAG_NOISY;
             break;
         }
         r->result->redone_blocks++;
-        if (cancelled(e))
-            break;
     }
     if (code == 0)
         code = keep_samples(r, e->scratch, n, e->block, &err);
@@ -514,6 +535,7 @@ int prn_measure(const struct prn_measure_request *request, struct prn_profile *p
     for (size_t i = 0; i < e.n_runners; i++) {
         e.runners[i].spec = &request->backends[i];
         e.runners[i].result = &profile->results[i];
+        e.runners[i].least_wait = NAN;
         e.runners[i].repeats_left = s->repeats > 0 ? s->repeats : -1;
     }
     profile->timer_ns = timer_cost_ns();

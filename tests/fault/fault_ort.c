@@ -1,0 +1,100 @@
+/*
+ * An ONNX Runtime with faults: stands in front of the real library and misbehaves in the run call.
+ * What it does comes from the name it is loaded under, so that one process can compare a good and a
+ * bad one: fault-abort.so, fault-hang.so, fault-exit.so, fault-slow.so (2 % slower), fault-old.so
+ * (says it is 1.14), fault-none.so (changes nothing). PRONY_FAULT_REAL names the real library,
+ * PRONY_FAULT_RUN the run at which the fault happens (default 20).
+ */
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SLOTS 400
+#define SLOT_RUN_WITH_BINDING 133
+#define SLOWER 0.02
+
+struct base {
+    const void *const *(*get_api)(uint32_t version);
+    const char *(*get_version)(void);
+};
+
+typedef void *(*run_function)(void *session, const void *options, const void *binding);
+
+static const struct base *real;
+static const void *table[SLOTS];
+static run_function real_run;
+static char fault[64];
+static long fault_run = 20;
+
+static int64_t now_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_RAW, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void *run(void *session, const void *options, const void *binding)
+{
+    static long runs;
+    int64_t start = now_ns();
+    void *status = real_run(session, options, binding);
+    if (strcmp(fault, "slow") == 0) {
+        int64_t end = now_ns();
+        while ((double)(now_ns() - end) < SLOWER * (double)(end - start))
+            ;
+    }
+    if (++runs != fault_run)
+        return status;
+    if (strcmp(fault, "abort") == 0) {
+        fprintf(stderr, "fault injected\n");
+        abort();
+    }
+    if (strcmp(fault, "exit") == 0)
+        _exit(3);
+    while (strcmp(fault, "hang") == 0)
+        sleep(1);
+    return status;
+}
+
+static const char *version(void)
+{
+    return strcmp(fault, "old") == 0 ? "1.14.1" : real->get_version();
+}
+
+static const void *const *get_api(uint32_t number)
+{
+    const void *const *from = real->get_api(number);
+    if (!from)
+        return NULL;
+    memcpy(table, from, sizeof table);
+    memcpy(&real_run, &from[SLOT_RUN_WITH_BINDING], sizeof real_run);
+    run_function ours = run;
+    memcpy(&table[SLOT_RUN_WITH_BINDING], &ours, sizeof ours);
+    return table;
+}
+
+const struct base *OrtGetApiBase(void);
+
+const struct base *OrtGetApiBase(void)
+{
+    static const struct base ours = {get_api, version};
+    Dl_info self;
+    const char *path = getenv("PRONY_FAULT_REAL");
+    const char *run_number = getenv("PRONY_FAULT_RUN");
+    const struct base *(*real_base)(void) = NULL;
+    void *library = path ? dlopen(path, RTLD_NOW) : NULL;
+    void *symbol = library ? dlsym(library, "OrtGetApiBase") : NULL;
+    if (!symbol || !dladdr((void *)(uintptr_t)OrtGetApiBase, &self))
+        return NULL;
+    memcpy(&real_base, &symbol, sizeof real_base);
+    real = real_base();
+    const char *name = strrchr(self.dli_fname, '/');
+    sscanf(name ? name : self.dli_fname, "/fault-%63[a-z]", fault);
+    if (run_number)
+        fault_run = strtol(run_number, NULL, 10);
+    return &ours;
+}
