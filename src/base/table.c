@@ -168,8 +168,13 @@ static void write_text(const struct prn_table *t, const size_t *widths, struct p
         for (size_t c = 0; c < t->n_columns; c++) {
             const char *text = row == 0 ? t->columns[c].title : cell(t, row - 1, c);
             text_cell(out, text, widths[c], t->columns[c].align, c + 1 == t->n_columns);
-            prn_buffer_add(out, c + 1 < t->n_columns ? "  " : "\n");
+            if (c + 1 < t->n_columns)
+                prn_buffer_add(out, "  ");
         }
+        /* Empty cells at the end of a row leave no spaces behind. */
+        while (out->len > 0 && out->data[out->len - 1] == ' ')
+            out->data[--out->len] = '\0';
+        prn_buffer_add_char(out, '\n');
         if (row == 0) {
             repeat(out, '=', total);
             prn_buffer_add(out, "\n");

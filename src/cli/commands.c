@@ -4,16 +4,14 @@
 #include <string.h>
 
 extern const struct prn_command prn_command_backends;
+extern const struct prn_command prn_command_report;
 extern const struct prn_command prn_command_synth;
 extern const struct prn_command prn_command_executor;
 extern const struct prn_command prn_command_generate;
 
 const struct prn_command *const prn_commands[] = {
-    &prn_command_backends,
-    &prn_command_synth,
-    &prn_command_executor,
-    &prn_command_generate,
-    NULL,
+    &prn_command_backends, &prn_command_report,   &prn_command_synth,
+    &prn_command_executor, &prn_command_generate, NULL,
 };
 
 const struct prn_command *prn_command_find(const char *name)

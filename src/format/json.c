@@ -134,6 +134,9 @@ static void use_decimal_point(char *number)
 
 const char *prn_json_shortest(char buffer[32], double value)
 {
+    /* "-0" would come back as the integer 0. */
+    if (value == 0 && signbit(value))
+        return memcpy(buffer, "-0.0", sizeof "-0.0");
     /* A decimal of up to 15 digits survives the way through a double and back, but for the numbers
      * near zero that have fewer bits. */
     for (int digits = fabs(value) < DBL_MIN ? 1 : DBL_DIG; digits <= DBL_DECIMAL_DIG; digits++) {

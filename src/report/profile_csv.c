@@ -1,0 +1,124 @@
+/*
+ * Profiles as CSV. The header and the rows come from the same list of fields: each call names a
+ * column and gives its value, and the mode decides which of the two is written.
+ */
+#include "report/profile_view.h"
+
+#include "format/json.h"
+#include "report/profile_json.h"
+
+#include <math.h>
+#include <stdio.h>
+
+struct row {
+    struct prn_buffer *out;
+    bool header;
+    bool begun;
+};
+
+static void field(struct row *row, const char *name, const char *value)
+{
+    if (row->begun)
+        prn_buffer_add_char(row->out, ',');
+    row->begun = true;
+    prn_csv_field(row->out, row->header ? name : value ? value : "");
+}
+
+static void number(struct row *row, const char *name, double value)
+{
+    char text[32];
+    field(row, name, isfinite(value) ? prn_json_shortest(text, value) : "");
+}
+
+static void integer(struct row *row, const char *name, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    field(row, name, value < 0 ? "" : text);
+}
+
+static void write_flags(struct row *row, unsigned flags)
+{
+    struct prn_buffer text = PRN_BUFFER_INIT(256);
+#define PRN_X(name, bit, meaning) \
+    if (flags & (bit))            \
+        prn_buffer_printf(&text, "%s%s", text.len ? " " : "", #name);
+    PRN_FLAG_MAP(PRN_X)
+#undef PRN_X
+    field(row, "flags", prn_buffer_text(&text));
+    prn_buffer_release(&text);
+}
+
+static void write_stats(struct row *row, const struct prn_sample_stats *s)
+{
+    number(row, "median_ns", s->median_ns);
+    number(row, "low_ns", s->low_ns);
+    number(row, "high_ns", s->high_ns);
+    number(row, "mean_ns", s->mean_ns);
+    number(row, "sd_ns", s->sd_ns);
+    number(row, "min_ns", s->min_ns);
+    number(row, "max_ns", s->max_ns);
+#define PRN_X(name, p) number(row, #name "_ns", s->name##_ns);
+    PRN_PERCENTILE_MAP(PRN_X)
+#undef PRN_X
+    number(row, "spread", s->spread);
+    integer(row, "outliers", s->outliers);
+}
+
+static void write_row(struct row *row, const struct prn_profile *p, const struct prn_result *r)
+{
+    static const struct prn_sample_stats unknown = {.median_ns = NAN,
+                                                    .low_ns = NAN,
+                                                    .high_ns = NAN,
+                                                    .mean_ns = NAN,
+                                                    .sd_ns = NAN,
+                                                    .min_ns = NAN,
+                                                    .max_ns = NAN,
+                                                    .p90_ns = NAN,
+                                                    .p95_ns = NAN,
+                                                    .p99_ns = NAN,
+                                                    .p999_ns = NAN,
+                                                    .spread = NAN,
+                                                    .outliers = -1};
+    bool measured = r->n_samples > 0;
+    field(row, "model", p->model_path);
+    integer(row, "batch", p->batch);
+    field(row, "backend", r->name);
+    field(row, "hardware", r->hardware);
+    field(row, "software", r->software);
+    field(row, "processor", r->processor);
+    field(row, "runtime_version", r->runtime_version);
+    integer(row, "samples", (int64_t)r->n_samples);
+    integer(row, "launches", (int64_t)r->n_launches);
+    write_stats(row, measured ? &r->stats : &unknown);
+    number(row, "inferences_per_s", measured ? prn_result_rate(p, r) : NAN);
+    number(row, "gflop_per_s", measured ? prn_result_gflops(p, r) : NAN);
+    integer(row, "load_ns", prn_result_load_ns(r));
+    integer(row, "first_run_ns", prn_result_first_run_ns(r));
+    integer(row, "baseline_bytes", prn_result_baseline_bytes(r));
+    integer(row, "peak_bytes", prn_result_peak_bytes(r));
+    number(row, "ratio", r->ratio.estimate);
+    number(row, "ratio_low", r->ratio.low);
+    number(row, "ratio_high", r->ratio.high);
+    field(row, "verdict", prn_verdict_names[r->verdict]);
+    number(row, "usd_per_hour", r->usd_per_hour);
+    number(row, "usd_per_million", measured ? prn_result_cost(p, r) : NAN);
+    integer(row, "redone_blocks", r->redone_blocks);
+    write_flags(row, r->flags);
+    field(row, "error_code", r->error_code ? prony_error_name(r->error_code) : "");
+    field(row, "error", r->error_code ? r->error : "");
+    prn_buffer_add_char(row->out, '\n');
+}
+
+int prn_profile_csv(const struct prn_profile *profile, struct prn_buffer *out,
+                    struct prony_error *err)
+{
+    static const struct prn_result none;
+    struct row header = {.out = out, .header = true};
+    write_row(&header, profile, &none);
+    for (size_t i = 0; i < profile->n_results; i++) {
+        struct row row = {.out = out};
+        write_row(&row, profile, &profile->results[i]);
+    }
+    return prn_buffer_error(out, err);
+}

@@ -1,0 +1,37 @@
+/*
+ * Profiles as JSON, schema "prony.profile/1" (docs/prony.profile.schema.json, docs/report.md).
+ *
+ * What is written reads back to the same profile, and that writes the same bytes: numbers in full
+ * precision, null for what isn't known. The reader trusts nothing; a fault names the place in the
+ * file ("results[1].stats.median_ns"). Keys that it doesn't know are ignored, so that a later prony
+ * may add some under the same schema.
+ */
+#ifndef PRN_REPORT_PROFILE_JSON_H
+#define PRN_REPORT_PROFILE_JSON_H
+
+#include "measure/profile.h"
+
+#include "base/buffer.h"
+
+#define PRN_PROFILE_SCHEMA "prony.profile/1"
+
+/* Largest file that is read. */
+#define PRN_PROFILE_FILE_MAX ((size_t)512 << 20)
+
+PRONY_MUST_CHECK int prn_profile_write_json(const struct prn_profile *profile,
+                                            struct prn_buffer *out, struct prony_error *err);
+
+/* `path` may be "-" for standard input. */
+PRONY_MUST_CHECK int prn_profile_read_json(const char *path, struct prn_profile **ret_profile,
+                                           struct prony_error *err);
+
+/* The same from memory; `name` is for errors. */
+PRONY_MUST_CHECK int prn_profile_parse_json(const char *text, size_t len, const char *name,
+                                            struct prn_profile **ret_profile,
+                                            struct prony_error *err);
+
+/* "none", "same", "faster", "slower", "unsure", by enum prn_verdict. */
+#define PRN_VERDICT_COUNT 5
+extern const char *const prn_verdict_names[PRN_VERDICT_COUNT];
+
+#endif

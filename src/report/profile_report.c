@@ -1,0 +1,429 @@
+/*
+ * The text and Markdown reports: what was measured, the table, and below it everything that a
+ * reader must know to trust or distrust it. What stands below is a list of paragraphs; the style
+ * decides whether they are wrapped lines or bullets.
+ */
+#include "report/profile_report.h"
+
+#include "base/format.h"
+#include "base/text.h"
+#include "report/profile_json.h"
+#include "report/profile_view.h"
+
+#include <math.h>
+#include <string.h>
+
+#define TABLE_WIDTH 120
+#define TEXT_WIDTH 100
+#define INPUTS_SHOWN 16
+
+const char *const prn_report_formats[] = {"text", "json", "csv", "md", NULL};
+
+struct report {
+    struct prn_view view;
+    const struct prn_profile *profile;
+    bool markdown;
+    struct prn_buffer line; /* the paragraph being composed */
+    struct prn_buffer *out;
+};
+
+/* Ends the paragraph that is in `line`; as text it begins at column `indent`. */
+static void flush(struct report *r, size_t indent)
+{
+    struct prn_buffer clean = PRN_BUFFER_INIT(r->out->limit);
+    prn_text_clean(&clean, prn_buffer_text(&r->line));
+    if (r->markdown) {
+        prn_buffer_add(r->out, "- ");
+        prn_markdown_text(r->out, prn_buffer_text(&clean));
+        prn_buffer_add_char(r->out, '\n');
+    } else {
+        prn_buffer_printf(r->out, "%*s", (int)indent, "");
+        prn_text_wrap(r->out, prn_buffer_text(&clean), indent, indent + 2, TEXT_WIDTH);
+    }
+    if (r->line.error || clean.error)
+        r->out->error = r->line.error ? r->line.error : clean.error;
+    prn_buffer_release(&clean);
+    prn_buffer_clear(&r->line);
+}
+
+static void paragraph(struct report *r, const char *format, ...) PRN_PRINTF(2, 3);
+static void paragraph(struct report *r, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    prn_buffer_vprintf(&r->line, format, args);
+    va_end(args);
+    flush(r, 0);
+}
+
+/* "8.18 GFLOP": a count whose multiple stands before its unit. */
+static void add_counted(struct prn_buffer *out, double count, const char *unit)
+{
+    char text[PRN_FORMAT_SIZE];
+    prn_format_count(text, count);
+    prn_buffer_printf(out, "%s%s%s", text, strchr(text, ' ') ? "" : " ", unit);
+}
+
+static void add_percent(struct prn_buffer *out, double fraction)
+{
+    prn_buffer_printf(out, "%.3g %%", fraction * 100);
+}
+
+/* ---- Above the table ---- */
+
+static void describe_model(struct report *r)
+{
+    const struct prn_profile *p = r->profile;
+    char text[PRN_FORMAT_SIZE];
+    struct prn_buffer facts = PRN_BUFFER_INIT(1024);
+    if (p->model_bytes >= 0)
+        prn_buffer_printf(&facts, ", %s", prn_format_bytes(text, (double)p->model_bytes));
+    if (p->model_parameters >= 0)
+        prn_buffer_printf(&facts, ", %s parameters",
+                          prn_format_count(text, (double)p->model_parameters));
+    if (isfinite(p->model_flops)) {
+        prn_buffer_add(&facts, p->flops_complete ? ", " : ", at least ");
+        add_counted(&facts, p->model_flops, "FLOP");
+        prn_buffer_add(&facts, " per run");
+    }
+    if (p->batch > 1)
+        prn_buffer_printf(&facts, ", batch of %s", prn_format_integer(text, (uint64_t)p->batch));
+    struct prn_buffer name = PRN_BUFFER_INIT((size_t)1 << 16);
+    prn_text_clean(&name, p->model_path ? p->model_path : "unknown model");
+    if (r->markdown) {
+        prn_buffer_add(r->out, "**");
+        prn_markdown_text(r->out, prn_buffer_text(&name));
+        prn_buffer_add(r->out, "**");
+    } else {
+        prn_buffer_add(r->out, prn_buffer_text(&name));
+    }
+    prn_buffer_printf(r->out, "%s%s\n", facts.len ? ": " : "",
+                      facts.len ? prn_buffer_text(&facts) + 2 : "");
+    if (r->markdown)
+        prn_buffer_add_char(r->out, '\n');
+    prn_buffer_release(&name);
+    prn_buffer_release(&facts);
+}
+
+static void describe_inputs(struct report *r)
+{
+    const struct prn_profile *p = r->profile;
+    char shape[PRN_RANK_MAX * 24];
+    for (size_t i = 0; i < p->n_inputs && i < INPUTS_SHOWN; i++) {
+        const struct prn_profile_input *input = &p->inputs[i];
+        prn_buffer_printf(&r->line, "input %s: %s %s", input->name, prn_dtype_name(input->dtype),
+                          prn_dims_text(input->dims, input->rank, shape, sizeof shape));
+        if (input->source)
+            prn_buffer_printf(&r->line, " (%s)", input->source);
+        flush(r, 2);
+    }
+    if (p->n_inputs > INPUTS_SHOWN) {
+        prn_buffer_printf(&r->line, "and %zu more inputs", p->n_inputs - INPUTS_SHOWN);
+        flush(r, 2);
+    }
+    prn_buffer_add_char(r->out, '\n');
+}
+
+/* ---- Below the table: what went wrong ---- */
+
+static void describe_failures(struct report *r)
+{
+    for (size_t i = 0; i < r->profile->n_results; i++) {
+        const struct prn_result *result = &r->profile->results[i];
+        if (result->error_code != 0)
+            paragraph(r, "%s failed: %s", r->view.names[i],
+                      result->error ? result->error : prony_error_text(result->error_code));
+    }
+}
+
+/* Names of the results with a flag, in the paragraph; false when there are none. */
+static bool add_flagged(struct report *r, unsigned bit, const char *name)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->profile->n_results; i++)
+        if (r->profile->results[i].flags & bit) {
+            prn_buffer_printf(&r->line, "%s%s", n ? ", " : "* ", n ? "" : name);
+            prn_buffer_printf(&r->line, "%s%s", n ? "" : " ", r->view.names[i]);
+            n++;
+        }
+    if (n > 0)
+        prn_buffer_add(&r->line, ": ");
+    return n > 0;
+}
+
+static const struct prn_output_check *worst_output(const struct prn_result *result)
+{
+    const struct prn_output_check *worst = NULL;
+    double most = -1;
+    for (size_t i = 0; i < result->n_outputs; i++) {
+        const struct prn_output_check *o = &result->outputs[i];
+        double error = o->same_shape && isfinite(o->max_rel) ? o->max_rel : HUGE_VAL;
+        if (error > most) {
+            worst = o;
+            most = error;
+        }
+    }
+    return worst;
+}
+
+static void describe_mismatch(struct report *r, size_t index)
+{
+    const struct prn_output_check *o = worst_output(&r->profile->results[index]);
+    prn_buffer_printf(&r->line, "* MISMATCH %s: outputs differ from the first backend's",
+                      r->view.names[index]);
+    if (o && !o->same_shape)
+        prn_buffer_printf(&r->line, "; '%s' has another shape or type", o->name);
+    else if (o && !isfinite(o->max_rel))
+        prn_buffer_printf(&r->line, "; '%s' has values that can't be subtracted", o->name);
+    else if (o)
+        prn_buffer_printf(&r->line, "; '%s' by up to %.2g (relative %.2g, cosine %.6g)", o->name,
+                          o->max_abs, o->max_rel, o->cosine);
+    paragraph(r, ". A fast wrong answer is no result: check its precision and options.");
+}
+
+static void describe_flags(struct report *r)
+{
+    const struct prn_profile *p = r->profile;
+    if (add_flagged(r, PRN_FLAG_UNSTABLE, "UNSTABLE"))
+        paragraph(r, "times had not settled after ten warm-up windows. Fix the processor's "
+                     "frequency, stop other work, or give more --warmups.");
+    if (add_flagged(r, PRN_FLAG_NOISY, "NOISY"))
+        paragraph(r, "other work disturbed this machine while it was measured, and went on when "
+                     "blocks were repeated. Stop it, and measure again.");
+    if (add_flagged(r, PRN_FLAG_IMPRECISE, "IMPRECISE")) {
+        prn_buffer_add(&r->line, "the wanted precision");
+        if (isfinite(p->settings.precision)) {
+            prn_buffer_add(&r->line, " of ±");
+            add_percent(&r->line, p->settings.precision);
+        }
+        paragraph(r, " was not reached. A longer --max-time or more --launches may reach it.");
+    }
+    for (size_t i = 0; i < p->n_results; i++)
+        if (p->results[i].flags & PRN_FLAG_MISMATCH)
+            describe_mismatch(r, i);
+    if (add_flagged(r, PRN_FLAG_INTERRUPTED, "INTERRUPTED"))
+        paragraph(r, "measuring was interrupted; the figures rest on what was measured until "
+                     "then.");
+}
+
+/* ---- Below the table: how sure it is ---- */
+
+static void describe_agreement(struct report *r)
+{
+    const struct prn_profile *p = r->profile;
+    double most = 0;
+    size_t compared = 0;
+    for (size_t i = 0; i < p->n_results; i++) {
+        const struct prn_result *result = &p->results[i];
+        if (!prn_result_measured(result) || result->n_outputs == 0)
+            continue;
+        if (result->flags & PRN_FLAG_MISMATCH)
+            return;
+        compared++;
+        for (size_t k = 0; k < result->n_outputs; k++) {
+            if (!isfinite(result->outputs[k].max_rel))
+                return;
+            most = fmax(most, result->outputs[k].max_rel);
+        }
+    }
+    if (compared > 0 && r->view.n_measured > 1)
+        paragraph(r, "Outputs of all backends agree (largest relative difference %.2g).", most);
+}
+
+struct range {
+    size_t low, high;
+};
+
+static void widen(struct range *range, size_t value)
+{
+    range->low = value < range->low ? value : range->low;
+    range->high = value > range->high ? value : range->high;
+}
+
+static void add_range(struct prn_buffer *out, struct range range, const char *one, const char *many)
+{
+    char low[PRN_FORMAT_SIZE];
+    char high[PRN_FORMAT_SIZE];
+    prn_format_integer(low, range.low);
+    prn_format_integer(high, range.high);
+    if (range.low == range.high)
+        prn_buffer_printf(out, "%s %s", low, range.low == 1 ? one : many);
+    else
+        prn_buffer_printf(out, "%s to %s %s", low, high, many);
+}
+
+static void describe_method(struct report *r)
+{
+    const struct prn_profile *p = r->profile;
+    struct range samples = {SIZE_MAX, 0};
+    struct range launches = {SIZE_MAX, 0};
+    double shortest = INFINITY;
+    bool priced = true;
+    for (size_t i = 0; i < p->n_results; i++) {
+        const struct prn_result *result = &p->results[i];
+        if (!prn_result_measured(result))
+            continue;
+        widen(&samples, result->n_samples);
+        widen(&launches, result->n_launches);
+        shortest = fmin(shortest, result->stats.median_ns);
+        priced = priced && isfinite(result->usd_per_hour);
+    }
+    prn_buffer_add(&r->line, "Time is the median of ");
+    add_range(&r->line, samples, "run", "runs");
+    prn_buffer_add(&r->line, " in ");
+    add_range(&r->line, launches, "launch", "launches");
+    paragraph(r,
+              " (fresh processes)%s; ± is half of its 95 %% interval over %s, Spread the "
+              "interquartile range, both in %% of it.",
+              r->view.n_measured > 1 ? " per backend" : "",
+              launches.high > 1 ? "launches" : "blocks");
+    if (launches.high == 1)
+        paragraph(r, "One launch can't tell how the next process would differ, often by 1 or 2 %%: "
+                     "--launches 5 can.");
+    if (r->view.n_measured > 1) {
+        prn_buffer_add(&r->line, "vs best is the ratio of times, paired block by block");
+        if (isfinite(p->settings.smallest_difference)) {
+            prn_buffer_add(&r->line, "; \"same\": within ");
+            add_percent(&r->line, p->settings.smallest_difference);
+        }
+        paragraph(r, "; \"?\": more --launches would tell.");
+    }
+    if (isfinite(p->timer_ns) && p->timer_ns > 0.005 * shortest)
+        paragraph(r, "Reading the clock takes %.0f ns, which is in every time.", p->timer_ns);
+    if (!priced)
+        paragraph(r, "Cost is N/A where no price is known; --hardware-file of 'prony profile' "
+                     "gives one.");
+}
+
+/* Names a percentile that isn't shown for want of samples; `*missing` counts those of a result. */
+static void add_missing(struct report *r, size_t index, double ns, double p, size_t *missing)
+{
+    size_t n = r->profile->results[index].n_samples;
+    size_t need = prn_stats_percentile_need(p);
+    char text[PRN_FORMAT_SIZE];
+    if (isfinite(ns) || n >= need)
+        return;
+    if (*missing == 0)
+        prn_buffer_printf(&r->line, "%s%s for ",
+                          r->line.len ? "; " : "Too few samples: ", r->view.names[index]);
+    prn_buffer_printf(&r->line, "%sp%g (%s more)", *missing ? ", " : "", p * 100,
+                      prn_format_integer(text, need - n));
+    ++*missing;
+}
+
+static void describe_percentiles(struct report *r)
+{
+    for (size_t i = 0; i < r->profile->n_results; i++) {
+        const struct prn_result *result = &r->profile->results[i];
+        size_t missing = 0;
+        if (!prn_result_measured(result))
+            continue;
+#define PRN_X(name, p) add_missing(r, i, result->stats.name##_ns, p, &missing);
+        PRN_PERCENTILE_MAP(PRN_X)
+#undef PRN_X
+    }
+    if (r->line.len > 0)
+        paragraph(r, ".");
+}
+
+static void add_runtimes(struct report *r)
+{
+    const char *before = " with ";
+    for (size_t i = 0; i < r->profile->n_results; i++) {
+        const char *version = r->profile->results[i].runtime_version;
+        bool seen = !version;
+        for (size_t k = 0; k < i && !seen; k++) {
+            const char *other = r->profile->results[k].runtime_version;
+            seen = other && strcmp(other, version) == 0;
+        }
+        if (seen)
+            continue;
+        prn_buffer_printf(&r->line, "%s%s", before, version);
+        before = ", ";
+    }
+}
+
+static void describe_environment(struct report *r)
+{
+    const struct prn_profile *p = r->profile;
+    const struct prn_environment *e = &p->environment;
+    char text[PRN_FORMAT_SIZE];
+    prn_buffer_printf(&r->line, "Measured%s%s by prony %s", p->created ? " " : "",
+                      p->created ? p->created : "", p->prony_version ? p->prony_version : "?");
+    add_runtimes(r);
+    prn_buffer_printf(&r->line, " on %s", e->cpu ? e->cpu : "an unknown processor");
+    if (e->cores > 0)
+        prn_buffer_printf(&r->line, ", %lld core%s", (long long)e->cores, e->cores > 1 ? "s" : "");
+    if (isfinite(e->mhz))
+        prn_buffer_printf(&r->line, " at %.0f MHz", e->mhz);
+    if (e->memory_bytes >= 0)
+        prn_buffer_printf(&r->line, ", %s", prn_format_bytes(text, (double)e->memory_bytes));
+    if (e->os && e->os[0])
+        prn_buffer_printf(&r->line, ", %s", e->os);
+    if (e->kernel && e->kernel[0])
+        prn_buffer_printf(&r->line, ", kernel %s", e->kernel);
+    if (isfinite(e->load_before) && isfinite(e->load_after))
+        prn_buffer_printf(&r->line, ", load %.2f before and %.2f after", e->load_before,
+                          e->load_after);
+    paragraph(r, ".");
+    if (e->sandbox && e->sandbox[0])
+        paragraph(r, "Executors were confined by %s.", e->sandbox);
+}
+
+static int write_report(struct report *r, struct prony_error *err)
+{
+    const struct prn_profile *p = r->profile;
+    describe_model(r);
+    describe_inputs(r);
+    if (p->n_results == 0) {
+        paragraph(r, "Nothing was measured.");
+        return 0;
+    }
+    int code =
+        prn_view_tables(&r->view, r->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
+                        r->markdown ? SIZE_MAX : TABLE_WIDTH, r->out, err);
+    if (code < 0)
+        return code;
+    prn_buffer_add_char(r->out, '\n');
+    describe_failures(r);
+    describe_flags(r);
+    for (size_t i = 0; i < p->n_notes; i++)
+        paragraph(r, "Note: %s", p->notes[i]);
+    if (r->view.n_measured > 0) {
+        describe_agreement(r);
+        describe_method(r);
+        describe_percentiles(r);
+    }
+    describe_environment(r);
+    return 0;
+}
+
+static int report(const struct prn_profile *profile, bool markdown, struct prn_buffer *out,
+                  struct prony_error *err)
+{
+    struct report r = {
+        .profile = profile, .markdown = markdown, .line = PRN_BUFFER_INIT(out->limit), .out = out};
+    int code = prn_view_init(&r.view, profile, err);
+    if (code < 0)
+        return code;
+    code = write_report(&r, err);
+    prn_buffer_release(&r.line);
+    prn_view_release(&r.view);
+    return code < 0 ? code : prn_buffer_error(out, err);
+}
+
+int prn_profile_report(const struct prn_profile *profile, enum prn_report_format format,
+                       struct prn_buffer *out, struct prony_error *err)
+{
+    switch (format) {
+    case PRN_REPORT_FORMAT_JSON:
+        return prn_profile_write_json(profile, out, err);
+    case PRN_REPORT_FORMAT_CSV:
+        return prn_profile_csv(profile, out, err);
+    case PRN_REPORT_FORMAT_MARKDOWN:
+        return report(profile, true, out, err);
+    case PRN_REPORT_FORMAT_TEXT:
+        break;
+    }
+    return report(profile, false, out, err);
+}

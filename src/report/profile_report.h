@@ -1,0 +1,29 @@
+/*
+ * A profile for people and for other programs: the text and Markdown reports, CSV, and the JSON of
+ * profile_json.h. A report shows what the profile holds and computes nothing anew but units, rates
+ * and costs, so a saved profile gives the same report as a fresh one.
+ */
+#ifndef PRN_REPORT_PROFILE_REPORT_H
+#define PRN_REPORT_PROFILE_REPORT_H
+
+#include "base/buffer.h"
+#include "measure/profile.h"
+
+enum prn_report_format {
+    PRN_REPORT_FORMAT_TEXT,
+    PRN_REPORT_FORMAT_JSON,
+    PRN_REPORT_FORMAT_CSV,
+    PRN_REPORT_FORMAT_MARKDOWN,
+};
+
+/* As options name them, in the order of the enum and ending in NULL. */
+extern const char *const prn_report_formats[];
+
+/* Most that a report may take; callers give it to their buffer. */
+#define PRN_REPORT_MAX ((size_t)1 << 30)
+
+PRONY_MUST_CHECK int prn_profile_report(const struct prn_profile *profile,
+                                        enum prn_report_format format, struct prn_buffer *out,
+                                        struct prony_error *err);
+
+#endif

@@ -1,0 +1,179 @@
+#include "report/profile_view.h"
+
+#include "base/map.h"
+#include "base/text.h"
+#include "spec/spec.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* "text", or "text #2" when `number` isn't 0. */
+static const char *numbered(struct prn_arena *arena, const char *text, size_t number)
+{
+    struct prn_buffer name = PRN_BUFFER_INIT((size_t)1 << 20);
+    prn_text_clean(&name, text);
+    if (number > 0)
+        prn_buffer_printf(&name, " #%zu", number);
+    const char *copy = name.error ? NULL : prn_arena_strdup(arena, prn_buffer_text(&name));
+    prn_buffer_release(&name);
+    return copy;
+}
+
+/* "onnxrt-cpu[threads=2]" of "local/onnxrt-cpu[threads=2]". */
+static const char *without_hardware(const struct prn_result *r)
+{
+    size_t len = strlen(r->hardware);
+    bool prefixed = strncmp(r->name, r->hardware, len) == 0 && r->name[len] == '/';
+    return prefixed ? r->name + len + 1 : r->name;
+}
+
+/* How many results have each name, and which of them each one is. */
+static int count_names(const struct prn_profile *p, size_t *totals, size_t *ordinals)
+{
+    int code = 0;
+    struct prn_map seen = PRN_MAP_INIT;
+    for (size_t i = 0; i < p->n_results && code == 0; i++) {
+        size_t first = prn_map_get(&seen, p->results[i].name);
+        if (first == PRN_MAP_NONE) {
+            first = i;
+            code = prn_map_set(&seen, p->results[i].name, i);
+        }
+        ordinals[i] = ++totals[first];
+    }
+    for (size_t i = 0; i < p->n_results && code == 0; i++)
+        if (totals[prn_map_get(&seen, p->results[i].name)] == 1)
+            ordinals[i] = 0;
+    prn_map_release(&seen);
+    return code;
+}
+
+int prn_view_init(struct prn_view *view, const struct prn_profile *profile, struct prony_error *err)
+{
+    struct prn_view v = {.profile = profile, .arena = PRN_ARENA_INIT((size_t)256 << 20)};
+    size_t n = profile->n_results;
+    size_t *totals = PRN_ARENA_ARRAY(&v.arena, n, size_t);
+    size_t *ordinals = PRN_ARENA_ARRAY(&v.arena, n, size_t);
+    v.names = PRN_ARENA_ARRAY(&v.arena, n, const char *);
+    v.backends = PRN_ARENA_ARRAY(&v.arena, n, const char *);
+    if (!totals || !ordinals || !v.names || !v.backends ||
+        count_names(profile, totals, ordinals) < 0)
+        goto fail;
+    for (size_t i = 0; i < n; i++) {
+        const struct prn_result *r = &profile->results[i];
+        v.names[i] = numbered(&v.arena, r->name, ordinals[i]);
+        v.backends[i] = numbered(&v.arena, without_hardware(r), ordinals[i]);
+        if (!v.names[i] || !v.backends[i])
+            goto fail;
+        v.n_measured += prn_result_measured(r);
+    }
+    *view = v;
+    return 0;
+fail:
+    prn_view_release(&v);
+    return prn_fail_memory(err);
+}
+
+void prn_view_release(struct prn_view *view)
+{
+    prn_arena_release(&view->arena);
+}
+
+bool prn_result_measured(const struct prn_result *r)
+{
+    return r->error_code == 0 && r->n_samples > 0 && isfinite(r->stats.median_ns);
+}
+
+double prn_result_half_width(const struct prn_result *r)
+{
+    const struct prn_sample_stats *s = &r->stats;
+    double half = (s->high_ns - s->low_ns) / 2 / s->median_ns;
+    return isfinite(half) ? half : NAN;
+}
+
+double prn_result_rate(const struct prn_profile *p, const struct prn_result *r)
+{
+    double rate = (double)p->batch * 1e9 / r->stats.median_ns;
+    return isfinite(rate) ? rate : NAN;
+}
+
+double prn_result_gflops(const struct prn_profile *p, const struct prn_result *r)
+{
+    double gflops = p->model_flops / r->stats.median_ns;
+    return isfinite(gflops) ? gflops : NAN;
+}
+
+double prn_result_cost(const struct prn_profile *p, const struct prn_result *r)
+{
+    return prn_cost_per_million(r->usd_per_hour, r->stats.median_ns / (double)p->batch);
+}
+
+static int compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of one field over the launches that know it; the upper one of two middles. */
+static int64_t launch_median(const struct prn_result *r, size_t offset)
+{
+    int64_t *values = malloc((r->n_launches + 1) * sizeof *values);
+    size_t n = 0;
+    for (size_t i = 0; values && i < r->n_launches; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)&r->launches[i] + offset, sizeof value);
+        if (value >= 0)
+            values[n++] = value;
+    }
+    if (n > 0)
+        qsort(values, n, sizeof *values, compare);
+    int64_t median = n > 0 ? values[n / 2] : -1;
+    free(values);
+    return median;
+}
+
+int64_t prn_result_load_ns(const struct prn_result *r)
+{
+    return launch_median(r, offsetof(struct prn_launch, load_ns));
+}
+
+int64_t prn_result_first_run_ns(const struct prn_result *r)
+{
+    return launch_median(r, offsetof(struct prn_launch, first_run_ns));
+}
+
+int64_t prn_result_baseline_bytes(const struct prn_result *r)
+{
+    return launch_median(r, offsetof(struct prn_launch, baseline_bytes));
+}
+
+int64_t prn_result_peak_bytes(const struct prn_result *r)
+{
+    int64_t peak = -1;
+    for (size_t i = 0; i < r->n_launches; i++)
+        peak = r->launches[i].peak_bytes > peak ? r->launches[i].peak_bytes : peak;
+    return peak;
+}
+
+static bool is_word(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+void prn_markdown_text(struct prn_buffer *out, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        bool inside_word = p > text && is_word(p[-1]) && is_word(p[1]);
+        bool link = *p == '(' && p > text && p[-1] == ']';
+        if (strchr("\\`*~", *p) || link || (*p == '_' && !inside_word))
+            prn_buffer_add_char(out, '\\');
+        if (*p == '<')
+            prn_buffer_add(out, "&lt;");
+        else if (*p == '&')
+            prn_buffer_add(out, "&amp;");
+        else
+            prn_buffer_add_char(out, *p);
+    }
+}

@@ -1,0 +1,50 @@
+/* What the reports on a profile share: names that tell results apart, and the figures that follow
+ * from a result. Used inside src/report only. */
+#ifndef PRN_REPORT_PROFILE_VIEW_H
+#define PRN_REPORT_PROFILE_VIEW_H
+
+#include "base/buffer.h"
+#include "base/table.h"
+#include "measure/profile.h"
+
+struct prn_view {
+    const struct prn_profile *profile;
+    struct prn_arena arena;
+    const char **names;    /* "local/onnxrt-cpu #2": numbered where a backend occurs twice */
+    const char **backends; /* the same without the hardware */
+    size_t n_measured;     /* results with times to show */
+};
+
+PRONY_MUST_CHECK int prn_view_init(struct prn_view *view, const struct prn_profile *profile,
+                                   struct prony_error *err);
+void prn_view_release(struct prn_view *view);
+
+/* It didn't fail and has samples. */
+bool prn_result_measured(const struct prn_result *r);
+
+/* Half of the interval of the median, as a fraction of it; NAN when not known. */
+double prn_result_half_width(const struct prn_result *r);
+
+double prn_result_rate(const struct prn_profile *p, const struct prn_result *r); /* inferences/s */
+double prn_result_gflops(const struct prn_profile *p, const struct prn_result *r);
+double prn_result_cost(const struct prn_profile *p, const struct prn_result *r); /* $/million */
+
+/* Medians over launches; the largest peak. -1 when not known. */
+int64_t prn_result_load_ns(const struct prn_result *r);
+int64_t prn_result_first_run_ns(const struct prn_result *r);
+int64_t prn_result_baseline_bytes(const struct prn_result *r);
+int64_t prn_result_peak_bytes(const struct prn_result *r);
+
+/* The table of results. As text it is no wider than `width` where that is possible: the columns
+ * that matter least move to further tables below. */
+PRONY_MUST_CHECK int prn_view_tables(struct prn_view *view, enum prn_table_style style,
+                                     size_t width, struct prn_buffer *out, struct prony_error *err);
+
+/* One row per result in full precision. */
+PRONY_MUST_CHECK int prn_profile_csv(const struct prn_profile *profile, struct prn_buffer *out,
+                                     struct prony_error *err);
+
+/* Appends text to Markdown so that it stays text. */
+void prn_markdown_text(struct prn_buffer *out, const char *text);
+
+#endif

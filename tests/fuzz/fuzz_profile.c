@@ -1,0 +1,41 @@
+/* The profile reader: what it takes must come back the same, in every format. */
+#include "report/profile_json.h"
+#include "report/profile_report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static struct prn_buffer reported(const struct prn_profile *p, enum prn_report_format format)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
+    struct prony_error err;
+    if (prn_profile_report(p, format, &out, &err) < 0 && err.code != PRONY_ELIMIT)
+        abort();
+    return out;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct prn_profile *profile;
+    struct prn_profile *again;
+    struct prony_error err;
+    if (prn_profile_parse_json((const char *)data, size, "fuzz", &profile, &err) < 0)
+        return 0;
+    struct prn_buffer json = reported(profile, PRN_REPORT_FORMAT_JSON);
+    if (prn_profile_parse_json(prn_buffer_text(&json), json.len, "again", &again, &err) < 0)
+        abort();
+    for (int format = 0; prn_report_formats[format]; format++) {
+        struct prn_buffer first = reported(profile, (enum prn_report_format)format);
+        struct prn_buffer second = reported(again, (enum prn_report_format)format);
+        if (strcmp(prn_buffer_text(&first), prn_buffer_text(&second)) != 0)
+            abort();
+        prn_buffer_release(&first);
+        prn_buffer_release(&second);
+    }
+    prn_buffer_release(&json);
+    prn_profile_free(profile);
+    prn_profile_free(again);
+    return 0;
+}

@@ -1,0 +1,506 @@
+/*
+ * Reports on synthetic profiles. What each format looks like is stored in tests/data/report-*;
+ * PRONY_REWRITE=1 writes the files anew instead of comparing.
+ */
+#include "report/profile_json.h"
+#include "report/profile_report.h"
+
+#include "base/table.h"
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define OUT_MAX ((size_t)16 << 20)
+
+/* tests/data, found from where this file was compiled. */
+static const char *data_path(char *buffer, size_t size, const char *name)
+{
+    const char *end = strstr(__FILE__, "unit/test_report.c");
+    assert_non_null(end);
+    snprintf(buffer, size, "%.*sdata/%s", (int)(end - __FILE__), __FILE__, name);
+    return buffer;
+}
+
+/* ---- Synthetic profiles ---- */
+
+static struct prn_profile *new_profile(size_t n_results)
+{
+    struct prn_profile *p = prn_profile_new();
+    assert_non_null(p);
+    p->prony_version = "0.1.0";
+    p->created = "2026-01-02T03:04:05Z";
+    p->model_path = "resnet50.onnx";
+    p->model_bytes = 102442450;
+    p->model_parameters = 25557032;
+    p->model_flops = 8.178e9;
+    p->flops_complete = true;
+    p->inputs = PRN_ARENA_ARRAY(&p->arena, 1, struct prn_profile_input);
+    p->n_inputs = 1;
+    static const int64_t dims[] = {1, 3, 224, 224};
+    p->inputs[0] = (struct prn_profile_input){"data", PRN_DTYPE_FLOAT, 4, dims, "random, seed 0"};
+    p->settings = (struct prn_settings){
+        .precision = 0.01, .smallest_difference = 0.005, .launches = 5, .max_time_s = 60};
+    p->environment = (struct prn_environment){.cpu = "Example CPU",
+                                              .cores = 2,
+                                              .mhz = 2300,
+                                              .memory_bytes = (int64_t)8 << 30,
+                                              .os = "Debian GNU/Linux 12 (bookworm)",
+                                              .kernel = "6.1.0",
+                                              .load_before = 0.13,
+                                              .load_after = 1.5,
+                                              .sandbox = "seccomp and Landlock"};
+    p->timer_ns = 22.5;
+    p->canary_best_ns = 100250;
+    p->n_results = n_results;
+    p->results = PRN_ARENA_ARRAY(&p->arena, n_results, struct prn_result);
+    for (size_t i = 0; i < n_results; i++) {
+        p->results[i].usd_per_hour = NAN;
+        p->results[i].ratio = (struct prn_interval){NAN, NAN, NAN};
+    }
+    return p;
+}
+
+static void set_backend(struct prn_result *r, const char *name, const char *hardware,
+                        const char *software, const char *processor, double usd_per_hour)
+{
+    r->name = name;
+    r->hardware = hardware;
+    r->software = software;
+    r->processor = processor;
+    r->usd_per_hour = usd_per_hour;
+    r->runtime_version = "ONNX Runtime 1.30.0";
+    r->runtime_library = "/usr/lib/libonnxruntime.so.1";
+}
+
+/* Samples around a median, and statistics that a summary of them could give. */
+static void set_times(struct prn_profile *p, struct prn_result *r, double median_ns,
+                      size_t n_samples, size_t n_launches)
+{
+    r->n_samples = n_samples;
+    r->samples = PRN_ARENA_ARRAY(&p->arena, n_samples, struct prn_sample);
+    for (size_t i = 0; i < n_samples; i++)
+        r->samples[i] =
+            (struct prn_sample){.ns = (int64_t)(median_ns * (0.99 + 0.002 * (double)(i % 11))),
+                                .launch = (int32_t)(i * n_launches / n_samples),
+                                .block = (int32_t)(i / 8)};
+    r->n_launches = n_launches;
+    r->launches = PRN_ARENA_ARRAY(&p->arena, n_launches, struct prn_launch);
+    for (size_t i = 0; i < n_launches; i++)
+        r->launches[i] = (struct prn_launch){.load_ns = 80000000 + (int64_t)i,
+                                             .first_run_ns = (int64_t)(3 * median_ns),
+                                             .baseline_bytes = 40 << 20,
+                                             .peak_bytes = (190 + (int64_t)i) << 20,
+                                             .warmup_runs = 12,
+                                             .settled = true};
+    r->stats = (struct prn_sample_stats){
+        .median_ns = median_ns,
+        .low_ns = n_launches > 1 ? median_ns * 0.9937 : NAN,
+        .high_ns = n_launches > 1 ? median_ns * 1.0063 : NAN,
+        .mean_ns = median_ns * 1.001,
+        .sd_ns = median_ns * 0.0123,
+        .min_ns = median_ns * 0.99,
+        .max_ns = median_ns * 1.01,
+        .p90_ns = n_samples >= 64 ? median_ns * 1.0081 : NAN,
+        .p95_ns = n_samples >= 130 ? median_ns * 1.0091 : NAN,
+        .p99_ns = n_samples >= 662 ? median_ns * 1.01 : NAN,
+        .p999_ns = NAN,
+        .spread = 0.0113,
+        .outliers = 2,
+    };
+}
+
+static void set_output(struct prn_profile *p, struct prn_result *r, double max_abs, double max_rel)
+{
+    r->n_outputs = 1;
+    r->outputs = PRN_ARENA_ARRAY(&p->arena, 1, struct prn_output_check);
+    r->outputs[0] = (struct prn_output_check){"prob", true, max_abs, max_rel, 0.99997};
+}
+
+/* One backend on this machine: the commonest report. */
+static struct prn_profile *single(void)
+{
+    struct prn_profile *p = new_profile(1);
+    set_backend(&p->results[0], "local/onnxrt-cpu", "local", "onnxrt-cpu", "Example Processor 9000",
+                NAN);
+    set_times(p, &p->results[0], 14.94e6, 70, 5);
+    p->results[0].ratio = (struct prn_interval){1, 1, 1};
+    return p;
+}
+
+/* Everything at once: hardware with and without prices, the same backend twice, verdicts, flags, a
+ * failure, a batch, notes. */
+static struct prn_profile *several(void)
+{
+    struct prn_profile *p = new_profile(6);
+    struct prn_result *r = p->results;
+    p->flops_complete = false;
+    p->batch = 8;
+    set_backend(&r[0], "r6i.large/onnxrt-cpu[threads=2]", "r6i.large", "onnxrt-cpu",
+                "Intel Ice Lake CPU", 0.126);
+    set_backend(&r[1], "g5.xlarge/onnxrt-cuda", "g5.xlarge", "onnxrt-cuda", "Nvidia A10g GPU",
+                1.006);
+    set_backend(&r[2], "local/onnxrt-cpu", "local", "onnxrt-cpu", "Example Processor 9000", NAN);
+    set_backend(&r[3], "local/onnxrt-cpu", "local", "onnxrt-cpu", "Example Processor 9000", NAN);
+    set_backend(&r[4], "local/openvino-cpu", "local", "openvino-cpu", NULL, NAN);
+    set_backend(&r[5], "lab7/onnxrt-cpu", "lab7", "onnxrt-cpu", NULL, NAN);
+    set_times(p, &r[0], 19.9e6, 700, 5);
+    set_times(p, &r[1], 812.4e3, 140, 5);
+    set_times(p, &r[2], 815.0e3, 66, 5);
+    set_times(p, &r[3], 846.2e3, 70, 4);
+    r[0].ratio = (struct prn_interval){24.3, 24.5, 24.7};
+    r[0].verdict = PRN_VERDICT_SLOWER;
+    r[0].flags = PRN_FLAG_UNSTABLE | PRN_FLAG_IMPRECISE;
+    r[1].ratio = (struct prn_interval){1, 1, 1};
+    r[2].ratio = (struct prn_interval){0.9989, 1.0032, 1.0049};
+    r[2].verdict = PRN_VERDICT_SAME;
+    r[2].flags = PRN_FLAG_NOISY;
+    r[2].redone_blocks = 3;
+    r[3].ratio = (struct prn_interval){0.99, 1.0416, 1.09};
+    r[3].verdict = PRN_VERDICT_UNSURE;
+    r[3].flags = PRN_FLAG_NOISY | PRN_FLAG_MISMATCH | PRN_FLAG_INTERRUPTED;
+    set_output(p, &r[2], 3e-7, 1.5e-6);
+    set_output(p, &r[3], 0.0123, 0.087);
+    r[4].runtime_version = NULL;
+    r[4].runtime_library = NULL;
+    r[4].error_code = PRONY_EUNAVAILABLE;
+    r[4].error = "no OpenVINO library was found";
+    r[5].flags = PRN_FLAG_INTERRUPTED;
+    static const char *notes[] = {"dimension 'batch' of input 'data' was given as 8."};
+    p->notes = notes;
+    p->n_notes = 1;
+    return p;
+}
+
+/* A few samples of something tiny, from one launch, on a model about which little is known. */
+static struct prn_profile *tiny(void)
+{
+    struct prn_profile *p = new_profile(2);
+    p->model_path = "mlp.onnx";
+    p->model_bytes = -1;
+    p->model_parameters = 812;
+    p->model_flops = 812;
+    set_backend(&p->results[0], "r7g.large/onnxrt-cpu", "r7g.large", "onnxrt-cpu",
+                "AWS Graviton3 CPU", 0.1071);
+    set_backend(&p->results[1], "r6g.large/onnxrt-cpu", "r6g.large", "onnxrt-cpu",
+                "Arm based Graviton2 CPU", NAN);
+    set_times(p, &p->results[0], 12, 3, 1);
+    set_times(p, &p->results[1], 3120, 3, 1);
+    set_output(p, &p->results[1], 3e-7, 1.5e-6);
+    p->results[0].ratio = (struct prn_interval){1, 1, 1};
+    p->results[1].ratio = (struct prn_interval){NAN, 260.0, NAN};
+    p->results[1].verdict = PRN_VERDICT_UNSURE;
+    return p;
+}
+
+/* ---- Comparing ---- */
+
+static struct prn_buffer reported(const struct prn_profile *p, enum prn_report_format format)
+{
+    struct prony_error err;
+    struct prn_buffer out = PRN_BUFFER_INIT(OUT_MAX);
+    if (prn_profile_report(p, format, &out, &err) < 0)
+        fail_msg("%s", err.text);
+    return out;
+}
+
+static void expect_file(const char *name, const struct prn_buffer *actual)
+{
+    char path[4096];
+    data_path(path, sizeof path, name);
+    bool rewrite = getenv("PRONY_REWRITE") != NULL;
+    int fd = open(path, rewrite ? O_WRONLY | O_CREAT | O_TRUNC : O_RDONLY, 0666);
+    if (fd < 0)
+        fail_msg("%s: %s", path, strerror(errno));
+    if (rewrite) {
+        assert_int_equal(write(fd, prn_buffer_text(actual), actual->len), (ssize_t)actual->len);
+    } else {
+        struct prn_buffer expected = PRN_BUFFER_INIT(OUT_MAX);
+        assert_int_equal(prn_buffer_read_fd(&expected, fd, path, NULL), 0);
+        assert_string_equal(prn_buffer_text(actual), prn_buffer_text(&expected));
+        prn_buffer_release(&expected);
+    }
+    close(fd);
+}
+
+/* Compares all formats with the stored ones, and those of the profile read back with both. */
+static void check_profile(struct prn_profile *profile, const char *name)
+{
+    static const char *const files[] = {"report-%s.txt", "profile-%s.json", "report-%s.csv",
+                                        "report-%s.md"};
+    struct prony_error err;
+    struct prn_profile *again;
+    struct prn_buffer json = reported(profile, PRN_REPORT_FORMAT_JSON);
+    if (prn_profile_parse_json(prn_buffer_text(&json), json.len, name, &again, &err) < 0)
+        fail_msg("%s", err.text);
+    for (int format = 0; format < 4; format++) {
+        char file[64];
+        snprintf(file, sizeof file, files[format], name);
+        struct prn_buffer first = reported(profile, (enum prn_report_format)format);
+        struct prn_buffer second = reported(again, (enum prn_report_format)format);
+        expect_file(file, &first);
+        assert_string_equal(prn_buffer_text(&first), prn_buffer_text(&second));
+        prn_buffer_release(&first);
+        prn_buffer_release(&second);
+    }
+    prn_buffer_release(&json);
+    prn_profile_free(again);
+    prn_profile_free(profile);
+}
+
+static void test_single(void **state)
+{
+    (void)state;
+    check_profile(single(), "single");
+}
+
+static void test_several(void **state)
+{
+    (void)state;
+    check_profile(several(), "several");
+}
+
+static void test_tiny(void **state)
+{
+    (void)state;
+    check_profile(tiny(), "tiny");
+}
+
+static void expect_same_when_reread(struct prn_profile *profile)
+{
+    struct prony_error err;
+    struct prn_profile *again;
+    struct prn_buffer json = reported(profile, PRN_REPORT_FORMAT_JSON);
+    if (prn_profile_parse_json(prn_buffer_text(&json), json.len, "again", &again, &err) < 0)
+        fail_msg("%s", err.text);
+    for (int format = 0; format < 4; format++) {
+        struct prn_buffer first = reported(profile, (enum prn_report_format)format);
+        struct prn_buffer second = reported(again, (enum prn_report_format)format);
+        if (format != PRN_REPORT_FORMAT_CSV)
+            assert_string_equal(prn_buffer_text(&first), prn_buffer_text(&second));
+        prn_buffer_release(&first);
+        prn_buffer_release(&second);
+    }
+    prn_buffer_release(&json);
+    prn_profile_free(again);
+}
+
+static void test_no_results(void **state)
+{
+    (void)state;
+    struct prn_profile *p = new_profile(0);
+    p->n_inputs = 0;
+    struct prn_buffer out = reported(p, PRN_REPORT_FORMAT_TEXT);
+    assert_contains(prn_buffer_text(&out), "Nothing was measured.");
+    prn_buffer_release(&out);
+    expect_same_when_reread(p);
+    prn_profile_free(p);
+}
+
+/* Numbers as no measurement gives them: nothing may crash, and rereading changes nothing. */
+static void test_hostile_numbers(void **state)
+{
+    (void)state;
+    static const double values[] = {0,       -0.0,     5e-324, 1e-9,     1,   1e9,
+                                    1.5e300, 1.79e308, NAN,    INFINITY, 1e18};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(values); i++) {
+        struct prn_profile *p = tiny();
+        double v = values[i];
+        struct prn_result *r = &p->results[1];
+        r->stats = (struct prn_sample_stats){v, v, v, v, v, v, v, v, v, v, v, v, INT64_MAX};
+        r->ratio = (struct prn_interval){v, v, v};
+        r->usd_per_hour = v;
+        r->samples[0].ns = INT64_MAX;
+        r->launches[0] = (struct prn_launch){INT64_MAX, -1, -1, INT64_MAX, INT32_MAX, false};
+        r->outputs[0] = (struct prn_output_check){"o", true, v, v, v};
+        r->flags = 31;
+        p->model_flops = v;
+        p->timer_ns = v;
+        p->settings.precision = v;
+        p->settings.seed = UINT64_MAX;
+        p->batch = INT64_MAX;
+        p->environment.mhz = v;
+        expect_same_when_reread(p);
+        prn_profile_free(p);
+    }
+}
+
+static void test_hostile_text(void **state)
+{
+    (void)state;
+    struct prn_profile *p = single();
+    p->model_path = "a\x1b[31m|`*_\xff\xc2\x9b<b>\n.onnx";
+    p->results[0].name = "l\x1b/x|y](z)";
+    p->results[0].hardware = "l\x1b";
+    p->results[0].processor = "p\r\n|\xf0\x9f";
+    p->inputs[0].name = "in\tput";
+    p->inputs[0].dtype = 99;
+    struct prn_buffer out = reported(p, PRN_REPORT_FORMAT_TEXT);
+    assert_contains(prn_buffer_text(&out), "a?[31m|`*_?"
+                                           "?<b> .onnx");
+    assert_contains(prn_buffer_text(&out), "input in put: type 99 1x3x224x224");
+    assert_null(strchr(prn_buffer_text(&out), '\x1b'));
+    prn_buffer_release(&out);
+    out = reported(p, PRN_REPORT_FORMAT_MARKDOWN);
+    assert_contains(prn_buffer_text(&out), "a?[31m|\\`\\*\\_?"
+                                           "?&lt;b> .onnx");
+    assert_contains(prn_buffer_text(&out), "x\\|y]\\(z)");
+    prn_buffer_release(&out);
+    expect_same_when_reread(p);
+    prn_profile_free(p);
+}
+
+static void test_text_fits(void **state)
+{
+    (void)state;
+    struct prn_profile *(*const makers[])(void) = {single, several, tiny};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(makers); i++) {
+        struct prn_profile *p = makers[i]();
+        struct prn_buffer out = reported(p, PRN_REPORT_FORMAT_TEXT);
+        char *text = prn_buffer_detach(&out);
+        for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
+            assert_true(prn_text_width(line) <= 120);
+        free(text);
+        prn_profile_free(p);
+    }
+    /* A name that can't fit is never cut. */
+    struct prn_profile *p = single();
+    char name[300] = "local/onnxrt-cpu[";
+    memset(name + strlen(name), 'x', 200);
+    strcat(name, "]");
+    p->results[0].name = name;
+    struct prn_buffer out = reported(p, PRN_REPORT_FORMAT_TEXT);
+    assert_contains(prn_buffer_text(&out), strchr(name, '/') + 1);
+    prn_buffer_release(&out);
+    prn_profile_free(p);
+}
+
+/* ---- Reading what others wrote ---- */
+
+/* The stored text of `single` with one part replaced. */
+static char *altered(const char *from, const char *to)
+{
+    struct prn_profile *p = single();
+    struct prn_buffer json = reported(p, PRN_REPORT_FORMAT_JSON);
+    prn_profile_free(p);
+    const char *text = prn_buffer_text(&json);
+    const char *at = strstr(text, from);
+    if (!at)
+        fail_msg("'%s' is not in the profile", from);
+    struct prn_buffer out = PRN_BUFFER_INIT(OUT_MAX);
+    prn_buffer_append(&out, text, (size_t)(at - text));
+    prn_buffer_add(&out, to);
+    prn_buffer_add(&out, at + strlen(from));
+    prn_buffer_release(&json);
+    char *copy = prn_buffer_detach(&out);
+    assert_non_null(copy);
+    return copy;
+}
+
+static void test_faults_name_the_place(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *from, *to, *fault;
+        int code;
+    } cases[] = {
+        {"\"median_ns\": 14940000", "\"median_ns\": \"x\"",
+         "results[0].stats.median_ns is not a number", PRONY_EFORMAT},
+        {"\"median_ns\": 14940000", "\"median_ns\": -1",
+         "results[0].stats.median_ns is out of range", PRONY_EFORMAT},
+        {"\"median_ns\": 14940000", "\"other\": 1", "results[0].stats.median_ns is missing",
+         PRONY_EFORMAT},
+        {"\"shape\": [1,", "\"shape\": [-1,", "inputs[0].shape[0] is out of range", PRONY_EFORMAT},
+        {"\"shape\": [1,", "\"shape\": [1.5,", "inputs[0].shape[0] is not an integer",
+         PRONY_EFORMAT},
+        {"\"type\": \"float\"", "\"type\": \"real\"", "inputs[0].type is not a tensor type",
+         PRONY_EFORMAT},
+        {"\"batch\": 1", "\"batch\": 0", "model.batch is out of range", PRONY_EFORMAT},
+        {"\"flags\": []", "\"flags\": [\"ODD\"]", "results[0].flags[0] is not a flag",
+         PRONY_EFORMAT},
+        {"\"verdict\": \"none\"", "\"verdict\": \"good\"", "results[0].verdict is not a verdict",
+         PRONY_EFORMAT},
+        {"\"error\": null", "\"error\": {\"code\": \"EX\", \"message\": \"\"}",
+         "results[0].error.code is not an error code", PRONY_EFORMAT},
+        {"\"launch\": [0,", "\"launch\": [", "results[0].launch is not as long as samples_ns",
+         PRONY_EFORMAT},
+        {"\"block\": [0,", "\"block\": [4294967296,", "results[0].block[0] is out of range",
+         PRONY_EFORMAT},
+        {"\"settled\": true", "\"settled\": 1",
+         "results[0].launches[0].settled is not true or false", PRONY_EFORMAT},
+        {"\"notes\": []", "\"notes\": {}", "notes is not an array", PRONY_EFORMAT},
+        {"\"environment\": {", "\"environment\": 1, \"x\": {", "environment is not an object",
+         PRONY_EFORMAT},
+        {"\"path\": \"resnet50.onnx\"", "\"path\": null", "model.path is not a text",
+         PRONY_EFORMAT},
+        {"prony.profile/1", "prony.profile/2", "use a newer prony", PRONY_EUNSUPPORTED},
+        {"prony.profile/1", "prony.trace/1", "its schema is 'prony.trace/1'", PRONY_EFORMAT},
+        {"\"schema\"", "\"scheme\"", "without a \"schema\"", PRONY_EFORMAT},
+        {"{", "[{", "is not valid JSON", PRONY_EFORMAT},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        struct prony_error err = {0};
+        struct prn_profile *profile = NULL;
+        char *text = altered(cases[i].from, cases[i].to);
+        assert_int_equal(prn_profile_parse_json(text, strlen(text), "file", &profile, &err),
+                         cases[i].code);
+        assert_null(profile);
+        assert_contains(err.text, cases[i].fault);
+        free(text);
+    }
+}
+
+static void test_unknown_keys_are_ignored(void **state)
+{
+    (void)state;
+    struct prony_error err;
+    struct prn_profile *profile;
+    char *text = altered("\"notes\": []", "\"notes\": [], \"later\": {\"addition\": 1}");
+    assert_int_equal(prn_profile_parse_json(text, strlen(text), "file", &profile, &err), 0);
+    prn_profile_free(profile);
+    free(text);
+}
+
+static void test_bounds(void **state)
+{
+    (void)state;
+    struct prony_error err;
+    struct prn_profile *profile;
+    struct prn_buffer text = PRN_BUFFER_INIT(OUT_MAX);
+    for (int i = 0; i < 1500000; i++)
+        prn_buffer_add(&text, "[],");
+    assert_int_equal(
+        prn_profile_parse_json(prn_buffer_text(&text), text.len, "file", &profile, &err),
+        PRONY_ELIMIT);
+    assert_contains(err.text, "too many values");
+    prn_buffer_release(&text);
+
+    struct prn_profile *p = single();
+    struct prn_buffer small = PRN_BUFFER_INIT(100);
+    for (int format = 0; format < 4; format++) {
+        prn_buffer_clear(&small);
+        assert_int_equal(prn_profile_report(p, (enum prn_report_format)format, &small, &err),
+                         PRONY_ELIMIT);
+    }
+    prn_buffer_release(&small);
+    prn_profile_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_single),
+        cmocka_unit_test(test_several),
+        cmocka_unit_test(test_tiny),
+        cmocka_unit_test(test_no_results),
+        cmocka_unit_test(test_hostile_numbers),
+        cmocka_unit_test(test_hostile_text),
+        cmocka_unit_test(test_text_fits),
+        cmocka_unit_test(test_faults_name_the_place),
+        cmocka_unit_test(test_unknown_keys_are_ignored),
+        cmocka_unit_test(test_bounds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
