@@ -228,8 +228,8 @@ int prn_constant_read(struct prn_reader *r, const Onnx__TensorProto *tensor,
                              .dtype = tensor->data_type,
                              .rank = tensor->n_dims,
                              .dims = tensor->dims};
-    const struct prn_payload *payload = prn_payload_of(&r->payloads, tensor);
-    if (!payload)
+    struct prn_payload payload;
+    if (!prn_payload_of(&r->payloads, tensor, &payload))
         return fail(r, &c, PRONY_EFORMAT, "is damaged");
     if (c.dtype == PRN_DTYPE_UNDEFINED)
         return fail(r, &c, PRONY_EFORMAT, "has no element type");
@@ -244,7 +244,7 @@ int prn_constant_read(struct prn_reader *r, const Onnx__TensorProto *tensor,
     }
     int code = tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL
                    ? read_external(r, tensor, &c)
-                   : read_inline(r, payload, &c);
+                   : read_inline(r, &payload, &c);
     if (code == 0)
         *ret_constant = c;
     return code;

@@ -17,8 +17,10 @@
 #define ATTRIBUTE_BYTES ((size_t)64 << 10)
 /* Lengths of messages are known at their end only, so they are written with this many bytes. */
 #define LENGTH_BYTES 5
-/* The kernel maps pages around a touched one; after so many strides the map is let go of. */
-#define STRIDES 32
+/* Tensors up to this size are kept with their data, so that reading a shape touches no map. */
+#define KEPT_BYTES ((size_t)4 << 10)
+/* Over a longer run of data the pages before it are let go of: the kernel maps up to 2 MiB around
+ * each that is touched. */
 #define STRIDE_BYTES ((size_t)64 << 10)
 
 struct frame {
@@ -37,7 +39,7 @@ struct scan {
     size_t n_graphs; /* open graphs */
     uint64_t n_fields;
     bool mapped;
-    size_t strides;
+    size_t left; /* bytes of the map whose pages were let go of */
     struct prn_buffer *out;
     struct prn_payloads payloads;
     struct prony_error *err;
@@ -49,13 +51,23 @@ void prn_payloads_release(struct prn_payloads *payloads)
     *payloads = (struct prn_payloads){0};
 }
 
-const struct prn_payload *prn_payload_of(const struct prn_payloads *payloads,
-                                         const Onnx__TensorProto *tensor)
+bool prn_payload_of(const struct prn_payloads *payloads, const Onnx__TensorProto *tensor,
+                    struct prn_payload *ret_payload)
 {
+    const ProtobufCBinaryData *mark = &tensor->raw_data;
     uint64_t index = UINT64_MAX;
-    if (tensor->has_raw_data && tensor->raw_data.len == sizeof index)
-        memcpy(&index, tensor->raw_data.data, sizeof index);
-    return index < payloads->n ? &payloads->items[index] : NULL;
+    if (tensor->has_raw_data && mark->len >= sizeof index)
+        memcpy(&index, mark->data, sizeof index);
+    if (index >= payloads->n)
+        return false;
+    struct prn_payload p = payloads->items[index];
+    if (p.message_len <= KEPT_BYTES && mark->len == sizeof index + p.message_len) {
+        const uint8_t *copy = mark->data + sizeof index;
+        p.raw = p.raw ? copy + (p.raw - p.message) : NULL;
+        p.message = copy;
+    }
+    *ret_payload = p;
+    return true;
 }
 
 static void put_varint(struct prn_buffer *out, uint64_t value)
@@ -93,17 +105,23 @@ static int open_message(struct scan *s, const ProtobufCMessageDescriptor *type, 
     return 0;
 }
 
+/* In place of raw_data: which payload it is, and behind that the whole tensor when it is small. */
+static void put_mark(struct prn_buffer *out, uint64_t index, const struct prn_payload *payload)
+{
+    size_t kept = payload->message_len <= KEPT_BYTES ? payload->message_len : 0;
+    put_tag(out, 9, PRN_WIRE_TYPE_BYTES);
+    put_varint(out, sizeof index + kept);
+    prn_buffer_append(out, &index, sizeof index);
+    prn_buffer_append(out, payload->message, kept);
+}
+
 static void close_message(struct scan *s)
 {
     const struct frame *f = &s->frames[--s->depth];
     if (f->type == &onnx__graph_proto__descriptor)
         s->n_graphs--;
-    if (f->type == &onnx__tensor_proto__descriptor) {
-        uint64_t mark = f->payload;
-        put_tag(s->out, 9, PRN_WIRE_TYPE_BYTES);
-        put_varint(s->out, sizeof mark);
-        prn_buffer_append(s->out, &mark, sizeof mark);
-    }
+    if (f->type == &onnx__tensor_proto__descriptor)
+        put_mark(s->out, f->payload, &s->payloads.items[f->payload]);
     if (s->depth == 0 || s->out->error)
         return;
     size_t len = s->out->len - f->length_at;
@@ -138,15 +156,15 @@ static uint64_t count_varints(const uint8_t *bytes, size_t len)
     return n;
 }
 
-/* Gives back the pages of the map that the walk has touched so far; they are in the page cache. */
+/* Gives back the pages of the map that the walk has touched; they stay in the page cache. */
 static void leave_pages(struct scan *s)
 {
-    if (!s->mapped || ++s->strides < STRIDES)
+    if (!s->mapped)
         return;
-    s->strides = 0;
-    size_t page = (size_t)sysconf(_SC_PAGESIZE);
-    size_t done = (size_t)(s->wire.at - s->begin) & ~(page - 1);
-    madvise((void *)(uintptr_t)s->begin, done, MADV_DONTNEED);
+    size_t done = (size_t)(s->wire.at - s->begin) & ~((size_t)sysconf(_SC_PAGESIZE) - 1);
+    if (done > s->left)
+        madvise((void *)(uintptr_t)(s->begin + s->left), done - s->left, MADV_DONTNEED);
+    s->left = done;
 }
 
 /* Notes where a tensor's data is. Typed fields come packed or, from old writers, one by one. */
@@ -344,6 +362,7 @@ int prn_scan(const void *data, size_t size, bool mapped, struct prn_buffer *out,
     s->out = out;
     s->err = err;
     int code = walk(s, begin + size);
+    leave_pages(s);
     if (code < 0)
         prn_payloads_release(&s->payloads);
     else

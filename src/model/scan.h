@@ -4,8 +4,9 @@
  * protobuf-c copies every byte, fails past 2 GiB and recurses as deep as the input asks. So the
  * walk goes first, without recursion: it checks every length against what is left, limits depth and
  * counts, and copies the structure, without documentation and unknown fields, into a compact
- * message of the same type. Tensor data isn't copied. Each TensorProto of the compact message
- * carries in place of its raw_data a mark, from which prn_payload_of() finds where the data lies.
+ * message of the same type. Tensor data isn't copied but for small tensors. Each TensorProto of the
+ * compact message carries in place of its raw_data a mark, from which prn_payload_of() finds where
+ * the data lies.
  */
 #ifndef PRN_MODEL_SCAN_H
 #define PRN_MODEL_SCAN_H
@@ -44,8 +45,10 @@ PRONY_MUST_CHECK int prn_scan(const void *data, size_t size, bool mapped, struct
                               struct prn_payloads *ret_payloads, struct prony_error *err);
 void prn_payloads_release(struct prn_payloads *payloads);
 
-/* The payload that a tensor of the unpacked compact message refers to. */
-const struct prn_payload *prn_payload_of(const struct prn_payloads *payloads,
-                                         const Onnx__TensorProto *tensor);
+/* Where the data of a tensor of the unpacked compact message lies: in the scanned bytes or, when
+ * the tensor is small, in the message itself. False for a tensor that didn't come from prn_scan().
+ */
+bool prn_payload_of(const struct prn_payloads *payloads, const Onnx__TensorProto *tensor,
+                    struct prn_payload *ret_payload);
 
 #endif
