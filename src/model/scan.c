@@ -70,25 +70,29 @@ bool prn_payload_of(const struct prn_payloads *payloads, const Onnx__TensorProto
     return true;
 }
 
+static size_t encode_varint(char bytes[10], uint64_t value)
+{
+    size_t n = 0;
+    for (; value > 0x7f; value >>= 7)
+        bytes[n++] = (char)(value | 0x80);
+    bytes[n++] = (char)value;
+    return n;
+}
+
 static void put_varint(struct prn_buffer *out, uint64_t value)
 {
-    do {
-        prn_buffer_add_char(out, (char)((value & 0x7f) | (value > 0x7f ? 0x80 : 0)));
-        value >>= 7;
-    } while (value);
+    char bytes[10];
+    prn_buffer_append(out, bytes, encode_varint(bytes, value));
 }
 
-static void put_tag(struct prn_buffer *out, uint32_t number, enum prn_wire_type type)
+/* The tag, and the length where the type has one. */
+static void put_head(struct prn_buffer *out, uint32_t number, enum prn_wire_type type, uint64_t len)
 {
-    put_varint(out, (uint64_t)number << 3 | type);
-}
-
-static void put_field(struct prn_buffer *out, const struct prn_wire_field *field)
-{
-    put_tag(out, field->number, field->type);
-    if (field->type == PRN_WIRE_TYPE_BYTES)
-        put_varint(out, field->len);
-    prn_buffer_append(out, field->value, (size_t)field->len);
+    char bytes[20];
+    size_t n = encode_varint(bytes, (uint64_t)number << 3 | type);
+    if (type == PRN_WIRE_TYPE_BYTES)
+        n += encode_varint(bytes + n, len);
+    prn_buffer_append(out, bytes, n);
 }
 
 static int open_message(struct scan *s, const ProtobufCMessageDescriptor *type, const uint8_t *end)
@@ -109,8 +113,7 @@ static int open_message(struct scan *s, const ProtobufCMessageDescriptor *type, 
 static void put_mark(struct prn_buffer *out, uint64_t index, const struct prn_payload *payload)
 {
     size_t kept = payload->message_len <= KEPT_BYTES ? payload->message_len : 0;
-    put_tag(out, 9, PRN_WIRE_TYPE_BYTES);
-    put_varint(out, sizeof index + kept);
+    put_head(out, 9, PRN_WIRE_TYPE_BYTES, sizeof index + kept);
     prn_buffer_append(out, &index, sizeof index);
     prn_buffer_append(out, payload->message, kept);
 }
@@ -217,7 +220,7 @@ static bool is_dropped(const ProtobufCFieldDescriptor *known)
     static const char *const names[] = {"doc_string", "denotation", "metadata_props",
                                         "training_info", "quantization_annotation"};
     for (size_t i = 0; i < PRN_ARRAY_SIZE(names); i++)
-        if (strcmp(known->name, names[i]) == 0)
+        if (known->name[0] == names[i][0] && strcmp(known->name, names[i]) == 0)
             return true;
     return false;
 }
@@ -281,8 +284,8 @@ static int take_field(struct scan *s, const struct prn_wire_field *field)
     if (code < 0)
         return code;
     if (known->type == PROTOBUF_C_TYPE_MESSAGE) {
-        put_tag(s->out, field->number, field->type);
-        prn_buffer_append(s->out, "\0\0\0\0", LENGTH_BYTES);
+        put_varint(s->out, (uint64_t)field->number << 3 | field->type);
+        prn_buffer_append(s->out, (const char[LENGTH_BYTES]){0}, LENGTH_BYTES);
         code = open_message(s, known->descriptor, field->value + field->len);
         if (code == 0 && known->descriptor == &onnx__tensor_proto__descriptor)
             code = new_payload(s, field);
@@ -294,7 +297,8 @@ static int take_field(struct scan *s, const struct prn_wire_field *field)
     bool optional = known->label != PROTOBUF_C_LABEL_REPEATED;
     if (known->type == PROTOBUF_C_TYPE_BYTES && optional && field->len > ATTRIBUTE_BYTES)
         return 0;
-    put_field(s->out, field);
+    put_head(s->out, field->number, field->type, field->len);
+    prn_buffer_append(s->out, field->value, (size_t)field->len);
     return 0;
 }
 
