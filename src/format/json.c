@@ -189,7 +189,8 @@ int prn_json_parse(const char *text, size_t len, const char *name, json_t **ret_
     if (code < 0)
         return code;
     json_t *root = json_loadb(text, len, JSON_REJECT_DUPLICATES, &fault);
-    if (!root && json_error_code(&fault) == json_error_out_of_memory)
+    /* Jansson has a code for this, but at some places only fails without a text. */
+    if (!root && (json_error_code(&fault) == json_error_out_of_memory || !fault.text[0]))
         return prn_fail_memory(err);
     if (!root)
         return prn_fail(err, PRONY_EFORMAT, "'%s' is not valid JSON: line %d, column %d: %s", name,
