@@ -9,10 +9,13 @@ extern const struct prn_command prn_command_synth;
 extern const struct prn_command prn_command_executor;
 extern const struct prn_command prn_command_generate;
 
+/* A row each. */
+/* clang-format off */
 const struct prn_command *const prn_commands[] = {
     &prn_command_backends, &prn_command_report,   &prn_command_synth,
     &prn_command_executor, &prn_command_generate, NULL,
 };
+/* clang-format on */
 
 const struct prn_command *prn_command_find(const char *name)
 {

@@ -36,7 +36,7 @@ static void test_text(void **state)
     assert_written(PRN_TABLE_STYLE_TEXT, "Name         Time  Note\n"
                                          "===========================\n"
                                          "mlp          3 µs  a|b, \"c\"\n"
-                                         "resnet50  12.3 ms  \n"
+                                         "resnet50  12.3 ms\n"
                                          "---------------------------\n");
 }
 
