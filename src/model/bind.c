@@ -147,6 +147,14 @@ static int check_kind(const struct binder *b, const struct prn_value *input)
     return 0;
 }
 
+/* NO_SIZE when it was left open. */
+static int64_t size_of(const struct binder *b, const struct prn_dim *dim)
+{
+    if (dim->value >= 0)
+        return dim->value;
+    return dim->param ? b->sizes[prn_map_get(&b->params, dim->param)] : NO_SIZE;
+}
+
 static int resolve(const struct binder *b, const struct prn_value *declared,
                    const struct prn_shape_binding *shape, struct prn_input *input)
 {
@@ -161,12 +169,9 @@ static int resolve(const struct binder *b, const struct prn_value *declared,
                         declared->name, declared->name);
     input->rank = shape ? shape->rank : declared->rank;
     for (size_t d = 0; d < input->rank; d++) {
-        const struct prn_dim *dim = shape ? NULL : &declared->dims[d];
-        int64_t size = shape ? shape->dims[d] : dim->value;
-        if (size < 0 && dim->param)
-            size = b->sizes[prn_map_get(&b->params, dim->param)];
-        input->assumed[d] = size < 0;
-        input->dims[d] = size < 0 ? 1 : size;
+        int64_t size = shape ? shape->dims[d] : size_of(b, &declared->dims[d]);
+        input->assumed[d] = size == NO_SIZE;
+        input->dims[d] = size == NO_SIZE ? 1 : size;
     }
     int64_t elements;
     size_t bytes;

@@ -118,8 +118,8 @@ static int parse(struct opened *opened, const void *data, size_t size, struct pr
     struct prn_reader r = {
         .model = &opened->model, .arena = &opened->arena, .folder_fd = -1, .err = &fault};
     Onnx__ModelProto *proto = NULL;
-    int code = size == 0 ? prn_fail(&fault, PRONY_EFORMAT, "it is empty")
-                         : unpack(&r, data, size, opened->map != NULL, &proto);
+    int code = !data || size == 0 ? prn_fail(&fault, PRONY_EFORMAT, "it is empty")
+                                  : unpack(&r, data, size, opened->map != NULL, &proto);
     if (code == 0)
         code = prn_model_read(&r, proto);
     if (r.folder_fd >= 0)

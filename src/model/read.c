@@ -4,6 +4,7 @@
  */
 #include "model/reader.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static const char *text(const char *s)
@@ -278,8 +279,8 @@ static void count_initialiser(struct prn_model *model, const struct prn_constant
 static int read_sparse(struct prn_reader *r, const Onnx__SparseTensorProto *proto,
                        struct prn_constant *constant)
 {
-    struct prn_constant values;
-    struct prn_constant indices;
+    struct prn_constant values = {0};
+    struct prn_constant indices = {0};
     if (!proto->values || !proto->indices)
         return prn_fail(r->err, PRONY_EFORMAT, "a sparse initialiser lacks its values or indices");
     int code = prn_constant_read(r, proto->values, &values);
@@ -389,13 +390,11 @@ static int read_producer(struct prn_reader *r, const Onnx__ModelProto *proto)
 {
     const char *name = text(proto->producer_name);
     const char *version = text(proto->producer_version);
-    char *joined = prn_arena_alloc(r->arena, strlen(name) + strlen(version) + 2);
+    size_t size = strlen(name) + strlen(version) + 2;
+    char *joined = prn_arena_alloc(r->arena, size);
     if (!joined)
         return prn_reader_full(r);
-    char *end = stpcpy(joined, name);
-    if (*name && *version)
-        *end++ = ' ';
-    strcpy(end, version);
+    snprintf(joined, size, "%s%s%s", name, *name && *version ? " " : "", version);
     r->model->producer = joined;
     return 0;
 }
