@@ -119,6 +119,7 @@ static void describe_input(struct prn_synth *s, const struct prn_value *value)
             prn_buffer_printf(&text, "%lld", (long long)value->dims[i].value);
     }
     snprintf(s->facts.inputs, sizeof s->facts.inputs, "%s", prn_buffer_text(&text));
+    s->failed |= text.error == PRONY_ENOMEM;
     prn_buffer_release(&text);
 }
 

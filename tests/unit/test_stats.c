@@ -1,0 +1,200 @@
+#include "unit.h"
+
+#include "base/error.h"
+#include "base/random.h"
+#include "base/stats.h"
+
+static void test_sort(void **state)
+{
+    (void)state;
+    double values[] = {3, -1, 2, 2, -7.5};
+    const double sorted[] = {-7.5, -1, 2, 2, 3};
+    prn_stats_sort(values, 5);
+    assert_memory_equal(values, sorted, sizeof sorted);
+    prn_stats_sort(values, 0);
+}
+
+/* numpy.quantile([1, 2, 4, 8, 16], q) and friends, method "linear". */
+static void test_quantiles(void **state)
+{
+    (void)state;
+    const double v[] = {1, 2, 4, 8, 16};
+    static const double expected[][2] = {{0, 1},    {0.1, 1.4},  {0.25, 2},     {0.5, 4},
+                                         {0.75, 8}, {0.9, 12.8}, {0.99, 15.68}, {1, 16}};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(expected); i++)
+        assert_near(prn_stats_quantile(v, 5, expected[i][0]), expected[i][1], 1e-12);
+    assert_near(prn_stats_median(v, 4), 3, 0);
+    assert_near(prn_stats_median(v, 1), 1, 0);
+    assert_near(prn_stats_quantile(v, 1, 0.99), 1, 0);
+    assert_near(prn_stats_quantile(v, 2, 0.3), 1.3, 1e-12);
+}
+
+static void test_mean_and_sd(void **state)
+{
+    (void)state;
+    const double v[] = {2, 4, 4, 4, 5, 5, 7, 9};
+    assert_near(prn_stats_mean(v, 8), 5, 1e-15);
+    assert_near(prn_stats_sd(v, 8), sqrt(32.0 / 7), 1e-14);
+    assert_near(prn_stats_sd(v, 1), 0, 0);
+    assert_near(prn_stats_mean(v, 0), 0, 0);
+    /* A large offset must not eat the digits. */
+    double far[8];
+    for (size_t i = 0; i < 8; i++)
+        far[i] = v[i] + 1e12;
+    assert_near(prn_stats_mean(far, 8), 1e12 + 5, 1e-3);
+    assert_near(prn_stats_sd(far, 8), sqrt(32.0 / 7), 1e-3);
+}
+
+/* From the usual tables, to nine decimals. */
+static void test_student_table(void **state)
+{
+    (void)state;
+    static const double table[][3] = {
+        {0.975, 1, 12.706204736},
+        {0.975, 2, 4.302652730},
+        {0.975, 3, 3.182446305},
+        {0.975, 4, 2.776445105},
+        {0.975, 5, 2.570581836},
+        {0.975, 10, 2.228138852},
+        {0.975, 20, 2.085963447},
+        {0.975, 30, 2.042272456},
+        {0.975, 60, 2.000297822},
+        {0.975, 100, 1.983971519},
+        {0.975, 1000, 1.962339081},
+        {0.95, 5, 2.015048373},
+        {0.99, 10, 2.763769458},
+        {0.995, 2, 9.924843201},
+        {0.9995, 1, 636.619248769},
+        {0.9, 3, 1.637744354},
+        {0.75, 1, 1},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(table); i++) {
+        assert_near(prn_stats_student_quantile(table[i][0], table[i][1]), table[i][2], 1e-6);
+        assert_near(prn_stats_student_quantile(1 - table[i][0], table[i][1]), -table[i][2], 1e-6);
+    }
+    assert_near(prn_stats_student_quantile(0.5, 7), 0, 1e-9);
+}
+
+/* One and two degrees of freedom have closed forms; many are nearly a normal variable. */
+static void test_student_formulas(void **state)
+{
+    (void)state;
+    for (int i = 51; i < 100; i++) {
+        double p = i / 100.0;
+        double t1 = tan(3.141592653589793 * (p - 0.5));
+        double t2 = (2 * p - 1) / sqrt(2 * p * (1 - p));
+        assert_near(prn_stats_student_quantile(p, 1) / t1, 1, 1e-9);
+        assert_near(prn_stats_student_quantile(p, 2) / t2, 1, 1e-9);
+    }
+    const double z = 1.959963984540054;
+    double df = 1e4;
+    for (int i = 4; i <= 8; i++) {
+        assert_near(prn_stats_student_quantile(0.975, df), z + (z * z * z + z) / (4 * df), 1e-6);
+        df *= 10;
+    }
+}
+
+static void test_percentile_need(void **state)
+{
+    (void)state;
+    assert_int_equal(prn_stats_percentile_need(0.5), 1);
+    assert_int_equal(prn_stats_percentile_need(0.25), 1);
+    assert_int_equal(prn_stats_percentile_need(0.9), 64);
+    assert_int_equal(prn_stats_percentile_need(0.95), 130);
+    assert_int_equal(prn_stats_percentile_need(0.99), 662);
+    assert_int_equal(prn_stats_percentile_need(0.999), 6636);
+    assert_int_equal(prn_stats_percentile_need(0.9999), SIZE_MAX);
+}
+
+static void test_mean_interval(void **state)
+{
+    (void)state;
+    const double v[] = {2, 4, 4, 4, 5, 5, 7, 9};
+    struct prn_interval i = prn_stats_mean_interval(v, 8);
+    /* t(0.975, 7) = 2.364624252 */
+    double half = 2.364624252 * sqrt(32.0 / 7) / sqrt(8);
+    assert_near(i.estimate, 5, 1e-12);
+    assert_near(i.low, 5 - half, 1e-6);
+    assert_near(i.high, 5 + half, 1e-6);
+    i = prn_stats_mean_interval(v, 1);
+    assert_true(isinf(i.low) && i.low < 0 && isinf(i.high) && i.high > 0);
+    assert_near(i.estimate, 2, 0);
+}
+
+/* Of many 95 % intervals from normal samples about 95 % hold the mean. */
+static void test_interval_covers(void **state)
+{
+    (void)state;
+    struct prn_random random;
+    prn_random_seed(&random, 1);
+    int covered = 0;
+    for (int round = 0; round < 4000; round++) {
+        double units[5];
+        for (size_t i = 0; i < 5; i++)
+            units[i] = 10 + 3 * prn_random_normal(&random);
+        struct prn_interval interval = prn_stats_mean_interval(units, 5);
+        covered += interval.low <= 10 && 10 <= interval.high;
+    }
+    assert_in_range(covered, 3740, 3860);
+}
+
+static void test_random(void **state)
+{
+    (void)state;
+    struct prn_random r;
+    prn_random_seed(&r, 0);
+    /* Published outputs: xoshiro256++ seeded with splitmix64(0). */
+    assert_true(prn_random_u64(&r) == 0x53175d61490b23dfu);
+    assert_true(prn_random_u64(&r) == 0x61da6f3dc380d507u);
+    double sum = 0;
+    double squares = 0;
+    int counts[7] = {0};
+    for (int i = 0; i < 70000; i++) {
+        counts[prn_random_below(&r, 7)]++;
+        double u = prn_random_double(&r);
+        assert_true(u >= 0 && u < 1);
+        double z = prn_random_normal(&r);
+        sum += z;
+        squares += z * z;
+    }
+    for (size_t i = 0; i < 7; i++)
+        assert_in_range(counts[i], 9500, 10500);
+    assert_near(sum / 70000, 0, 0.02);
+    assert_near(squares / 70000, 1, 0.03);
+    assert_int_equal(prn_random_below(&r, 1), 0);
+}
+
+static void test_shuffle(void **state)
+{
+    (void)state;
+    struct prn_random r;
+    prn_random_seed(&r, 3);
+    int first[4] = {0};
+    for (int round = 0; round < 4000; round++) {
+        size_t order[4];
+        prn_random_shuffle(&r, order, 4);
+        assert_int_equal((1u << order[0]) | (1u << order[1]) | (1u << order[2]) | (1u << order[3]),
+                         15);
+        first[order[0]]++;
+    }
+    for (size_t i = 0; i < 4; i++)
+        assert_in_range(first[i], 850, 1150);
+    prn_random_shuffle(&r, NULL, 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sort),
+        cmocka_unit_test(test_quantiles),
+        cmocka_unit_test(test_mean_and_sd),
+        cmocka_unit_test(test_student_table),
+        cmocka_unit_test(test_student_formulas),
+        cmocka_unit_test(test_percentile_need),
+        cmocka_unit_test(test_mean_interval),
+        cmocka_unit_test(test_interval_covers),
+        cmocka_unit_test(test_random),
+        cmocka_unit_test(test_shuffle),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,146 @@
+#include "unit.h"
+
+#include "base/table.h"
+
+#include <stdlib.h>
+
+static struct prn_table *example(void)
+{
+    struct prn_table *t = prn_table_new();
+    prn_table_column(t, "Name", PRN_TABLE_ALIGN_LEFT);
+    prn_table_column(t, "Time", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "Note", PRN_TABLE_ALIGN_LEFT);
+    prn_table_cell(t, "%s", "mlp");
+    prn_table_cell(t, "%d µs", 3);
+    prn_table_cell(t, "a|b, \"c\"");
+    prn_table_cell(t, "resnet50");
+    prn_table_cell(t, "12.3 ms");
+    return t;
+}
+
+static void assert_written(enum prn_table_style style, const char *expected)
+{
+    struct prony_error err;
+    struct prn_table *t = example();
+    struct prn_buffer out = PRN_BUFFER_INIT(10000);
+    assert_int_equal(prn_table_rows(t), 2);
+    assert_int_equal(prn_table_write(t, style, &out, &err), 0);
+    assert_string_equal(prn_buffer_text(&out), expected);
+    prn_buffer_release(&out);
+    prn_table_free(t);
+}
+
+static void test_text(void **state)
+{
+    (void)state;
+    assert_written(PRN_TABLE_STYLE_TEXT, "Name         Time  Note\n"
+                                         "===========================\n"
+                                         "mlp          3 µs  a|b, \"c\"\n"
+                                         "resnet50  12.3 ms\n"
+                                         "---------------------------\n");
+}
+
+static void test_markdown(void **state)
+{
+    (void)state;
+    assert_written(PRN_TABLE_STYLE_MARKDOWN, "| Name     |    Time | Note     |\n"
+                                             "|----------|--------:|----------|\n"
+                                             "| mlp      |    3 µs | a\\|b, \"c\" |\n"
+                                             "| resnet50 | 12.3 ms |          |\n");
+}
+
+static void test_csv(void **state)
+{
+    (void)state;
+    assert_written(PRN_TABLE_STYLE_CSV, "Name,Time,Note\n"
+                                        "mlp,3 µs,\"a|b, \"\"c\"\"\"\n"
+                                        "resnet50,12.3 ms,\n");
+}
+
+static void test_csv_fields(void **state)
+{
+    (void)state;
+    struct prn_buffer out = PRN_BUFFER_INIT(1000);
+    prn_csv_field(&out, "plain text");
+    prn_csv_field(&out, "");
+    prn_csv_field(&out, "a\nb");
+    prn_csv_field(&out, "\r");
+    assert_string_equal(prn_buffer_text(&out), "plain text\"a\nb\"\"\r\"");
+    prn_buffer_release(&out);
+}
+
+static void test_hostile_cells(void **state)
+{
+    (void)state;
+    struct prony_error err;
+    struct prn_table *t = prn_table_new();
+    prn_table_column(t, "A", PRN_TABLE_ALIGN_LEFT);
+    prn_table_column(t, "B", PRN_TABLE_ALIGN_LEFT);
+    prn_table_cell(t, "%s", "x\n\033[2J\x80\xff");
+    prn_table_cell(t, "end");
+    struct prn_buffer out = PRN_BUFFER_INIT(1000);
+    assert_int_equal(prn_table_write(t, PRN_TABLE_STYLE_TEXT, &out, &err), 0);
+    assert_contains(prn_buffer_text(&out), "\nx ?[2J??  end\n");
+    prn_buffer_clear(&out);
+    assert_int_equal(prn_table_write(t, PRN_TABLE_STYLE_MARKDOWN, &out, &err), 0);
+    assert_contains(prn_buffer_text(&out), "| x \033[2J");
+    prn_buffer_release(&out);
+    prn_table_free(t);
+}
+
+static void test_width(void **state)
+{
+    (void)state;
+    assert_int_equal(prn_text_width(""), 0);
+    assert_int_equal(prn_text_width("abc"), 3);
+    assert_int_equal(prn_text_width("é€😀"), 3);
+    assert_int_equal(prn_text_width("\x80\xff\xc3"), 3);
+}
+
+static void test_many_rows(void **state)
+{
+    (void)state;
+    struct prony_error err;
+    struct prn_table *t = prn_table_new();
+    for (int c = 0; c < 9; c++)
+        prn_table_column(t, "column", PRN_TABLE_ALIGN_RIGHT);
+    for (int i = 0; i < 9000; i++)
+        prn_table_cell(t, "%d", i);
+    assert_int_equal(prn_table_rows(t), 1000);
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)1 << 20);
+    assert_int_equal(prn_table_write(t, PRN_TABLE_STYLE_CSV, &out, &err), 0);
+    assert_contains(prn_buffer_text(&out), "\n4500,4501,4502,4503,4504,4505,4506,4507,4508\n");
+    prn_buffer_release(&out);
+    prn_table_free(t);
+}
+
+static void test_failures(void **state)
+{
+    (void)state;
+    struct prony_error err;
+    struct prn_buffer out = PRN_BUFFER_INIT(20);
+    struct prn_table *t = example();
+    assert_int_equal(prn_table_write(t, PRN_TABLE_STYLE_TEXT, &out, &err), PRONY_ELIMIT);
+    prn_buffer_clear(&out);
+    assert_int_equal(prn_table_write(NULL, PRN_TABLE_STYLE_TEXT, &out, &err), PRONY_ENOMEM);
+    prn_table_column(NULL, "x", PRN_TABLE_ALIGN_LEFT);
+    prn_table_cell(NULL, "x");
+    assert_int_equal(prn_table_rows(NULL), 0);
+    prn_table_cell(t, "%*s", 2 << 20, "too long");
+    assert_int_equal(prn_table_write(t, PRN_TABLE_STYLE_TEXT, &out, &err), PRONY_ELIMIT);
+    assert_contains(err.text, "table cell");
+    prn_buffer_release(&out);
+    prn_table_free(t);
+    prn_table_free(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_text),          cmocka_unit_test(test_markdown),
+        cmocka_unit_test(test_csv),           cmocka_unit_test(test_csv_fields),
+        cmocka_unit_test(test_hostile_cells), cmocka_unit_test(test_width),
+        cmocka_unit_test(test_many_rows),     cmocka_unit_test(test_failures),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

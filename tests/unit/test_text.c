@@ -1,0 +1,76 @@
+#include "unit.h"
+
+#include "base/text.h"
+
+static void test_utf8(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t length;
+        bool printable;
+    } cases[] = {
+        {"a", 1, true},
+        {"", 1, false},
+        {"\x1f", 1, false},
+        {"\x7f", 1, false},
+        {"é", 2, true},
+        {"\xc2\x80", 2, false},
+        {"\xc2\x9f", 2, false},
+        {"\xc2\xa0", 2, true},
+        {"€", 3, true},
+        {"😀", 4, true},
+        {"\xf4\x8f\xbf\xbf", 4, true},
+        {"\x80", 0, false},
+        {"\xc0\xaf", 0, false},         /* longer than needed */
+        {"\xe0\x9f\xbf", 0, false},     /* the same with three bytes */
+        {"\xf0\x8f\xbf\xbf", 0, false}, /* and four */
+        {"\xed\xa0\x80", 0, false},     /* a surrogate */
+        {"\xf4\x90\x80\x80", 0, false}, /* beyond U+10FFFF */
+        {"\xf5\x80\x80\x80", 0, false},
+        {"\xe2\x82", 0, false}, /* ends too early */
+        {"\xf0\x9f\x98", 0, false},
+        {"\xc3(", 0, false},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++)
+        if (prn_utf8_length(cases[i].text) != cases[i].length ||
+            prn_utf8_printable(cases[i].text) != cases[i].printable)
+            fail_msg("case %zu", i);
+}
+
+static void test_clean(void **state)
+{
+    (void)state;
+    struct prn_buffer out = PRN_BUFFER_INIT(1000);
+    prn_text_clean(&out, "a\tb\nc\033[2J\x7f\xff \xef\xbf\xbd é");
+    assert_string_equal(prn_buffer_text(&out), "a b c?[2J?? ? é");
+    prn_buffer_release(&out);
+}
+
+static void test_wrap(void **state)
+{
+    (void)state;
+    struct prn_buffer out = PRN_BUFFER_INIT(1000);
+    const char *text = "one two  three\nfour";
+    const char *end = prn_text_wrap(&out, text, 0, 2, 8);
+    assert_string_equal(prn_buffer_text(&out), "one two\n  three\n");
+    assert_string_equal(end, "\nfour");
+    prn_buffer_clear(&out);
+    /* Widths are in characters, and a word that is too long stays whole. */
+    prn_text_wrap(&out, "ééé ééé unbreakable x", 0, 0, 7);
+    assert_string_equal(prn_buffer_text(&out), "ééé ééé\nunbreakable\nx\n");
+    prn_buffer_clear(&out);
+    prn_text_wrap(&out, "", 5, 5, 7);
+    assert_string_equal(prn_buffer_text(&out), "\n");
+    prn_buffer_release(&out);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_clean),
+        cmocka_unit_test(test_wrap),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

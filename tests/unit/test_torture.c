@@ -1,0 +1,317 @@
+/*
+ * Torture: every allocation of an operation fails in turn, once alone and once together with all
+ * that come after it. Each time the operation has to report PRONY_ENOMEM, leave its out-parameters
+ * alone, and free what it had (AddressSanitizer watches). The linker puts the functions below in
+ * front of malloc, calloc and realloc for everything that is linked statically; Jansson is told.
+ */
+#include "unit.h"
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/table.h"
+#include "cli/command.h"
+#include "format/json.h"
+#include "format/yaml.h"
+#include "model/model.h"
+#include "model/synth.h"
+#include "spec/spec.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+void *__real_malloc(size_t size);
+void *__real_calloc(size_t count, size_t size);
+void *__real_realloc(void *old, size_t size);
+void *__wrap_malloc(size_t size);
+void *__wrap_calloc(size_t count, size_t size);
+void *__wrap_realloc(void *old, size_t size);
+
+static struct {
+    bool armed;
+    bool lasting; /* all after the first fail too */
+    size_t fail_at;
+    size_t count;
+} torture;
+
+static bool refuse(void)
+{
+    if (!torture.armed)
+        return false;
+    torture.count++;
+    return torture.lasting ? torture.count >= torture.fail_at : torture.count == torture.fail_at;
+}
+
+void *__wrap_malloc(size_t size)
+{
+    return refuse() ? NULL : __real_malloc(size);
+}
+
+void *__wrap_calloc(size_t count, size_t size)
+{
+    return refuse() ? NULL : __real_calloc(count, size);
+}
+
+void *__wrap_realloc(void *old, size_t size)
+{
+    return refuse() ? NULL : __real_realloc(old, size);
+}
+
+/* Runs the operation until no allocation of it is left to fail. A failure may also end in
+ * `tolerated`: PRONY_OK where the operation can do without, or what a foreign library says. */
+static void torment(int (*operation)(struct prony_error *err), int tolerated)
+{
+    for (int lasting = 0; lasting < 2; lasting++) {
+        for (size_t n = 1;; n++) {
+            struct prony_error err = {.code = 1, .text = "untouched"};
+            torture.lasting = lasting;
+            torture.fail_at = n;
+            torture.count = 0;
+            torture.armed = true;
+            int code = operation(&err);
+            torture.armed = false;
+            if (torture.count < n) {
+                assert_int_equal(code, 0);
+                assert_string_equal(err.text, "untouched");
+                assert_in_range(n, 2, 100000); /* it did allocate */
+                break;
+            }
+            bool reported = code == PRONY_ENOMEM && err.code == PRONY_ENOMEM;
+            if (!reported && code != tolerated)
+                fail_msg("allocation %zu%s: %s, '%s'", n, lasting ? " and later" : "",
+                         prony_error_name(code), err.text);
+        }
+    }
+}
+
+static int write_table(enum prn_table_style style, struct prony_error *err)
+{
+    struct prn_table *t = prn_table_new();
+    prn_table_column(t, "Name", PRN_TABLE_ALIGN_LEFT);
+    prn_table_column(t, "Time", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "a|b", PRN_TABLE_ALIGN_LEFT);
+    for (int i = 0; i < 20; i++)
+        prn_table_cell(t, "cell | \"%d\"", i);
+    struct prn_buffer out = PRN_BUFFER_INIT(100000);
+    int code = prn_table_write(t, style, &out, err);
+    prn_buffer_release(&out);
+    prn_table_free(t);
+    return code;
+}
+
+static int table_text(struct prony_error *err)
+{
+    return write_table(PRN_TABLE_STYLE_TEXT, err);
+}
+
+static int table_markdown(struct prony_error *err)
+{
+    return write_table(PRN_TABLE_STYLE_MARKDOWN, err);
+}
+
+static int table_csv(struct prony_error *err)
+{
+    return write_table(PRN_TABLE_STYLE_CSV, err);
+}
+
+static int json_write(struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT(100000);
+    struct prn_json_writer w = prn_json_writer_init(&out);
+    prn_json_object(&w, NULL);
+    prn_json_array_compact(&w, "samples_ns");
+    for (int i = 0; i < 100; i++)
+        prn_json_number(&w, NULL, i / 3.0);
+    prn_json_end(&w);
+    prn_json_end(&w);
+    int code = prn_buffer_error(&out, err);
+    char *text = prn_buffer_detach(&out);
+    assert_int_equal(text == NULL, code < 0);
+    free(text);
+    return code;
+}
+
+static int json_parse(struct prony_error *err)
+{
+    static const char text[] = "{\"a\": [1, 2.5, \"three\", null, {\"b\": true}], \"c\": {}}";
+    json_t *untouched = (json_t *)err;
+    json_t *root = untouched;
+    int code = prn_json_parse(text, strlen(text), "text", &root, err);
+    if (code < 0)
+        assert_ptr_equal(root, untouched);
+    else
+        json_decref(root);
+    return code;
+}
+
+static int yaml_parse(struct prony_error *err)
+{
+    static const char text[] = "- name: a.large\n  usd_per_hour: 1.5\n- [x, y, {z: 1}]\n";
+    struct prn_yaml *untouched = (struct prn_yaml *)err;
+    struct prn_yaml *yaml = untouched;
+    int code = prn_yaml_parse(text, strlen(text), "text", &yaml, err);
+    if (code < 0)
+        assert_ptr_equal(yaml, untouched);
+    else
+        prn_yaml_free(yaml);
+    return code;
+}
+
+static int map_fill(struct prony_error *err)
+{
+    static char keys[200][8];
+    struct prn_map m = PRN_MAP_INIT;
+    int code = 0;
+    size_t n = 0;
+    for (; n < 200 && code == 0; n++) {
+        snprintf(keys[n], sizeof keys[n], "%zu", n);
+        code = prn_map_set(&m, keys[n], n);
+    }
+    /* What was in it before the failure is still there. */
+    for (size_t i = 0; i + (code < 0) < n; i++)
+        assert_int_equal(prn_map_get(&m, keys[i]), i);
+    prn_map_release(&m);
+    return code < 0 ? prn_fail_memory(err) : 0;
+}
+
+static int arena_fill(struct prony_error *err)
+{
+    struct prn_arena a = PRN_ARENA_INIT((size_t)1 << 20);
+    int code = 0;
+    for (size_t i = 0; i < 100 && code == 0; i++)
+        if (!prn_arena_alloc(&a, 100 * i))
+            code = prn_fail_memory(err);
+    prn_arena_release(&a);
+    return code;
+}
+
+static int parse_options(struct prony_error *err)
+{
+    static const struct prn_option table[] = {
+        {.kind = PRN_OPTION_LIST, .letter = 'b', .name = "backend", .value = "SPEC"}, {0}};
+    static const struct prn_command command = {
+        .name = "x", .arguments = "FILE", .options = table, .max_arguments = 9};
+    char words[][12] = {"-ba", "--backend=b", "file", "-b", "c", "other"};
+    char *argv[PRN_ARRAY_SIZE(words)];
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(words); i++)
+        argv[i] = words[i];
+    struct prn_strings backends = {0};
+    struct prn_strings arguments = {0};
+    bool help;
+    int code =
+        prn_command_parse(&command, PRN_ARRAY_SIZE(words), argv, &backends, &arguments, &help, err);
+    prn_command_release(&command, &backends, &arguments);
+    return code;
+}
+
+static int spec_parse(struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_spec spec = {.name = "untouched"};
+    int code = prn_spec_parse("local/onnxrt-cpu[threads=2,opt=all]", false, &arena, &spec, err);
+    assert_string_equal(spec.name, code < 0 ? "untouched" : "local/onnxrt-cpu[threads=2,opt=all]");
+    prn_arena_release(&arena);
+    return code;
+}
+
+static int hardware_load(struct prony_error *err)
+{
+    struct prn_hardware_table table = {.n = 12345};
+    int code = prn_hardware_load(NULL, &table, err);
+    if (code < 0)
+        assert_int_equal(table.n, 12345);
+    else
+        prn_hardware_release(&table);
+    return code;
+}
+
+static const struct prn_synth_options small = {
+    .batch = PRN_SYNTH_DYNAMIC, .hidden = 4, .layers = 2};
+static char model_path[64];
+static struct prn_model *opened_model;
+
+static int synth_write(struct prony_error *err)
+{
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    int code = prn_synth_write(prn_synth_find("mlp"), &small, fd, "null", err);
+    close(fd);
+    return code;
+}
+
+static int model_open(struct prony_error *err)
+{
+    struct prn_model *untouched = (struct prn_model *)err;
+    struct prn_model *model = untouched;
+    int code = prn_model_open(model_path, &model, err);
+    if (code < 0)
+        assert_ptr_equal(model, untouched);
+    else
+        prn_model_free(model);
+    return code;
+}
+
+static int model_bind(struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_input *inputs = NULL;
+    const struct prn_dim_binding dims[] = {{"batch", 3}};
+    const struct prn_bindings bindings = {.n_dims = 1, .dims = dims};
+    int code = prn_model_bind(opened_model, &bindings, &arena, &inputs, err);
+    assert_int_equal(inputs == NULL, code < 0);
+    prn_arena_release(&arena);
+    return code;
+}
+
+static int make_model(void **state)
+{
+    (void)state;
+    int fd = memfd_create("model", 0);
+    snprintf(model_path, sizeof model_path, "/proc/self/fd/%d", fd);
+    if (fd < 0 || prn_synth_write(prn_synth_find("mlp"), &small, fd, "memory", NULL) < 0)
+        return -1;
+    return prn_model_open(model_path, &opened_model, NULL);
+}
+
+static int free_model(void **state)
+{
+    (void)state;
+    prn_model_free(opened_model);
+    return 0;
+}
+
+/* Jansson takes some of its own failures for faults of the text; a processor's name that can't be
+ * read is left out. */
+#define TORTURES(X)                 \
+    X(table_text, PRONY_ENOMEM)     \
+    X(table_markdown, PRONY_ENOMEM) \
+    X(table_csv, PRONY_ENOMEM)      \
+    X(json_write, PRONY_ENOMEM)     \
+    X(json_parse, PRONY_EFORMAT)    \
+    X(yaml_parse, PRONY_ENOMEM)     \
+    X(map_fill, PRONY_ENOMEM)       \
+    X(arena_fill, PRONY_ENOMEM)     \
+    X(parse_options, PRONY_ENOMEM)  \
+    X(spec_parse, PRONY_ENOMEM)     \
+    X(hardware_load, PRONY_OK)      \
+    X(synth_write, PRONY_ENOMEM)    \
+    X(model_open, PRONY_ENOMEM)     \
+    X(model_bind, PRONY_ENOMEM)
+
+#define X(operation, tolerated)                \
+    static void test_##operation(void **state) \
+    {                                          \
+        (void)state;                           \
+        torment(operation, tolerated);         \
+    }
+TORTURES(X)
+#undef X
+
+int main(void)
+{
+    json_set_alloc_funcs(__wrap_malloc, free);
+#define X(operation, tolerated) cmocka_unit_test(test_##operation),
+    const struct CMUnitTest tests[] = {TORTURES(X)};
+#undef X
+    return cmocka_run_group_tests(tests, make_model, free_model);
+}
