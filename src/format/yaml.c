@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/map.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>
@@ -27,7 +28,7 @@ struct prn_yaml {
 };
 
 struct entry {
-    const char *key; /* NULL in lists */
+    const char *key; /* NULL in lists; an anchor by its name */
     const struct prn_yaml_node *node;
 };
 
@@ -46,7 +47,7 @@ struct builder {
     struct entry *entries;
     size_t n_entries, capacity;
     struct prn_map anchors; /* to indices of `anchored` */
-    const struct prn_yaml_node **anchored;
+    struct entry *anchored;
     size_t n_anchored;
     size_t documents;
     struct prony_error *err;
@@ -101,13 +102,12 @@ static int set_anchor(struct builder *b, const char *anchor, const struct prn_ya
         return 0;
     size_t n = b->n_anchored;
     if ((n & (n - 1)) == 0) {
-        const struct prn_yaml_node **grown =
-            realloc(b->anchored, (n ? 2 * n : 1) * sizeof *b->anchored);
+        struct entry *grown = realloc(b->anchored, (n ? 2 * n : 1) * sizeof *grown);
         if (!grown)
             return prn_fail_memory(b->err);
         b->anchored = grown;
     }
-    b->anchored[b->n_anchored++] = node;
+    b->anchored[b->n_anchored++] = (struct entry){anchor, node};
     return prn_map_set(&b->anchors, anchor, n) < 0 ? prn_fail_memory(b->err) : 0;
 }
 
@@ -147,9 +147,9 @@ static int on_scalar(struct builder *b, const yaml_event_t *event, size_t line)
 static int on_alias(struct builder *b, const yaml_event_t *event, size_t line)
 {
     size_t i = prn_map_get(&b->anchors, (const char *)event->data.alias.anchor);
-    if (i == PRN_MAP_NONE)
+    if (i >= b->n_anchored)
         return fail_at(b, line, "an alias to nothing, or to what it is part of");
-    return attach(b, b->anchored[i], line);
+    return attach(b, b->anchored[i].node, line);
 }
 
 static int on_open(struct builder *b, enum prn_yaml_kind kind, const yaml_char_t *anchor,
@@ -184,6 +184,7 @@ static int check_keys(struct builder *b, const char *const *keys,
 
 static int on_close(struct builder *b, size_t line)
 {
+    assert(b->depth > 0 && b->levels[b->depth - 1].node);
     struct level top = b->levels[--b->depth];
     size_t n = b->n_entries - top.first;
     const struct prn_yaml_node **items =

@@ -54,7 +54,7 @@ static int read_text(const struct loader *l, const struct prn_yaml_node *item, c
                      const char **ret_text)
 {
     const struct prn_yaml_node *node = prn_yaml_get(item, key);
-    if (prn_yaml_is_null(node))
+    if (!node || prn_yaml_is_null(node))
         return 0;
     if (node->kind != PRN_YAML_SCALAR)
         return prn_yaml_fail(l->yaml, node, l->err, "'%s' is not a text", key);
@@ -69,7 +69,7 @@ static int read_price(const struct loader *l, const struct prn_yaml_node *item, 
                       double *ret_price)
 {
     const struct prn_yaml_node *node = prn_yaml_get(item, "usd_per_hour");
-    if (prn_yaml_is_null(node))
+    if (!node || prn_yaml_is_null(node))
         return 0;
     if (!prn_yaml_number(node, ret_price) || *ret_price < 0 || *ret_price > USD_PER_HOUR_MAX)
         return prn_yaml_fail(l->yaml, node, l->err,
@@ -116,10 +116,11 @@ static int read_entry(const struct loader *l, const struct prn_yaml_node *item)
 static int read_entries(struct loader *l, size_t room_for_others)
 {
     const struct prn_yaml_node *root = l->yaml ? prn_yaml_root(l->yaml) : NULL;
-    if (!prn_yaml_is_null(root) && root->kind != PRN_YAML_LIST)
+    bool empty = !root || prn_yaml_is_null(root);
+    if (!empty && root->kind != PRN_YAML_LIST)
         return prn_yaml_fail(l->yaml, root, l->err,
                              "not a list of entries with name, processor and usd_per_hour");
-    size_t n = prn_yaml_is_null(root) ? 0 : root->n;
+    size_t n = empty ? 0 : root->n;
     if (n > HARDWARE_ENTRIES_MAX)
         return prn_yaml_fail(l->yaml, root, l->err, "more than %d entries", HARDWARE_ENTRIES_MAX);
     l->table->entries = PRN_ARENA_ARRAY(&l->table->arena, n + room_for_others, struct prn_hardware);
@@ -237,7 +238,7 @@ int prn_hardware_load(const char *path, struct prn_hardware_table *ret_table,
         code = read_entries(&l, PRN_ARRAY_SIZE(builtin) + 1);
     }
     prn_yaml_free(yaml);
-    if (code < 0) {
+    if (code < 0 || !table.entries) {
         prn_hardware_release(&table);
         return code;
     }

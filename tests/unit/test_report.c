@@ -367,9 +367,8 @@ static void test_text_fits(void **state)
     }
     /* A name that can't fit is never cut. */
     struct prn_profile *p = single();
-    char name[300] = "local/onnxrt-cpu[";
-    memset(name + strlen(name), 'x', 200);
-    strcat(name, "]");
+    char name[300];
+    snprintf(name, sizeof name, "local/onnxrt-cpu[%0200d]", 7);
     p->results[0].name = name;
     struct prn_buffer out = reported(p, PRN_REPORT_FORMAT_TEXT);
     assert_contains(prn_buffer_text(&out), strchr(name, '/') + 1);
