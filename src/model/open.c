@@ -76,14 +76,23 @@ static const char *guess(const unsigned char *bytes, size_t len)
     return looks_like_text(bytes, len < 512 ? len : 512) ? "text" : NULL;
 }
 
-static void *take_memory(void *arena, size_t size)
+/* What protobuf-c allocates from. It says of a failure only that there was one. */
+struct supply {
+    struct prn_arena *arena;
+    bool failed;
+};
+
+static void *take_memory(void *opaque, size_t size)
 {
-    return prn_arena_alloc(arena, size);
+    struct supply *supply = opaque;
+    void *memory = prn_arena_alloc(supply->arena, size);
+    supply->failed = supply->failed || !memory;
+    return memory;
 }
 
-static void leave_memory(void *arena, void *memory)
+static void leave_memory(void *opaque, void *memory)
 {
-    (void)arena;
+    (void)opaque;
     (void)memory;
 }
 
@@ -94,13 +103,14 @@ static int unpack(struct prn_reader *r, const void *data, size_t size, bool mapp
     struct prn_buffer compact = PRN_BUFFER_INIT(PRN_SCAN_STRUCTURE_MAX);
     int code = prn_scan(data, size, mapped, &compact, &r->payloads, r->err);
     if (code == 0) {
+        struct supply supply = {.arena = r->arena};
         ProtobufCAllocator allocator = {
-            .alloc = take_memory, .free = leave_memory, .allocator_data = r->arena};
+            .alloc = take_memory, .free = leave_memory, .allocator_data = &supply};
         ProtobufCMessage *message =
             protobuf_c_message_unpack(&onnx__model_proto__descriptor, &allocator, compact.len,
                                       (const uint8_t *)prn_buffer_text(&compact));
         *ret_proto = (Onnx__ModelProto *)message;
-        if (!message && r->arena->used_bytes > r->arena->limit_bytes / 2)
+        if (!message && supply.failed)
             code = prn_reader_full(r);
         else if (!message)
             code = prn_fail(r->err, PRONY_EFORMAT, "it is damaged");

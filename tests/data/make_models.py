@@ -122,8 +122,9 @@ def embedding():
     nodes = [helper.make_node("Gather", ["words", "input_ids"], ["e1"], "word"),
              helper.make_node("Cast", ["type_ids"], ["type64"], to=INT64),
              helper.make_node("Unsqueeze", ["type64", "axes"], ["type3"]),
-             helper.make_node("Reshape", ["type3", "flat"], ["type2"]),
-             helper.make_node("Gather", ["types", "type2"], ["e2"], "type"),
+             helper.make_node("Squeeze", ["type3", "axes"], ["type2"]),
+             helper.make_node("Flatten", ["type2"], ["type1"], axis=1),
+             helper.make_node("Gather", ["types", "type1"], ["e2"], "type"),
              helper.make_node("Transpose", ["positions"], ["positions_t"], perm=[1, 0]),
              helper.make_node("Gather", ["positions_t", "pos"], ["e3"], "position"),
              helper.make_node("Gather", ["words", "pos"], ["e4"], "again"),
@@ -138,8 +139,7 @@ def embedding():
         [*ids, value("Attention_Mask", FLOAT, ["batch", "seq", None]), value("words", FLOAT, [30, 4])],
         [value("y", FLOAT, ["batch", "seq", 4])],
         [tensor("words", 30, 4), tensor("types", 2, 4), tensor("positions", 4, 16),
-         numpy_helper.from_array(np.array([0]), "axes"),
-         numpy_helper.from_array(np.array([1, -1]), "flat")]))
+         numpy_helper.from_array(np.array([0]), "axes")]))
 
 
 def kinds():
