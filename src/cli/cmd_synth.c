@@ -166,8 +166,8 @@ const struct prn_command prn_command_synth = {
         "NAME is mlp, resnet50, mobilenet-v2, vit-base-patch16-224, bert-base or gpt2-small.",
     .examples = "# An image classifier for batches of any size\n"
                 "prony synth resnet50 --batch dynamic -o resnet50.onnx\n"
-                "# A small network of about 10 ms\n"
-                "prony synth mlp --hidden 2048 --layers 6 -o mlp.onnx",
+                "# A plain network of about 10 ms\n"
+                "prony synth mlp --hidden 2048 --layers 10 -o mlp.onnx",
     .options = option_table,
     .options_size = sizeof(struct options),
     .max_arguments = 1,
