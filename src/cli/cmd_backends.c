@@ -108,10 +108,13 @@ static int write_table(const struct prn_found_runtime *found, size_t n,
     int code = prn_table_write(t, styles[format], out, err);
     prn_table_free(t);
     if (format != FORMAT_CSV) {
+        const char *space = "\n";
         for (size_t i = 0; i < n; i++)
-            if (!found[i].available)
-                prn_buffer_printf(out, "%s%s: %s\n", i ? "" : "\n", found[i].ops->software,
+            if (!found[i].available) {
+                prn_buffer_printf(out, "%s%s: %s\n", space, found[i].ops->software,
                                   found[i].reason);
+                space = "";
+            }
         write_options(found, n, out);
     }
     return code;

@@ -270,7 +270,7 @@ static void read_settings(struct reader *r, const struct place *top, struct prn_
     s->smallest_difference = number_or_null(r, &p, "smallest_difference");
     s->launches = integer(r, &p, "launches", 0, INT64_MAX);
     s->repeats = integer(r, &p, "repeats", 0, INT64_MAX);
-    s->warmups = integer(r, &p, "warmups", 0, INT64_MAX);
+    s->warmups = integer(r, &p, "warmups", -1, INT64_MAX);
     s->max_time_s = number_or_null(r, &p, "max_time_s");
 }
 

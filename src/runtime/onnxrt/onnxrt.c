@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum provider {
     PROVIDER_CPU,
@@ -180,8 +181,11 @@ static int append_provider(struct prn_runtime *r, enum provider provider, struct
     }
     int code = check(r, status, PRONY_EUNAVAILABLE, err);
     if (code < 0)
-        prn_fail_in(err, code, "ONNX Runtime %s has no usable %s provider", r->library.version,
-                    provider == PROVIDER_CUDA ? "CUDA" : "TensorRT");
+        prn_fail_in(
+            err, code, "%s needs an NVIDIA GPU and a build of ONNX Runtime with %s%s; %s says",
+            provider == PROVIDER_CUDA ? "onnxrt-cuda" : "onnxrt-tensorrt",
+            provider == PROVIDER_CUDA ? "CUDA" : "TensorRT",
+            access("/dev/nvidiactl", F_OK) == 0 ? "" : " (no GPU was found here)", r->version);
     return code;
 }
 

@@ -1,0 +1,51 @@
+"""What the benchmarks share: the programs that were built, models, and prony's JSON."""
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+BUILD = pathlib.Path(os.environ.get("PRONY_BUILD", "build")).resolve()
+PRONY = BUILD / "prony"
+BARE = BUILD / "bench/bare"
+LIBRARY = os.environ.get("PRONY_ORT_LIB") or str(BUILD / "deps/onnxruntime/libonnxruntime.so.1")
+
+# name: how to make it, its input, and how long one launch of the bare loop runs
+NETWORKS = {
+    "mlp": (["mlp"], "input", "1x100", 0.5),
+    "10 ms": (["mobilenet-v2", "--batch", "3"], "input", "3x3x224x224", 1.0),
+    "resnet50": (["resnet50"], "input", "1x3x224x224", 3.0),
+}
+
+
+def network(name):
+    """The path of a network, written the first time."""
+    path = BUILD / "bench" / (name.replace(" ", "-") + ".onnx")
+    if not path.exists():
+        subprocess.run([PRONY, "synth", *NETWORKS[name][0], "-o", path], check=True)
+    return path
+
+
+def profile(model, *options, env=None):
+    done = subprocess.run([PRONY, "profile", model, "--format", "json", *options],
+                          capture_output=True, text=True, env={**os.environ, **(env or {})})
+    if done.returncode:
+        sys.exit(f"prony profile failed: {done.stderr}")
+    return json.loads(done.stdout)["results"]
+
+
+def bare(name):
+    """Median ns of one launch of the bare loop."""
+    _, tensor, dims, seconds = NETWORKS[name]
+    done = subprocess.run([BARE, LIBRARY, network(name), tensor, dims, str(seconds)],
+                          capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def median(values):
+    return statistics.median(values)
+
+
+def show(text):
+    print(text, flush=True)
