@@ -181,11 +181,10 @@ static int append_provider(struct prn_runtime *r, enum provider provider, struct
     }
     int code = check(r, status, PRONY_EUNAVAILABLE, err);
     if (code < 0)
-        prn_fail_in(
-            err, code, "%s needs an NVIDIA GPU and a build of ONNX Runtime with %s%s; %s says",
-            provider == PROVIDER_CUDA ? "onnxrt-cuda" : "onnxrt-tensorrt",
-            provider == PROVIDER_CUDA ? "CUDA" : "TensorRT",
-            access("/dev/nvidiactl", F_OK) == 0 ? "" : " (no GPU was found here)", r->version);
+        prn_fail_in(err, code, "needs an NVIDIA GPU and a build of ONNX Runtime with %s%s; %s says",
+                    provider == PROVIDER_CUDA ? "CUDA" : "TensorRT",
+                    access("/dev/nvidiactl", F_OK) == 0 ? "" : " (no GPU was found here)",
+                    r->version);
     return code;
 }
 
