@@ -21,7 +21,7 @@ import time
 import xml.etree.ElementTree
 
 TESTS = pathlib.Path(__file__).resolve().parent
-UNIT_TIMEOUT = 180
+UNIT_TIMEOUT = int(os.environ.get("PRONY_UNIT_TIMEOUT", "180"))
 REPLAY_TIMEOUT = 600
 PYTEST_TIMEOUT = 3600  # each test has its own, shorter limit (conftest.py)
 

@@ -18,7 +18,9 @@
 
 #define FILES_MAX 10000
 #define FILE_BYTES_MAX ((size_t)64 << 20)
+#ifndef SECONDS_PER_INPUT
 #define SECONDS_PER_INPUT 20
+#endif
 /* Variants of one file, and of all files together. */
 #define CUTS_MAX 64
 #define FLIPS_MAX 192
