@@ -16,14 +16,16 @@ static int add(struct prn_strings *list, const char *text, struct prony_error *e
     return 0;
 }
 
-static int out_of_range(const struct prn_option *o, const char *text, struct prony_error *err)
+static int out_of_range(const struct prn_option *o, const char *text, double value,
+                        struct prony_error *err)
 {
     /* Some options have no upper bound worth telling. */
-    if (o->max >= 1e15)
-        return prn_fail(err, PRONY_EUSAGE, "--%s: %s is not a number from %.15g up", o->name, text,
-                        o->min);
-    return prn_fail(err, PRONY_EUSAGE, "--%s: %s is not between %.15g and %.15g", o->name, text,
-                    o->min, o->max);
+    if (o->max < 1e15)
+        return prn_fail(err, PRONY_EUSAGE, "--%s: %s is not between %.15g and %.15g", o->name, text,
+                        o->min, o->max);
+    if (value < o->min)
+        return prn_fail(err, PRONY_EUSAGE, "--%s: %s is less than %.15g", o->name, text, o->min);
+    return prn_fail(err, PRONY_EUSAGE, "--%s: %s is too large", o->name, text);
 }
 
 /* Numbers are digits with a sign, point and exponent: no spaces, hexadecimal, "inf" or "nan". */
@@ -42,7 +44,7 @@ static int set_count(const struct prn_option *o, const char *text, int64_t *fiel
     if (!looks_like_number(text, end) || *end)
         return prn_fail(err, PRONY_EUSAGE, "--%s: '%s' is not a whole number", o->name, text);
     if (errno || (double)value < o->min || (double)value > o->max)
-        return out_of_range(o, text, err);
+        return out_of_range(o, text, (double)value, err);
     *field = value;
     return 0;
 }
@@ -60,7 +62,7 @@ static int set_number(const struct prn_option *o, const char *text, double *fiel
     if (!number || *end)
         return prn_fail(err, PRONY_EUSAGE, "--%s: '%s' is not a number", o->name, text);
     if (!(value >= o->min && value <= o->max) || !isfinite(value))
-        return out_of_range(o, text, err);
+        return out_of_range(o, text, value, err);
     *field = value;
     return 0;
 }
