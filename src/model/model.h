@@ -85,6 +85,8 @@ struct prn_attribute {
     const char *const *strings; /* STRING, STRINGS */
     const struct prn_constant *tensor;
     const struct prn_graph *const *graphs; /* GRAPH, GRAPHS */
+    /* OTHER, inside a function: the attribute of the calling node that stands here; else NULL. */
+    const char *refers_to;
 };
 
 struct prn_node {

@@ -171,8 +171,10 @@ static int read_attribute(struct prn_reader *r, const Onnx__AttributeProto *a,
                           struct prn_attribute *attribute)
 {
     *attribute = (struct prn_attribute){.name = text(a->name), .kind = PRN_ATTRIBUTE_OTHER, .n = 1};
-    if (a->ref_attr_name && *a->ref_attr_name)
+    if (a->ref_attr_name && *a->ref_attr_name) {
+        attribute->refers_to = a->ref_attr_name;
         return 0;
+    }
     switch (attribute_type(a)) {
     case ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT:
         attribute->kind = PRN_ATTRIBUTE_FLOAT;

@@ -1,4 +1,5 @@
-/* The model reader on bytes in memory, then what follows an accepted model: binding its inputs. */
+/* The model reader on bytes in memory, then what follows an accepted model: binding its inputs
+ * and analysing its work. */
 #include "model/reader.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -27,8 +28,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct prn_arena arena = PRN_ARENA_INIT((size_t)64 << 20);
     struct prn_bindings none = {0};
     struct prn_input *inputs;
-    int code = prn_model_bind(model, &none, &arena, &inputs, &err);
-    (void)code;
+    struct prn_work *work = NULL;
+    if (prn_model_bind(model, &none, &arena, &inputs, &err) == 0 &&
+        prn_model_analyse(model, inputs, &work, &err) == 0)
+        prn_work_free(work);
     prn_arena_release(&arena);
     prn_model_free(model);
     return 0;
