@@ -1,0 +1,134 @@
+/* Messages between prony and an executor, and what the sandbox forbids. */
+#include "exec/message.h"
+#include "exec/sandbox.h"
+
+#include "unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct prn_message out, in;
+
+static void messages_travel(void **state)
+{
+    (void)state;
+    int fds[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds), 0);
+    prn_message_begin(&out, PRN_MESSAGE_RUN);
+    prn_message_put_int(&out, -5);
+    prn_message_put_text(&out, "text");
+    prn_message_put_text(&out, NULL);
+    prn_message_put_text(&out, "");
+    assert_int_equal(prn_message_send(&out, fds[0]), 0);
+    assert_int_equal(prn_message_receive(&in, fds[1]), 0);
+    assert_int_equal(in.type, PRN_MESSAGE_RUN);
+    assert_int_equal(prn_message_int(&in), -5);
+    assert_string_equal(prn_message_text(&in), "text");
+    assert_null(prn_message_text(&in));
+    assert_string_equal(prn_message_text(&in), "");
+    assert_false(in.failed);
+    prn_message_int(&in); /* past the end */
+    assert_true(in.failed);
+    close(fds[0]);
+    errno = 1;
+    assert_int_equal(prn_message_receive(&in, fds[1]), -1);
+    assert_int_equal(errno, 0);
+    close(fds[1]);
+}
+
+static void messages_are_not_trusted(void **state)
+{
+    (void)state;
+    prn_message_begin(&in, PRN_MESSAGE_OK);
+    prn_message_put_int(&in, 1000); /* the length of a text that isn't there */
+    in.position = 0;
+    assert_null(prn_message_text(&in));
+    assert_true(in.failed);
+    prn_message_begin(&in, PRN_MESSAGE_OK);
+    prn_message_put_int(&in, 7);
+    in.position = 0;
+    assert_int_equal(prn_message_count(&in, 6), 0);
+    assert_true(in.failed);
+    prn_message_begin(&out, PRN_MESSAGE_OK);
+    for (size_t i = 0; i <= PRN_MESSAGE_MAX / 8; i++)
+        prn_message_put_int(&out, 1);
+    assert_true(out.failed);
+    assert_int_equal(prn_message_send(&out, -1), -1);
+    assert_int_equal(errno, EMSGSIZE);
+}
+
+/* Runs in a child inside the sandbox; the exit status is the number of the first thing that was
+ * allowed and should not have been, or forbidden and should not have been. */
+static int try_everything(const char *folder)
+{
+    char text[256];
+    char inside[512];
+    snprintf(inside, sizeof inside, "%s/inside", folder);
+    struct prn_sandbox sandbox = {.model_folder = folder, .memory_bytes = (int64_t)64 << 20};
+    if (prn_sandbox_enter(&sandbox, text, sizeof text, NULL) < 0)
+        return 1;
+    if (strstr(text, "no landlock") || strstr(text, "no seccomp"))
+        return 77; /* the kernel doesn't offer it, and the text says so */
+    if (open("/etc/passwd", O_RDONLY) >= 0 || errno != EACCES)
+        return 2;
+    if (open(inside, O_RDWR) >= 0 || errno != EACCES)
+        return 3;
+    if (open(inside, O_RDONLY) < 0)
+        return 4;
+    if (socket(AF_INET, SOCK_STREAM, 0) >= 0 || errno != EPERM)
+        return 5;
+    if (fork() >= 0 || errno != EPERM)
+        return 6;
+    if (execl("/bin/true", "true", NULL) != -1 || errno != EPERM)
+        return 7;
+    if (kill(getppid(), 0) != -1 || errno != EPERM)
+        return 8;
+    if (unlink(inside) != -1)
+        return 9;
+    if (mmap(NULL, (size_t)256 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
+        MAP_FAILED)
+        return 10;
+    return 0;
+}
+
+static void sandbox_forbids(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* a sanitizer maps more memory than the limit allows */
+#endif
+    char folder[] = "/tmp/prony-test-XXXXXX";
+    char inside[64];
+    assert_non_null(mkdtemp(folder));
+    snprintf(inside, sizeof inside, "%s/inside", folder);
+    close(open(inside, O_CREAT | O_WRONLY, 0600));
+    pid_t child = fork();
+    if (child == 0)
+        _exit(try_everything(folder));
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    unlink(inside);
+    rmdir(folder);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(messages_travel),
+        cmocka_unit_test(messages_are_not_trusted),
+        cmocka_unit_test(sandbox_forbids),
+    };
+    return cmocka_run_group_tests_name("exec", tests, NULL, NULL);
+}

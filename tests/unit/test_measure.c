@@ -1,0 +1,219 @@
+/* Intervals, ratios and verdicts from samples whose answers are known. */
+#include "measure/measure.h"
+#include "measure/canary.h"
+#include "measure/inputs.h"
+
+#include "unit.h"
+
+#include <math.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+/* Every block of launch l has the times base[l] + 0, 1, 2 … so its median is known. */
+static size_t fill(struct prn_sample *samples, const int64_t *base, int launches, int blocks,
+                   int runs)
+{
+    size_t n = 0;
+    for (int l = 0; l < launches; l++)
+        for (int b = 0; b < blocks; b++)
+            for (int i = 0; i < runs; i++)
+                samples[n++] = (struct prn_sample){base[l] + i - runs / 2, l, l * blocks + b};
+    return n;
+}
+
+static void interval_is_over_launches(void **state)
+{
+    (void)state;
+    struct prn_sample samples[5 * 4 * 3];
+    const int64_t base[] = {1000, 1010, 1020, 990, 980};
+    size_t n = fill(samples, base, 5, 4, 3);
+    struct prn_interval i = prn_median_interval(samples, n);
+    assert_near(i.estimate, 1000, 0.01);
+    /* sd of the logs of 980 … 1020 is 0.015813; t(0.975, 4) = 2.776445; over the root of 5 */
+    assert_near(log(i.high / i.low) / 2, 0.015813 * 2.776445 / sqrt(5), 1e-5);
+}
+
+static void one_launch_uses_blocks(void **state)
+{
+    (void)state;
+    struct prn_sample samples[12];
+    for (int i = 0; i < 12; i++)
+        samples[i] = (struct prn_sample){1000 + 10 * (i / 3), 0, i / 3};
+    struct prn_interval i = prn_median_interval(samples, 12);
+    assert_true(isfinite(i.high) && i.low < i.estimate && i.high > i.estimate);
+    i = prn_median_interval(samples, 3);
+    assert_true(isinf(i.high)); /* one block tells nothing about the next */
+    i = prn_median_interval(NULL, 0);
+    assert_true(isnan(i.estimate));
+}
+
+static void ratio_is_paired(void **state)
+{
+    (void)state;
+    struct prn_sample a[60], b[60];
+    /* Launches differ by half, the pairs within a launch always by 2 %. */
+    const int64_t base_b[] = {100000, 150000, 100000, 130000, 90000};
+    int64_t base_a[5];
+    for (int i = 0; i < 5; i++)
+        base_a[i] = base_b[i] * 102 / 100;
+    size_t n = fill(a, base_a, 5, 4, 3);
+    fill(b, base_b, 5, 4, 3);
+    struct prn_interval r = prn_ratio_interval(a, n, b, n);
+    assert_near(r.estimate, 1.02, 1e-6);
+    assert_true(r.low > 1.019 && r.high < 1.021);
+    assert_int_equal(prn_verdict_of(r, 0.005), PRN_VERDICT_SLOWER);
+    r = prn_ratio_interval(b, n, a, n);
+    assert_int_equal(prn_verdict_of(r, 0.005), PRN_VERDICT_FASTER);
+    r = prn_ratio_interval(a, n, a, n);
+    assert_int_equal(prn_verdict_of(r, 0.005), PRN_VERDICT_SAME);
+}
+
+static void ratio_uses_common_blocks_only(void **state)
+{
+    (void)state;
+    struct prn_sample a[] = {{100, 0, 0}, {100, 0, 1}, {900, 0, 2}, {100, 1, 4}};
+    struct prn_sample b[] = {{50, 0, 0}, {50, 0, 1}, {10, 0, 3}, {50, 1, 4}};
+    struct prn_interval r = prn_ratio_interval(a, 4, b, 4);
+    assert_near(r.estimate, 2, 1e-9);
+    struct prn_sample apart[] = {{50, 0, 9}};
+    assert_true(isnan(prn_ratio_interval(a, 4, apart, 1).estimate));
+}
+
+static void verdicts(void **state)
+{
+    (void)state;
+    const struct {
+        double low, high;
+        enum prn_verdict verdict;
+    } cases[] = {{1.006, 1.02, PRN_VERDICT_SLOWER},        {1.004, 1.02, PRN_VERDICT_UNSURE},
+                 {0.998, 1.002, PRN_VERDICT_SAME},         {0.90, 0.99, PRN_VERDICT_FASTER},
+                 {0.90, 0.999, PRN_VERDICT_UNSURE},        {NAN, NAN, PRN_VERDICT_NONE},
+                 {-INFINITY, INFINITY, PRN_VERDICT_UNSURE}};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        struct prn_interval r = {cases[i].low, (cases[i].low + cases[i].high) / 2, cases[i].high};
+        if (isinf(cases[i].high))
+            r.estimate = 1;
+        assert_int_equal(prn_verdict_of(r, 0.005), cases[i].verdict);
+    }
+}
+
+static void summary_finds_best_and_counts_outliers(void **state)
+{
+    (void)state;
+    struct prn_sample fast[100], slow[100];
+    struct prn_result results[3] = {0};
+    struct prn_profile profile = {.results = results, .n_results = 3};
+    profile.settings.smallest_difference = 0.005;
+    for (int i = 0; i < 100; i++) {
+        fast[i] = (struct prn_sample){1000 + i % 5, i / 20, i / 5};
+        slow[i] = (struct prn_sample){3000 + i % 5, i / 20, i / 5};
+    }
+    fast[7].ns = 9000;
+    results[0] = (struct prn_result){.samples = slow, .n_samples = 100};
+    results[1] = (struct prn_result){.samples = fast, .n_samples = 100};
+    results[2] = (struct prn_result){.error_code = PRONY_ECRASH, .error = "crashed"};
+    assert_int_equal(prn_summarise(&profile, NULL), 0);
+    assert_near(results[1].stats.median_ns, 1002, 0);
+    assert_int_equal(results[1].stats.outliers, 1);
+    assert_near(results[1].stats.max_ns, 9000, 0);
+    assert_near(results[1].ratio.estimate, 1, 0);
+    assert_true(results[0].ratio.estimate > 2.9 && results[0].ratio.estimate < 3.1);
+    assert_int_equal(results[0].verdict, PRN_VERDICT_SLOWER);
+    assert_false(isnan(results[0].stats.p90_ns));
+    assert_true(isnan(results[0].stats.p95_ns)); /* 100 samples are too few */
+    assert_true(isnan(results[2].ratio.estimate));
+}
+
+static void canary_knows_its_best(void **state)
+{
+    (void)state;
+    struct prn_canary canary = {0};
+    double first = prn_canary_run(&canary);
+    assert_true(canary.best_ns > 0 && canary.best_ns <= first);
+    assert_false(prn_canary_disturbed(&canary, canary.best_ns * 1.09));
+    assert_true(prn_canary_disturbed(&canary, canary.best_ns * 1.11));
+}
+
+static int file_of(const void *data, size_t len)
+{
+    int fd = memfd_create("test", MFD_CLOEXEC);
+    assert_int_equal(write(fd, data, len), (ssize_t)len);
+    return fd;
+}
+
+static void outputs_are_compared(void **state)
+{
+    (void)state;
+    struct prn_arena arena = PRN_ARENA_INIT(1 << 20);
+    const float reference[] = {1, -2, 4, NAN};
+    const float nearly[] = {1, -2.001f, 4, NAN};
+    const float away[] = {1, -2, 4.1f, NAN};
+    const float broken[] = {1, -2, NAN, NAN};
+    const struct {
+        const float *data;
+        bool differs;
+        double max_abs;
+    } cases[] = {
+        {reference, false, 0}, {nearly, false, 0.001}, {away, true, 0.1}, {broken, true, INFINITY}};
+    struct prn_place place = {
+        .name = "y", .dtype = PRN_DTYPE_FLOAT, .rank = 1, .dims = {4}, .bytes = sizeof reference};
+    int reference_fd = file_of(reference, sizeof reference);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        struct prn_output_check *check;
+        int fd = file_of(cases[i].data, sizeof reference);
+        assert_int_equal(
+            prn_outputs_compare(reference_fd, &place, fd, &place, 1, &arena, &check, NULL), 0);
+        assert_int_equal(prn_output_differs(check), cases[i].differs);
+        if (isinf(cases[i].max_abs))
+            assert_true(isinf(check->max_abs));
+        else
+            assert_near(check->max_abs, cases[i].max_abs, 1e-6);
+        close(fd);
+    }
+    struct prn_output_check *check;
+    struct prn_place other = place;
+    other.dims[0] = 2;
+    other.rank = 2;
+    other.dims[1] = 2;
+    assert_int_equal(
+        prn_outputs_compare(reference_fd, &place, reference_fd, &other, 1, &arena, &check, NULL),
+        0);
+    assert_true(!check->same_shape && prn_output_differs(check));
+    close(reference_fd);
+    prn_arena_release(&arena);
+}
+
+static void input_sources(void **state)
+{
+    (void)state;
+    struct prn_arena arena = PRN_ARENA_INIT(1 << 20);
+    struct prn_input_source s;
+    assert_int_equal(prn_input_source_parse("x=ones", &arena, &s, NULL), 0);
+    assert_string_equal(s.name, "x");
+    assert_int_equal(s.fill, PRN_FILL_ONES);
+    assert_int_equal(prn_input_source_parse("a=b=-2.5", &arena, &s, NULL), 0);
+    assert_string_equal(s.name, "a=b");
+    assert_near(s.number, -2.5, 0);
+    assert_int_equal(prn_input_source_parse("x=@a=b.npy", &arena, &s, NULL), 0);
+    assert_string_equal(s.file, "a=b.npy");
+    const char *const wrong[] = {"x", "=ones", "x=", "x=many", "x=@", "x=1.5e", ""};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(wrong); i++)
+        assert_int_equal(prn_input_source_parse(wrong[i], &arena, &s, NULL), PRONY_EUSAGE);
+    prn_arena_release(&arena);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(interval_is_over_launches),
+        cmocka_unit_test(one_launch_uses_blocks),
+        cmocka_unit_test(ratio_is_paired),
+        cmocka_unit_test(ratio_uses_common_blocks_only),
+        cmocka_unit_test(verdicts),
+        cmocka_unit_test(summary_finds_best_and_counts_outliers),
+        cmocka_unit_test(canary_knows_its_best),
+        cmocka_unit_test(outputs_are_compared),
+        cmocka_unit_test(input_sources),
+    };
+    return cmocka_run_group_tests_name("measure", tests, NULL, NULL);
+}
