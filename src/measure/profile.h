@@ -1,6 +1,6 @@
 /*
  * A profile: everything that one measurement found out. Written by src/measure, read by every
- * report, saved as JSON under the schema prony.profile/1 (src/report/profile_json.c,
+ * report, saved as JSON under the schema prony.profile/1 (src/report/profile_json.h,
  * docs/prony.profile.schema.json). Plain data; all memory belongs to its arena. Numbers that aren't
  * known are NAN, or -1 where they are integers.
  */

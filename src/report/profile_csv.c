@@ -4,6 +4,7 @@
  */
 #include "report/profile_view.h"
 
+#include "base/text.h"
 #include "format/json.h"
 #include "report/profile_json.h"
 
@@ -21,7 +22,12 @@ static void field(struct row *row, const char *name, const char *value)
     if (row->begun)
         prn_buffer_add_char(row->out, ',');
     row->begun = true;
-    prn_csv_field(row->out, row->header ? name : value ? value : "");
+    struct prn_buffer clean = PRN_BUFFER_INIT((size_t)1 << 20);
+    prn_text_clean(&clean, row->header ? name : value ? value : "");
+    prn_csv_field(row->out, prn_buffer_text(&clean));
+    if (clean.error)
+        row->out->error = clean.error;
+    prn_buffer_release(&clean);
 }
 
 static void number(struct row *row, const char *name, double value)
@@ -65,7 +71,8 @@ static void write_stats(struct row *row, const struct prn_sample_stats *s)
     integer(row, "outliers", s->outliers);
 }
 
-static void write_row(struct row *row, const struct prn_profile *p, const struct prn_result *r)
+static void write_row(struct row *row, const struct prn_profile *p, const struct prn_result *r,
+                      const struct prn_view_launches *launches)
 {
     static const struct prn_sample_stats unknown = {.median_ns = NAN,
                                                     .low_ns = NAN,
@@ -93,10 +100,10 @@ static void write_row(struct row *row, const struct prn_profile *p, const struct
     write_stats(row, measured ? &r->stats : &unknown);
     number(row, "inferences_per_s", measured ? prn_result_rate(p, r) : NAN);
     number(row, "gflop_per_s", measured ? prn_result_gflops(p, r) : NAN);
-    integer(row, "load_ns", prn_result_load_ns(r));
-    integer(row, "first_run_ns", prn_result_first_run_ns(r));
-    integer(row, "baseline_bytes", prn_result_baseline_bytes(r));
-    integer(row, "peak_bytes", prn_result_peak_bytes(r));
+    integer(row, "load_ns", launches->load_ns);
+    integer(row, "first_run_ns", launches->first_run_ns);
+    integer(row, "baseline_bytes", launches->baseline_bytes);
+    integer(row, "peak_bytes", launches->peak_bytes);
     number(row, "ratio", r->ratio.estimate);
     number(row, "ratio_low", r->ratio.low);
     number(row, "ratio_high", r->ratio.high);
@@ -110,15 +117,15 @@ static void write_row(struct row *row, const struct prn_profile *p, const struct
     prn_buffer_add_char(row->out, '\n');
 }
 
-int prn_profile_csv(const struct prn_profile *profile, struct prn_buffer *out,
-                    struct prony_error *err)
+int prn_view_csv(const struct prn_view *view, struct prn_buffer *out, struct prony_error *err)
 {
-    static const struct prn_result none;
+    static const struct prn_result no_result;
+    static const struct prn_view_launches no_launches;
     struct row header = {.out = out, .header = true};
-    write_row(&header, profile, &none);
-    for (size_t i = 0; i < profile->n_results; i++) {
+    write_row(&header, view->profile, &no_result, &no_launches);
+    for (size_t i = 0; i < view->profile->n_results; i++) {
         struct row row = {.out = out};
-        write_row(&row, profile, &profile->results[i]);
+        write_row(&row, view->profile, &view->profile->results[i], &view->launches[i]);
     }
     return prn_buffer_error(out, err);
 }

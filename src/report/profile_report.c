@@ -20,7 +20,7 @@
 const char *const prn_report_formats[] = {"text", "json", "csv", "md", NULL};
 
 struct report {
-    struct prn_view view;
+    const struct prn_view *view;
     const struct prn_profile *profile;
     bool markdown;
     struct prn_buffer line; /* the paragraph being composed */
@@ -131,7 +131,7 @@ static void describe_failures(struct report *r)
     for (size_t i = 0; i < r->profile->n_results; i++) {
         const struct prn_result *result = &r->profile->results[i];
         if (result->error_code != 0)
-            paragraph(r, "%s failed: %s", r->view.names[i],
+            paragraph(r, "%s failed: %s", r->view->names[i],
                       result->error ? result->error : prony_error_text(result->error_code));
     }
 }
@@ -143,7 +143,7 @@ static bool add_flagged(struct report *r, unsigned bit, const char *name)
     for (size_t i = 0; i < r->profile->n_results; i++)
         if (r->profile->results[i].flags & bit) {
             prn_buffer_printf(&r->line, "%s%s", n ? ", " : "* ", n ? "" : name);
-            prn_buffer_printf(&r->line, "%s%s", n ? "" : " ", r->view.names[i]);
+            prn_buffer_printf(&r->line, "%s%s", n ? "" : " ", r->view->names[i]);
             n++;
         }
     if (n > 0)
@@ -170,7 +170,7 @@ static void describe_mismatch(struct report *r, size_t index)
 {
     const struct prn_output_check *o = worst_output(&r->profile->results[index]);
     prn_buffer_printf(&r->line, "* MISMATCH %s: outputs differ from the first backend's",
-                      r->view.names[index]);
+                      r->view->names[index]);
     if (o && !o->same_shape)
         prn_buffer_printf(&r->line, "; '%s' has another shape or type", o->name);
     else if (o && !isfinite(o->max_rel))
@@ -226,7 +226,7 @@ static void describe_agreement(struct report *r)
             most = fmax(most, result->outputs[k].max_rel);
         }
     }
-    if (compared > 0 && r->view.n_measured > 1)
+    if (compared > 0 && r->view->n_measured > 1)
         paragraph(r, "Outputs of all backends agree (largest relative difference %.2g).", most);
 }
 
@@ -275,12 +275,12 @@ static void describe_method(struct report *r)
     paragraph(r,
               " (fresh processes)%s; ± is half of its 95 %% interval over %s, Spread the "
               "interquartile range, both in %% of it.",
-              r->view.n_measured > 1 ? " per backend" : "",
+              r->view->n_measured > 1 ? " per backend" : "",
               launches.high > 1 ? "launches" : "blocks");
     if (launches.high == 1)
         paragraph(r, "One launch can't tell how the next process would differ, often by 1 or 2 %%: "
                      "--launches 5 can.");
-    if (r->view.n_measured > 1) {
+    if (r->view->n_measured > 1) {
         prn_buffer_add(&r->line, "vs best is the ratio of times, paired block by block");
         if (isfinite(p->settings.smallest_difference)) {
             prn_buffer_add(&r->line, "; \"same\": within ");
@@ -305,7 +305,7 @@ static void add_missing(struct report *r, size_t index, double ns, double p, siz
         return;
     if (*missing == 0)
         prn_buffer_printf(&r->line, "%s%s for ",
-                          r->line.len ? "; " : "Too few samples: ", r->view.names[index]);
+                          r->line.len ? "; " : "Too few samples: ", r->view->names[index]);
     prn_buffer_printf(&r->line, "%sp%g (%s more)", *missing ? ", " : "", p * 100,
                       prn_format_integer(text, need - n));
     ++*missing;
@@ -321,6 +321,20 @@ static void describe_percentiles(struct report *r)
 #define PRN_X(name, p) add_missing(r, i, result->stats.name##_ns, p, &missing);
         PRN_PERCENTILE_MAP(PRN_X)
 #undef PRN_X
+    }
+    if (r->line.len > 0)
+        paragraph(r, ".");
+}
+
+static void describe_outliers(struct report *r)
+{
+    char text[PRN_FORMAT_SIZE];
+    for (size_t i = 0; i < r->profile->n_results; i++) {
+        const struct prn_result *result = &r->profile->results[i];
+        if (prn_result_measured(result) && result->stats.outliers > 0)
+            prn_buffer_printf(
+                &r->line, "%s%s of %s", r->line.len ? ", " : "Outliers, which are kept: ",
+                prn_format_integer(text, (uint64_t)result->stats.outliers), r->view->names[i]);
     }
     if (r->line.len > 0)
         paragraph(r, ".");
@@ -380,7 +394,7 @@ static int write_report(struct report *r, struct prony_error *err)
         return 0;
     }
     int code =
-        prn_view_tables(&r->view, r->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
+        prn_view_tables(r->view, r->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
                         r->markdown ? SIZE_MAX : TABLE_WIDTH, r->out, err);
     if (code < 0)
         return code;
@@ -389,41 +403,42 @@ static int write_report(struct report *r, struct prony_error *err)
     describe_flags(r);
     for (size_t i = 0; i < p->n_notes; i++)
         paragraph(r, "Note: %s", p->notes[i]);
-    if (r->view.n_measured > 0) {
+    if (r->view->n_measured > 0) {
         describe_agreement(r);
         describe_method(r);
         describe_percentiles(r);
+        describe_outliers(r);
     }
     describe_environment(r);
     return 0;
 }
 
-static int report(const struct prn_profile *profile, bool markdown, struct prn_buffer *out,
-                  struct prony_error *err)
+static int write_prose(const struct prn_view *view, bool markdown, struct prn_buffer *out,
+                       struct prony_error *err)
 {
-    struct report r = {
-        .profile = profile, .markdown = markdown, .line = PRN_BUFFER_INIT(out->limit), .out = out};
-    int code = prn_view_init(&r.view, profile, err);
-    if (code < 0)
-        return code;
-    code = write_report(&r, err);
+    struct report r = {.view = view,
+                       .profile = view->profile,
+                       .markdown = markdown,
+                       .line = PRN_BUFFER_INIT(out->limit),
+                       .out = out};
+    int code = write_report(&r, err);
     prn_buffer_release(&r.line);
-    prn_view_release(&r.view);
     return code < 0 ? code : prn_buffer_error(out, err);
 }
 
 int prn_profile_report(const struct prn_profile *profile, enum prn_report_format format,
                        struct prn_buffer *out, struct prony_error *err)
 {
-    switch (format) {
-    case PRN_REPORT_FORMAT_JSON:
+    if (format == PRN_REPORT_FORMAT_JSON)
         return prn_profile_write_json(profile, out, err);
-    case PRN_REPORT_FORMAT_CSV:
-        return prn_profile_csv(profile, out, err);
-    case PRN_REPORT_FORMAT_MARKDOWN:
-        return report(profile, true, out, err);
-    case PRN_REPORT_FORMAT_TEXT:
-        break;
-    }
-    return report(profile, false, out, err);
+    struct prn_view view;
+    int code = prn_view_init(&view, profile, err);
+    if (code < 0)
+        return code;
+    if (format == PRN_REPORT_FORMAT_CSV)
+        code = prn_view_csv(&view, out, err);
+    else
+        code = write_prose(&view, format == PRN_REPORT_FORMAT_MARKDOWN, out, err);
+    prn_view_release(&view);
+    return code;
 }

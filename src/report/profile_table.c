@@ -110,18 +110,18 @@ static void write_gflops(const struct cell_context *c, struct prn_buffer *out)
 
 static void write_first_run(const struct cell_context *c, struct prn_buffer *out)
 {
-    add_duration(out, (double)prn_result_first_run_ns(c->result));
+    add_duration(out, (double)c->view->launches[c->index].first_run_ns);
 }
 
 static void write_load(const struct cell_context *c, struct prn_buffer *out)
 {
-    add_duration(out, (double)prn_result_load_ns(c->result));
+    add_duration(out, (double)c->view->launches[c->index].load_ns);
 }
 
 static void write_peak(const struct cell_context *c, struct prn_buffer *out)
 {
     char text[PRN_FORMAT_SIZE];
-    int64_t peak = prn_result_peak_bytes(c->result);
+    int64_t peak = c->view->launches[c->index].peak_bytes;
     if (peak >= 0)
         prn_buffer_add(out, prn_format_bytes(text, (double)peak));
 }
@@ -196,54 +196,59 @@ static const struct column columns[] = {
 #define N_COLUMNS PRN_ARRAY_SIZE(columns)
 
 struct grid {
+    struct prn_arena arena;
     const char **cells; /* row by row */
     size_t n_rows;
     size_t widths[N_COLUMNS]; /* 0: no cell has anything */
     size_t name_width;        /* of the names in front of further tables */
 };
 
-static int fill_grid(struct prn_view *view, bool markdown, struct grid *g, struct prony_error *err)
+static void widen(size_t *width, const char *text)
 {
-    size_t n = view->profile->n_results;
+    size_t own = prn_text_width(text);
+    *width = own > *width ? own : *width;
+}
+
+/* One cell as it will stand in the table; NULL when memory runs out. */
+static const char *make_cell(const struct prn_view *view, bool markdown, size_t row, size_t k,
+                             struct prn_arena *arena)
+{
+    struct cell_context c = {.view = view, .index = row, .result = &view->profile->results[row]};
     struct prn_buffer text = PRN_BUFFER_INIT((size_t)1 << 20);
     struct prn_buffer escaped = PRN_BUFFER_INIT((size_t)8 << 20);
-    int code = 0;
-    g->n_rows = n;
-    g->name_width = prn_text_width("Backend");
-    g->cells = PRN_ARENA_ARRAY(&view->arena, n * N_COLUMNS, const char *);
-    if (!g->cells)
-        code = prn_fail_memory(err);
-    for (size_t i = 0; i < n * N_COLUMNS && code == 0; i++) {
-        size_t k = i % N_COLUMNS;
-        struct cell_context c = {
-            .view = view, .index = i / N_COLUMNS, .result = &view->profile->results[i / N_COLUMNS]};
-        prn_buffer_clear(&text);
-        prn_buffer_clear(&escaped);
-        if (columns[k].also_unmeasured || prn_result_measured(c.result))
-            columns[k].write(&c, &text);
-        if (markdown)
-            prn_markdown_text(&escaped, prn_buffer_text(&text));
-        const struct prn_buffer *cell = markdown ? &escaped : &text;
-        code = prn_buffer_error(&text, err);
-        if (code == 0)
-            code = prn_buffer_error(&escaped, err);
-        if (code < 0)
-            break;
-        g->cells[i] = prn_arena_strdup(&view->arena, prn_buffer_text(cell));
-        if (!g->cells[i]) {
-            code = prn_fail_memory(err);
-            break;
-        }
-        size_t width = prn_text_width(g->cells[i]);
-        if (width > 0 && g->widths[k] == 0)
-            g->widths[k] = prn_text_width(columns[k].title);
-        g->widths[k] = width > g->widths[k] ? width : g->widths[k];
-        size_t name = prn_text_width(view->names[c.index]);
-        g->name_width = name > g->name_width ? name : g->name_width;
-    }
+    if (columns[k].also_unmeasured || prn_result_measured(c.result))
+        columns[k].write(&c, &text);
+    if (markdown)
+        prn_markdown_text(&escaped, prn_buffer_text(&text));
+    const char *cell = NULL;
+    if (!text.error && !escaped.error)
+        cell = prn_arena_strdup(arena, prn_buffer_text(markdown ? &escaped : &text));
     prn_buffer_release(&text);
     prn_buffer_release(&escaped);
-    return code;
+    return cell;
+}
+
+static int fill_grid(const struct prn_view *view, bool markdown, struct grid *g,
+                     struct prony_error *err)
+{
+    g->n_rows = view->profile->n_results;
+    g->cells = PRN_ARENA_ARRAY(&g->arena, g->n_rows * N_COLUMNS, const char *);
+    if (!g->cells)
+        return prn_fail_memory(err);
+    widen(&g->name_width, "Backend");
+    for (size_t row = 0; row < g->n_rows; row++) {
+        widen(&g->name_width, view->names[row]);
+        for (size_t k = 0; k < N_COLUMNS; k++) {
+            const char *cell = make_cell(view, markdown, row, k, &g->arena);
+            if (!cell)
+                return prn_fail_memory(err);
+            if (cell[0])
+                widen(&g->widths[k], columns[k].title);
+            widen(&g->widths[k], cell);
+            g->cells[row * N_COLUMNS + k] = cell;
+        }
+    }
+    return 0;
 }
 
 /* The column that matters most among those of `left`, or N_COLUMNS. */
@@ -301,10 +306,10 @@ static int write_table(const struct prn_view *view, const struct grid *g, bool f
     return code;
 }
 
-int prn_view_tables(struct prn_view *view, enum prn_table_style style, size_t width,
+int prn_view_tables(const struct prn_view *view, enum prn_table_style style, size_t width,
                     struct prn_buffer *out, struct prony_error *err)
 {
-    struct grid g = {0};
+    struct grid g = {.arena = PRN_ARENA_INIT((size_t)256 << 20)};
     int code = fill_grid(view, style == PRN_TABLE_STYLE_MARKDOWN, &g, err);
     bool left[N_COLUMNS];
     for (size_t k = 0; k < N_COLUMNS; k++)
@@ -316,5 +321,6 @@ int prn_view_tables(struct prn_view *view, enum prn_table_style style, size_t wi
             prn_buffer_add_char(out, '\n');
         code = write_table(view, &g, first, chosen, style, out, err);
     }
+    prn_arena_release(&g.arena);
     return code;
 }

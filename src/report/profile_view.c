@@ -49,6 +49,52 @@ static int count_names(const struct prn_profile *p, size_t *totals, size_t *ordi
     return code;
 }
 
+static int compare(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The median of one field over the launches that know it; the upper one of two middles. */
+static int64_t launch_median(const struct prn_result *r, size_t offset, int64_t *scratch)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->n_launches; i++) {
+        int64_t value;
+        memcpy(&value, (const char *)&r->launches[i] + offset, sizeof value);
+        if (value >= 0)
+            scratch[n++] = value;
+    }
+    qsort(scratch, n, sizeof *scratch, compare);
+    return n > 0 ? scratch[n / 2] : -1;
+}
+
+static int summarise_launches(struct prn_view *view)
+{
+    const struct prn_profile *p = view->profile;
+    size_t most = 0;
+    for (size_t i = 0; i < p->n_results; i++)
+        most = p->results[i].n_launches > most ? p->results[i].n_launches : most;
+    int64_t *scratch = PRN_ARENA_ARRAY(&view->arena, most, int64_t);
+    view->launches = PRN_ARENA_ARRAY(&view->arena, p->n_results, struct prn_view_launches);
+    if (!scratch || !view->launches)
+        return PRONY_ENOMEM;
+    for (size_t i = 0; i < p->n_results; i++) {
+        const struct prn_result *r = &p->results[i];
+        int64_t peak = -1;
+        for (size_t k = 0; k < r->n_launches; k++)
+            peak = r->launches[k].peak_bytes > peak ? r->launches[k].peak_bytes : peak;
+        view->launches[i] = (struct prn_view_launches){
+            .load_ns = launch_median(r, offsetof(struct prn_launch, load_ns), scratch),
+            .first_run_ns = launch_median(r, offsetof(struct prn_launch, first_run_ns), scratch),
+            .baseline_bytes =
+                launch_median(r, offsetof(struct prn_launch, baseline_bytes), scratch),
+            .peak_bytes = peak};
+    }
+    return 0;
+}
+
 int prn_view_init(struct prn_view *view, const struct prn_profile *profile, struct prony_error *err)
 {
     struct prn_view v = {.profile = profile, .arena = PRN_ARENA_INIT((size_t)256 << 20)};
@@ -58,7 +104,7 @@ int prn_view_init(struct prn_view *view, const struct prn_profile *profile, stru
     v.names = PRN_ARENA_ARRAY(&v.arena, n, const char *);
     v.backends = PRN_ARENA_ARRAY(&v.arena, n, const char *);
     if (!totals || !ordinals || !v.names || !v.backends ||
-        count_names(profile, totals, ordinals) < 0)
+        count_names(profile, totals, ordinals) < 0 || summarise_launches(&v) < 0)
         goto fail;
     for (size_t i = 0; i < n; i++) {
         const struct prn_result *r = &profile->results[i];
@@ -95,66 +141,18 @@ double prn_result_half_width(const struct prn_result *r)
 double prn_result_rate(const struct prn_profile *p, const struct prn_result *r)
 {
     double rate = (double)p->batch * 1e9 / r->stats.median_ns;
-    return isfinite(rate) ? rate : NAN;
+    return isfinite(rate) && rate > 0 ? rate : NAN;
 }
 
 double prn_result_gflops(const struct prn_profile *p, const struct prn_result *r)
 {
     double gflops = p->model_flops / r->stats.median_ns;
-    return isfinite(gflops) ? gflops : NAN;
+    return isfinite(gflops) && isfinite(r->stats.median_ns) ? gflops : NAN;
 }
 
 double prn_result_cost(const struct prn_profile *p, const struct prn_result *r)
 {
     return prn_cost_per_million(r->usd_per_hour, r->stats.median_ns / (double)p->batch);
-}
-
-static int compare(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The median of one field over the launches that know it; the upper one of two middles. */
-static int64_t launch_median(const struct prn_result *r, size_t offset)
-{
-    int64_t *values = malloc((r->n_launches + 1) * sizeof *values);
-    size_t n = 0;
-    for (size_t i = 0; values && i < r->n_launches; i++) {
-        int64_t value;
-        memcpy(&value, (const char *)&r->launches[i] + offset, sizeof value);
-        if (value >= 0)
-            values[n++] = value;
-    }
-    if (n > 0)
-        qsort(values, n, sizeof *values, compare);
-    int64_t median = n > 0 ? values[n / 2] : -1;
-    free(values);
-    return median;
-}
-
-int64_t prn_result_load_ns(const struct prn_result *r)
-{
-    return launch_median(r, offsetof(struct prn_launch, load_ns));
-}
-
-int64_t prn_result_first_run_ns(const struct prn_result *r)
-{
-    return launch_median(r, offsetof(struct prn_launch, first_run_ns));
-}
-
-int64_t prn_result_baseline_bytes(const struct prn_result *r)
-{
-    return launch_median(r, offsetof(struct prn_launch, baseline_bytes));
-}
-
-int64_t prn_result_peak_bytes(const struct prn_result *r)
-{
-    int64_t peak = -1;
-    for (size_t i = 0; i < r->n_launches; i++)
-        peak = r->launches[i].peak_bytes > peak ? r->launches[i].peak_bytes : peak;
-    return peak;
 }
 
 static bool is_word(char c)

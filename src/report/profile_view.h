@@ -7,9 +7,15 @@
 #include "base/table.h"
 #include "measure/profile.h"
 
+/* What the launches of a result say together: medians, and the largest peak. -1: not known. */
+struct prn_view_launches {
+    int64_t load_ns, first_run_ns, baseline_bytes, peak_bytes;
+};
+
 struct prn_view {
     const struct prn_profile *profile;
     struct prn_arena arena;
+    struct prn_view_launches *launches; /* one for each result, as are the names */
     const char **names;    /* "local/onnxrt-cpu #2": numbered where a backend occurs twice */
     const char **backends; /* the same without the hardware */
     size_t n_measured;     /* results with times to show */
@@ -29,20 +35,14 @@ double prn_result_rate(const struct prn_profile *p, const struct prn_result *r);
 double prn_result_gflops(const struct prn_profile *p, const struct prn_result *r);
 double prn_result_cost(const struct prn_profile *p, const struct prn_result *r); /* $/million */
 
-/* Medians over launches; the largest peak. -1 when not known. */
-int64_t prn_result_load_ns(const struct prn_result *r);
-int64_t prn_result_first_run_ns(const struct prn_result *r);
-int64_t prn_result_baseline_bytes(const struct prn_result *r);
-int64_t prn_result_peak_bytes(const struct prn_result *r);
-
 /* The table of results. As text it is no wider than `width` where that is possible: the columns
  * that matter least move to further tables below. */
-PRONY_MUST_CHECK int prn_view_tables(struct prn_view *view, enum prn_table_style style,
+PRONY_MUST_CHECK int prn_view_tables(const struct prn_view *view, enum prn_table_style style,
                                      size_t width, struct prn_buffer *out, struct prony_error *err);
 
 /* One row per result in full precision. */
-PRONY_MUST_CHECK int prn_profile_csv(const struct prn_profile *profile, struct prn_buffer *out,
-                                     struct prony_error *err);
+PRONY_MUST_CHECK int prn_view_csv(const struct prn_view *view, struct prn_buffer *out,
+                                  struct prony_error *err);
 
 /* Appends text to Markdown so that it stays text. */
 void prn_markdown_text(struct prn_buffer *out, const char *text);
