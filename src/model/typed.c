@@ -43,22 +43,21 @@ static enum prn_wire_type entry_type(uint32_t field)
     }
 }
 
-/* Appends one entry, little-endian. */
-static bool decode_entry(struct prn_wire *w, enum prn_wire_type type, uint8_t **at, size_t size)
+/* One entry, little-endian. */
+static bool decode_entry(struct prn_wire *w, enum prn_wire_type type, uint8_t *out, size_t size)
 {
     uint64_t value = 0;
     if (type == PRN_WIRE_TYPE_VARINT) {
         if (prn_wire_varint(w, &value) != PRN_WIRE_FINE)
             return false;
         for (size_t i = 0; i < size; i++)
-            (*at)[i] = (uint8_t)(value >> (8 * i));
+            out[i] = (uint8_t)(value >> (8 * i));
     } else {
         if ((size_t)(w->end - w->at) < size)
             return false;
-        memcpy(*at, w->at, size);
+        memcpy(out, w->at, size);
         w->at += size;
     }
-    *at += size;
     return true;
 }
 
@@ -69,8 +68,8 @@ bool prn_typed_decode(const void *message, size_t len, int dtype, void *data, si
     size_t size = prn_typed_entry_bytes(dtype);
     const uint8_t *start = message;
     struct prn_wire w = {start, start + len};
-    uint8_t *at = data;
-    uint8_t *end = at + bytes;
+    uint8_t *out = data; /* NULL when there are no bytes */
+    size_t done = 0;
     while (w.at < w.end) {
         struct prn_wire_field field;
         if (prn_wire_next(&w, &field) != PRN_WIRE_FINE)
@@ -80,9 +79,9 @@ bool prn_typed_decode(const void *message, size_t len, int dtype, void *data, si
         if (field.type != type && field.type != PRN_WIRE_TYPE_BYTES)
             return false;
         struct prn_wire run = {field.value, field.value + field.len};
-        while (run.at < run.end)
-            if ((size_t)(end - at) < size || !decode_entry(&run, type, &at, size))
+        for (; run.at < run.end; done += size)
+            if (bytes - done < size || !decode_entry(&run, type, out + done, size))
                 return false;
     }
-    return at == end;
+    return done == bytes;
 }
