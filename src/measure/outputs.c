@@ -49,10 +49,16 @@ static int compare_one(int reference_fd, const struct prn_place *reference, int 
     if (!check->same_shape || reference->dtype == PRN_DTYPE_UNDEFINED)
         return 0;
     bool text = reference->dtype == PRN_DTYPE_STRING;
-    int bits = prn_dtype_bits(reference->dtype);
+    int dtype = reference->dtype;
     int64_t left = 0;
     if (prn_dims_elements(reference->dims, reference->rank, &left) < 0)
         return -1;
+    /* A complex number is compared as the two real ones that it consists of. */
+    if (dtype == PRN_DTYPE_COMPLEX64 || dtype == PRN_DTYPE_COMPLEX128) {
+        dtype = dtype == PRN_DTYPE_COMPLEX64 ? PRN_DTYPE_FLOAT : PRN_DTYPE_DOUBLE;
+        left *= 2;
+    }
+    int bits = prn_dtype_bits(dtype);
     if (text && reference->bytes != other->bytes)
         s.unlike = true;
     for (size_t at = 0; at < reference->bytes && at < other->bytes; at += PIECE) {
@@ -68,7 +74,7 @@ static int compare_one(int reference_fd, const struct prn_place *reference, int 
         }
         int64_t n = (int64_t)(len * 8) / bits;
         n = n < left ? n : left;
-        add_numbers(&s, pieces, pieces + PIECE, reference->dtype, (size_t)n);
+        add_numbers(&s, pieces, pieces + PIECE, dtype, (size_t)n);
         left -= n;
     }
     check->max_abs = s.unlike ? INFINITY : s.max_abs;

@@ -51,8 +51,10 @@ PRONY_MUST_CHECK int prn_tensor_fill(const struct prn_input *input, enum prn_fil
                                      double number, uint64_t seed, struct prn_tensor *ret_tensor,
                                      struct prony_error *err);
 
-/* Converts one value to an element of `dtype` at `data` (packed types at bit position `index`);
- * saturates. And back; half, bfloat16 and the float8 kinds are decoded. */
+/* Converts one value to an element of `dtype` at `data` (packed types at bit position `index`).
+ * Saturates: a finite value beyond the type becomes its largest; integers drop the fraction. And
+ * back; half, bfloat16 and the float8 kinds are decoded, strings give NAN. Of a complex number this
+ * is the real part; both parts can be had as twice as many elements of the real type. */
 void prn_tensor_set(void *data, int dtype, size_t index, double value);
 double prn_tensor_get(const void *data, int dtype, size_t index);
 

@@ -461,7 +461,7 @@ static void test_pb_faults(void **state)
         refuse(true, cases[i].bytes, cases[i].len, cases[i].code, cases[i].message);
     char many[2 * (PRN_RANK_MAX + 1)];
     for (size_t i = 0; i < sizeof many; i += 2)
-        memcpy(many + i, "\x08\x01", 2);
+        many[i] = 0x08, many[i + 1] = 0x01;
     refuse(true, many, sizeof many, PRONY_ELIMIT, "it has more than 32 dimensions");
 }
 
