@@ -27,6 +27,13 @@ struct report {
     struct prn_buffer *out;
 };
 
+/* What didn't fit a part is missing from the whole. */
+static void pass_error(struct report *r, const struct prn_buffer *part)
+{
+    if (part->error && !r->out->error)
+        r->out->error = part->error;
+}
+
 /* Ends the paragraph that is in `line`; as text it begins at column `indent`. */
 static void flush(struct report *r, size_t indent)
 {
@@ -40,8 +47,8 @@ static void flush(struct report *r, size_t indent)
         prn_buffer_printf(r->out, "%*s", (int)indent, "");
         prn_text_wrap(r->out, prn_buffer_text(&clean), indent, indent + 2, TEXT_WIDTH);
     }
-    if (r->line.error || clean.error)
-        r->out->error = r->line.error ? r->line.error : clean.error;
+    pass_error(r, &r->line);
+    pass_error(r, &clean);
     prn_buffer_release(&clean);
     prn_buffer_clear(&r->line);
 }
@@ -101,6 +108,8 @@ static void describe_model(struct report *r)
                       facts.len ? prn_buffer_text(&facts) + 2 : "");
     if (r->markdown)
         prn_buffer_add_char(r->out, '\n');
+    pass_error(r, &name);
+    pass_error(r, &facts);
     prn_buffer_release(&name);
     prn_buffer_release(&facts);
 }
@@ -142,9 +151,11 @@ static bool add_flagged(struct report *r, unsigned bit, const char *name)
     size_t n = 0;
     for (size_t i = 0; i < r->profile->n_results; i++)
         if (r->profile->results[i].flags & bit) {
-            prn_buffer_printf(&r->line, "%s%s", n ? ", " : "* ", n ? "" : name);
-            prn_buffer_printf(&r->line, "%s%s", n ? "" : " ", r->view->names[i]);
-            n++;
+            if (n++ == 0)
+                prn_buffer_printf(&r->line, "* %s ", name);
+            else
+                prn_buffer_add(&r->line, ", ");
+            prn_buffer_add(&r->line, r->view->names[i]);
         }
     if (n > 0)
         prn_buffer_add(&r->line, ": ");
