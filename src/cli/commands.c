@@ -3,19 +3,25 @@
 
 #include <string.h>
 
-extern const struct prn_command prn_command_backends;
-extern const struct prn_command prn_command_report;
-extern const struct prn_command prn_command_synth;
-extern const struct prn_command prn_command_executor;
-extern const struct prn_command prn_command_generate;
+/* One row per cmd_<name>.c. */
+#define COMMANDS(X) \
+    X(profile)      \
+    X(report)       \
+    X(backends)     \
+    X(synth)        \
+    X(executor)     \
+    X(generate)
 
-/* A row each. */
-/* clang-format off */
+#define DECLARE(name) extern const struct prn_command prn_command_##name;
+COMMANDS(DECLARE)
+#undef DECLARE
+
 const struct prn_command *const prn_commands[] = {
-    &prn_command_backends, &prn_command_report,   &prn_command_synth,
-    &prn_command_executor, &prn_command_generate, NULL,
+#define ROW(name) &prn_command_##name,
+    COMMANDS(ROW)
+#undef ROW
+        NULL,
 };
-/* clang-format on */
 
 const struct prn_command *prn_command_find(const char *name)
 {

@@ -191,6 +191,8 @@ static const int allowed_calls[] = {
 
 static int enter_seccomp(void)
 {
+    const struct scmp_arg_cmp thread_only = {0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD};
+    const struct scmp_arg_cmp to_itself = {0, SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0};
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
     if (!filter)
         return -ENOMEM;
@@ -199,8 +201,7 @@ static int enter_seccomp(void)
         code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed_calls[i], 0);
     /* Threads, never processes. clone3 hides its flags from a filter: glibc falls back to clone. */
     if (code == 0)
-        code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
-                                SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD));
+        code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1, thread_only);
     if (code == 0)
         code = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
     /* abort() sends a signal to itself. */

@@ -31,7 +31,7 @@ def normalised(line):
     if re.fullmatch(r"[-=─━]{3,}", line.strip()):
         return "----"
     line = PROCESSOR.sub("local PROCESSOR ", line)
-    line = NUMBER.sub("#", line)
+    line = NUMBER.sub("#", line).replace("#*", "#")  # a flagged time
     return re.sub(r"\s+", " ", line).strip()
 
 

@@ -1,0 +1,36 @@
+/*
+ * A job: profile one model, from the texts that a user gives to the finished profile. What
+ * `prony profile` runs, and what any other front end would.
+ */
+#ifndef PRN_MEASURE_JOB_H
+#define PRN_MEASURE_JOB_H
+
+#include "measure/measure.h"
+
+struct prn_texts {
+    const char *const *items;
+    size_t n;
+};
+
+struct prn_job {
+    const char *model_path;
+    struct prn_texts backends; /* specs; none: every runtime that is found here */
+    struct prn_texts dims;     /* "batch=8" */
+    struct prn_texts shapes;   /* "NAME=1x3x224x224" */
+    struct prn_texts inputs;   /* "NAME=ones" */
+    const char *inputs_folder; /* NULL: none */
+    const char *hardware_file; /* NULL: none */
+    const char *ort_library;   /* NULL: search */
+    struct prn_settings settings;
+    double timeout_s;
+    const volatile int *cancelled;
+    void (*progress)(void *context, const struct prn_progress *progress);
+    void *context;
+};
+
+/* Fails when the model, an input or a backend's name is wrong. A backend that fails to run is a
+ * result with an error. */
+PRONY_MUST_CHECK int prn_job_run(const struct prn_job *job, struct prn_profile **ret_profile,
+                                 struct prony_error *err);
+
+#endif

@@ -1,0 +1,402 @@
+"""`prony profile` with the real ONNX Runtime: numbers, inputs, failures, interruption."""
+import json
+import os
+import pathlib
+import pty
+import select
+import signal
+import subprocess
+import time
+
+import jsonschema
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from conftest import BUILD, ROOT
+
+ORT = os.environ.get("PRONY_ORT_LIB", str(BUILD / "deps/onnxruntime/libonnxruntime.so.1"))
+SCHEMA = json.loads((ROOT / "docs/prony.profile.schema.json").read_text())
+QUICK = ["--launches", "2", "--repeats", "40"]
+
+
+def fault(name):
+    return f"onnxrt-cpu[lib={BUILD}/tests/fault/fault-{name}.so]"
+
+
+FAULT_ENV = {"PRONY_FAULT_REAL": ORT}
+
+
+@pytest.fixture
+def profile(prony):
+    """Profiles, checks the status and the schema, and returns the JSON."""
+
+    def call(*arguments, status=0, env=None, timeout=120):
+        done = prony("profile", *arguments, "--format", "json", env=env, timeout=timeout)
+        assert done.status == status, done.stderr
+        data = json.loads(done.stdout)
+        jsonschema.validate(data, SCHEMA)
+        return data
+
+    return call
+
+
+def save(path, nodes, inputs, outputs, initializers=(), opset=21):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, initializer=list(initializers))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model.ir_version = 10
+    onnx.save(model, path)
+    return path
+
+
+def identity(path, dtype, shape=(2, 3)):
+    """x → y unchanged; four-bit types go by way of float, because Identity doesn't take them."""
+    value = helper.make_tensor_value_info
+    if dtype in (TensorProto.INT4, TensorProto.UINT4):
+        nodes = [helper.make_node("Cast", ["x"], ["f"], to=TensorProto.FLOAT),
+                 helper.make_node("Cast", ["f"], ["y"], to=dtype)]
+    else:
+        nodes = [helper.make_node("Identity", ["x"], ["y"])]
+    return save(path, nodes, [value("x", dtype, shape)], [value("y", dtype, shape)])
+
+
+def test_json_holds_every_sample_and_honest_statistics(profile, networks):
+    data = profile(networks["mlp"], "--launches", "3", "--repeats", "700")
+    (result,) = data["results"]
+    samples = np.array(result["samples_ns"])
+    assert result["backend"]["name"] == "local/onnxrt-cpu"
+    assert len(samples) == 700 == len(result["launch"]) == len(result["block"])
+    assert sorted(set(result["launch"])) == [0, 1, 2] and len(result["launches"]) == 3
+    assert result["block"] == sorted(result["block"])
+    stats = result["stats"]
+    assert stats["median_ns"] == np.median(samples)
+    assert stats["mean_ns"] == pytest.approx(samples.mean())
+    assert stats["p99_ns"] == pytest.approx(np.quantile(samples, 0.99))
+    assert stats["p999_ns"] is None, "700 samples are too few for p99.9"
+    assert stats["low_ns"] <= stats["median_ns"] <= stats["high_ns"]
+    assert all(launch["load_ns"] > 0 and launch["first_run_ns"] > 0 and
+               launch["peak_bytes"] > launch["baseline_bytes"] > 0 for launch in result["launches"])
+    assert data["environment"]["cores"] >= 1 and "landlock" in data["environment"]["sandbox"]
+
+
+def test_few_samples_give_no_percentiles(profile, networks):
+    (result,) = profile(networks["mlp"], "--launches", "1", "--repeats", "63")["results"]
+    assert result["stats"]["p90_ns"] is None
+    (result,) = profile(networks["mlp"], "--launches", "1", "--repeats", "64")["results"]
+    assert result["stats"]["p90_ns"] is not None and result["stats"]["p95_ns"] is None
+
+
+def test_stops_on_precision_or_says_that_it_did_not(profile, networks):
+    data = profile(networks["mlp"], "--max-time", "20", "--precision", "50%")
+    (result,) = data["results"]
+    assert len(result["launches"]) >= 5 and len(result["samples_ns"]) >= 30
+    stats = result["stats"]
+    if "IMPRECISE" not in result["flags"]:
+        assert (stats["high_ns"] - stats["low_ns"]) / 2 <= 0.5 * stats["median_ns"]
+    (result,) = profile(networks["mlp"], "--max-time", "0.5", "--precision", "0.01%")["results"]
+    assert "IMPRECISE" in result["flags"]
+
+
+def test_backends_are_interleaved_compared_and_paired(profile, networks):
+    data = profile(networks["mlp"], "-b", "onnxrt-cpu[threads=1]", "-b",
+                   "local/onnxrt-cpu[opt=off,threads=1]", "-b", "onnxrt-cpu[spin=off,arena=off]",
+                   "--launches", "3", "--max-time", "20")
+    names = [r["backend"]["name"] for r in data["results"]]
+    assert names == ["local/onnxrt-cpu[threads=1]", "local/onnxrt-cpu[opt=off,threads=1]",
+                     "local/onnxrt-cpu[spin=off,arena=off]"]
+    blocks = [set(r["block"]) for r in data["results"]]
+    assert blocks[0] == blocks[1] == blocks[2], "every block has every backend"
+    best = min(data["results"], key=lambda r: r["stats"]["median_ns"])
+    for result in data["results"]:
+        assert result["error"] is None
+        ratio = result["ratio"]
+        assert ratio["low"] <= ratio["estimate"] <= ratio["high"]
+        if result is best:
+            assert ratio["estimate"] == 1
+    for result in data["results"][1:]:
+        (output,) = result["outputs"]
+        assert output["name"] == "output" and output["same_shape"]
+        assert output["max_rel"] < 1e-5 and output["cosine"] > 0.9999
+        assert "MISMATCH" not in result["flags"]
+
+
+def test_report_shows_a_saved_profile_again(prony, networks, workdir):
+    model = networks["mlp"]
+    done = prony("profile", model, *QUICK, "--format", "json", "-o", "p.json")
+    assert done.status == 0 and done.stdout == "", done.stderr
+    again = prony("report", "p.json", "--format", "json")
+    assert again.stdout == (workdir / "p.json").read_text()
+    text = prony("report", "p.json")
+    assert text.status == 0 and text.stdout.count("onnxrt-cpu") >= 1
+    header = next(line for line in text.stdout.splitlines() if line.startswith("Instance"))
+    assert header.split()[:3] == ["Instance", "Processor", "Backend"]
+    for name in ("csv", "md"):
+        assert prony("report", "p.json", "--format", name).status == 0
+
+
+def test_seed_decides_inputs(profile, networks):
+    first = profile(networks["mlp"], *QUICK, "--seed", "7")
+    assert first["settings"]["seed"] == 7 and "seed 7" in first["inputs"][0]["source"]
+
+
+@pytest.mark.parametrize("name", ["FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64",
+                                  "STRING", "BOOL", "FLOAT16", "DOUBLE", "UINT32", "UINT64",
+                                  "BFLOAT16", "FLOAT8E4M3FN", "FLOAT8E5M2", "INT4", "UINT4"])
+def test_every_element_type(profile, workdir, name):
+    path = identity(workdir / "m.onnx", getattr(TensorProto, name))
+    data = profile(path, "-b", "onnxrt-cpu", "-b", "onnxrt-cpu[opt=off]", *QUICK)
+    assert data["inputs"][0]["shape"] == [2, 3]
+    (output,) = data["results"][1]["outputs"]
+    assert output["same_shape"] and output["max_abs"] in (0, None)
+
+
+def test_rank_zero_and_empty_tensors(profile, workdir):
+    for shape in ((), (0, 3)):
+        profile(identity(workdir / "m.onnx", TensorProto.FLOAT, shape), *QUICK)
+
+
+@pytest.mark.parametrize("kind", ["sequence", "optional", "map"])
+def test_other_kinds_of_input_are_refused_by_name(prony, workdir, kind):
+    tensor = helper.make_tensor_type_proto(TensorProto.FLOAT, [2])
+    types = {"sequence": helper.make_sequence_type_proto(tensor),
+             "optional": helper.make_optional_type_proto(tensor),
+             "map": helper.make_map_type_proto(TensorProto.INT64, tensor)}
+    value = helper.make_value_info("things", types[kind])
+    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
+    save(workdir / "m.onnx", [helper.make_node("Identity", ["things"], ["y"])], [value], [out])
+    done = prony("profile", "m.onnx")
+    assert done.status == 1 and "'things'" in done.stderr and kind in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_input_files(profile, workdir):
+    value = helper.make_tensor_value_info
+    path = save(workdir / "m.onnx", [helper.make_node("Add", ["a", "b"], ["y"])],
+                [value("a", TensorProto.FLOAT, ["n", 2]), value("b", TensorProto.FLOAT, [2])],
+                [value("y", TensorProto.FLOAT, ["n", 2])])
+    a = np.arange(6, dtype=np.float32).reshape(3, 2)
+    np.save(workdir / "a.npy", a)
+    (workdir / "b.pb").write_bytes(numpy_helper.from_array(a[0]).SerializeToString())
+    (workdir / "b.raw").write_bytes(a[0].tobytes())
+    for b in ("b.pb", "b.raw"):
+        data = profile(path, "--input", "a=@a.npy", "--input", f"b=@{b}", *QUICK)
+        assert data["inputs"][0]["shape"] == [3, 2] and data["inputs"][1]["source"] == f"@{b}"
+        assert not data["notes"], "the file gave the open dimension"
+    (workdir / "set").mkdir()
+    for i, array in enumerate((a, a[0])):
+        (workdir / f"set/input_{i}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
+    assert profile(path, "--inputs", "set", *QUICK)["inputs"][0]["shape"] == [3, 2]
+
+
+def test_wrong_input_files(prony, workdir):
+    path = identity(workdir / "m.onnx", TensorProto.FLOAT)
+    np.save(workdir / "shape.npy", np.zeros((3, 3), np.float32))
+    np.save(workdir / "type.npy", np.zeros((2, 3), np.float64))
+    np.save(workdir / "order.npy", np.asfortranarray(np.zeros((2, 3), np.float32)))
+    (workdir / "cut.npy").write_bytes((workdir / "shape.npy").read_bytes()[:-4])
+    (workdir / "short.raw").write_bytes(b"1234")
+    (workdir / "text.pb").write_text("not a tensor")
+    for name in ("shape.npy", "type.npy", "order.npy", "cut.npy", "short.raw", "text.pb",
+                 "missing.npy", "name.txt"):
+        done = prony("profile", path, "--input", f"x=@{name}")
+        assert done.status in (1, 2) and name in done.stderr and done.stderr.startswith("prony: error")
+        assert done.stdout == ""
+    done = prony("profile", path, "--input", "z=ones")
+    assert done.status == 2 and "'z'" in done.stderr and "'x'" in done.stderr
+    assert prony("profile", path, "--input", "x=").status == 2
+
+
+def test_open_dimensions(profile, prony, networks):
+    model = networks.get("bert-base", "--batch", "dynamic", "--seq", "16")
+    data = profile(model, "--launches", "1", "--repeats", "2", timeout=200)
+    assert [i["shape"] for i in data["inputs"]] == [[1, 16]] * 3
+    assert any("batch" in note and "--dim" in note for note in data["notes"])
+    data = profile(model, "--launches", "1", "--repeats", "2", "--dim", "batch=2", timeout=200)
+    assert [i["shape"] for i in data["inputs"]] == [[2, 16]] * 3 and not data["notes"]
+    sources = {i["name"]: i["source"] for i in data["inputs"]}
+    assert "30522" in sources["input_ids"] and "ones" in sources["attention_mask"]
+    for wrong in (["--dim", "nothing=2"], ["--dim", "batch"], ["--shape", "input_ids=2x17"],
+                  ["--shape", "input_ids=2"], ["--shape", "other=2"], ["--dim", "batch=-1"]):
+        done = prony("profile", model, *wrong)
+        assert done.status == 2 and done.stderr.startswith("prony: error:"), wrong
+
+
+@pytest.mark.parametrize("backend, status, says", [
+    ("onnxrt-gpu", 1, "onnxrt-cpu"),
+    ("r6i.large/onnxrt-cpu", 1, "r6i.large"),
+    ("onnxrt-cpu[threads", 2, "onnxrt-cpu[threads"),
+    ("onnxrt-cpu[thread=2]", 2, "inter_threads"),
+    ("onnxrt-cpu[threads=many]", 2, "many"),
+    ("onnxrt-cpu[opt=most]", 2, "extended"),
+    ("onnxrt-cpu[spin=2]", 2, "spin"),
+    ("onnxrt-cuda", 1, "CUDA"),
+    ("onnxrt-tensorrt", 1, "TensorRT"),
+    ("onnxrt-cpu[lib=/nowhere/libonnxruntime.so]", 1, "/nowhere/libonnxruntime.so"),
+    ("onnxrt-cpu[lib=/etc/hostname]", 1, "/etc/hostname"),
+])
+def test_wrong_backends(prony, networks, backend, status, says):
+    done = prony("profile", networks["mlp"], "-b", backend)
+    assert done.status == status and says in done.stderr
+    assert done.stderr.startswith("prony: error:")
+
+
+def test_config_keys_are_passed_on(profile, networks):
+    key = "onnxrt-cpu[ort.session.use_env_allocators=0,ort.session.disable_prepacking=1]"
+    assert profile(networks["mlp"], "-b", key, *QUICK)["results"][0]["error"] is None
+
+
+def test_an_old_library_is_refused(prony, networks):
+    done = prony("profile", networks["mlp"], "-b", fault("old"), env=FAULT_ENV)
+    assert done.status == 1 and "1.14.1" in done.stderr and "too old" in done.stderr
+
+
+def test_a_crash_is_one_failed_row(profile, networks):
+    data = profile(networks["mlp"], "-b", fault("abort"), "-b", "onnxrt-cpu", "-b", fault("exit"),
+                   *QUICK, "--warmups", "5", status=1, env=FAULT_ENV)
+    crashed, fine, left = data["results"]
+    assert "signal 6" in crashed["error"]["message"] and "fault injected" in crashed["error"]["message"]
+    assert fine["error"] is None and len(fine["samples_ns"]) == 40
+    assert "status 3" in left["error"]["message"]
+
+
+def test_a_hang_ends_at_the_timeout(profile, networks):
+    start = time.monotonic()
+    data = profile(networks["mlp"], "-b", fault("hang"), "-b", "onnxrt-cpu", *QUICK, "--timeout", "2",
+                   status=1, env=FAULT_ENV)
+    assert time.monotonic() - start < 30
+    hung, fine = data["results"]
+    assert "--timeout" in hung["error"]["message"] and fine["error"] is None
+
+
+def endless_loop(path):
+    """A Loop whose condition stays true and that has no trip count."""
+    body = helper.make_graph(
+        [helper.make_node("Identity", ["go"], ["go_on"]), helper.make_node("Add", ["v", "v"], ["w"])],
+        "body",
+        [helper.make_tensor_value_info("i", TensorProto.INT64, []),
+         helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("v", TensorProto.FLOAT, [1])],
+        [helper.make_tensor_value_info("go_on", TensorProto.BOOL, []),
+         helper.make_tensor_value_info("w", TensorProto.FLOAT, [1])])
+    return save(path, [helper.make_node("Loop", ["", "yes", "x"], ["y"], body=body)],
+                [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+                [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1])],
+                [helper.make_tensor("yes", TensorProto.BOOL, [], [True])])
+
+
+def test_an_endless_model_ends_at_the_timeout(prony, workdir):
+    done = prony("profile", endless_loop(workdir / "m.onnx"), "--timeout", "1")
+    assert done.status == 1 and "--timeout" in done.stderr
+
+
+def test_a_model_that_wants_all_memory_fails_cleanly(prony, workdir):
+    save(workdir / "m.onnx", [helper.make_node("Expand", ["x", "shape"], ["y"])],
+         [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
+         [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
+         [helper.make_tensor("shape", TensorProto.INT64, [1], [1 << 40])])
+    done = prony("profile", "m.onnx", "--timeout", "60")
+    assert done.status == 1 and "failed" in done.stdout
+
+
+def executors():
+    """Process ids of all executors on this machine."""
+    found = set()
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if b"executor" in (entry / "cmdline").read_bytes().split(b"\0")[1:2]:
+                    found.add(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def wait_for(condition, what, seconds=20):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.01)
+
+
+class Terminal:
+    """prony profile on a terminal, so that it shows progress."""
+
+    def __init__(self, program, arguments):
+        self.master, slave = pty.openpty()
+        self.before = executors()
+        self.process = subprocess.Popen([program, "profile", *map(str, arguments)], stdout=subprocess.PIPE,
+                                        stderr=slave, start_new_session=True)
+        os.close(slave)
+        self.shown = b""
+
+    def wait_for_progress(self, text):
+        while text not in self.shown:
+            ready, _, _ = select.select([self.master], [], [], 30)
+            assert ready, f"no progress with {text!r}: {self.shown!r}"
+            self.shown += os.read(self.master, 4096)
+
+    def mine(self):
+        return executors() - self.before
+
+
+def test_interrupt_reports_what_was_measured(program, networks):
+    run = Terminal(program, [networks["mlp"], "--precision", "0.01%", "--launches", "1000"])
+    run.wait_for_progress(b"launch 2 of")
+    run.wait_for_progress(b"measuring")
+    run.process.send_signal(signal.SIGINT)
+    out, _ = run.process.communicate(timeout=20)
+    assert run.process.returncode == 0
+    assert b"onnxrt-cpu" in out and b"INTERRUPTED" in out
+    wait_for(lambda: not run.mine(), "executors to end")
+
+
+def test_interrupt_before_any_result(program, workdir):
+    run = Terminal(program, [endless_loop(workdir / "m.onnx")])
+    run.wait_for_progress(b"loading")
+    wait_for(run.mine, "an executor")
+    run.process.send_signal(signal.SIGINT)
+    run.process.communicate(timeout=20)
+    assert run.process.returncode == 130
+    wait_for(lambda: not run.mine(), "executors to end")
+
+
+def test_killed_prony_leaves_no_executor(program, networks):
+    run = Terminal(program, [networks["mlp"], "--precision", "0.01%", "--launches", "1000"])
+    run.wait_for_progress(b"measuring")
+    run.process.kill()
+    run.process.communicate(timeout=20)
+    wait_for(lambda: not run.mine(), "executors to end")
+
+
+def test_no_progress_in_a_pipe(prony, networks):
+    done = prony("profile", networks["mlp"], *QUICK)
+    assert done.status == 0 and done.stderr == ""
+
+
+def test_large_models_cost_the_parent_little_memory(program, workdir):
+    """A model of 1 GiB (external data, sparse file) in a parent of less than 16 MiB."""
+    n = 1 << 28
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[n],
+                         data_location=TensorProto.EXTERNAL)
+    for key, text in (("location", "w.bin"), ("offset", "0"), ("length", str(4 * n))):
+        weight.external_data.add(key=key, value=text)
+    with open(workdir / "w.bin", "wb") as file:
+        file.truncate(4 * n)
+    save(workdir / "m.onnx", [helper.make_node("Gather", ["w", "i"], ["y"])],
+         [helper.make_tensor_value_info("i", TensorProto.INT64, [4])],
+         [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])], [weight])
+    # getrusage would count the executor too, so the parent's own peak is read while it runs.
+    process = subprocess.Popen([program, "profile", "m.onnx", "--launches", "1", "--repeats", "2"],
+                               cwd=workdir, stdout=subprocess.DEVNULL)
+    peak = 0
+    while process.poll() is None:
+        try:
+            status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+            peak = max([peak] + [int(line.split()[1]) for line in status.splitlines()
+                                 if line.startswith("VmHWM")])
+        except (OSError, ProcessLookupError):
+            break
+        time.sleep(0.002)
+    assert process.wait() == 0
+    assert 0 < peak < 16 * 1024, f"{peak} KiB"
