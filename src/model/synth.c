@@ -118,6 +118,7 @@ static void describe_input(struct prn_synth *s, const struct prn_value *value)
         else
             prn_buffer_printf(&text, "%lld", (long long)value->dims[i].value);
     }
+    s->failed |= text.error == PRONY_ENOMEM;
     snprintf(s->facts.inputs, sizeof s->facts.inputs, "%s", prn_buffer_text(&text));
     s->failed |= text.error == PRONY_ENOMEM;
     prn_buffer_release(&text);
@@ -336,6 +337,8 @@ int prn_synth_describe(const struct prn_synth_network *network,
 {
     struct prn_synth s = {0};
     int code = build(&s, network, options, err);
+    if (code == 0)
+        code = prn_writer_check(s.writer, network->name, err);
     if (code == 0)
         *ret_facts = s.facts;
     release(&s);

@@ -409,8 +409,7 @@ static struct initialiser *new_initialiser(struct prn_writer *w)
     size_t n = w->n_initialisers;
     /* Grows at powers of two. */
     if ((n & (n - 1)) == 0) {
-        struct initialiser *more =
-            reallocarray(w->initialisers, n ? 2 * n : 1, sizeof *w->initialisers);
+        struct initialiser *more = realloc(w->initialisers, (n ? 2 * n : 1) * sizeof *more);
         if (!more) {
             if (w->fault.code == 0)
                 prn_fail_memory(&w->fault);
@@ -464,7 +463,7 @@ uint64_t prn_writer_bytes(const struct prn_writer *w)
     return 1 + varint_size((uint64_t)w->ir_version) + w->model.len + 1 + varint_size(graph) + graph;
 }
 
-static int check(const struct prn_writer *w, const char *name, struct prony_error *err)
+int prn_writer_check(const struct prn_writer *w, const char *name, struct prony_error *err)
 {
     if (w->fault.code)
         return prn_fail(err, w->fault.code, "%s", w->fault.text);
@@ -521,7 +520,7 @@ static int write_initialisers(const struct prn_writer *w, int fd, const char *na
 
 int prn_writer_write(struct prn_writer *w, int fd, const char *name, struct prony_error *err)
 {
-    int code = check(w, name, err);
+    int code = prn_writer_check(w, name, err);
     if (code < 0)
         return code;
     struct prn_buffer start = PRN_BUFFER_INIT(FILE_MAX_BYTES);

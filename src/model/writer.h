@@ -56,6 +56,10 @@ void prn_writer_initialiser(struct prn_writer *w, const struct prn_constant *con
 /* Bytes that the file will have. */
 uint64_t prn_writer_bytes(const struct prn_writer *w);
 
+/* The fault that has stuck, if any, or that the file would be too large. */
+PRONY_MUST_CHECK int prn_writer_check(const struct prn_writer *w, const char *name,
+                                      struct prony_error *err);
+
 /* Writes the model from the descriptor's position on; `name` is for errors. Once only: sources are
  * used up. A file of 2 GiB or more is refused, because protobuf can't read it back. */
 PRONY_MUST_CHECK int prn_writer_write(struct prn_writer *w, int fd, const char *name,

@@ -14,6 +14,7 @@
 #include "format/yaml.h"
 #include "model/model.h"
 #include "model/synth.h"
+#include "model/tensor.h"
 #include "spec/spec.h"
 
 #include <fcntl.h>
@@ -263,6 +264,45 @@ static int model_bind(struct prony_error *err)
     return code;
 }
 
+static int synth_describe(struct prony_error *err)
+{
+    struct prn_synth_facts facts;
+    return prn_synth_describe(prn_synth_find("bert-base"), &(struct prn_synth_options){0}, &facts,
+                              err);
+}
+
+/* ---- Tensors ---- */
+
+static int tensor_read(struct prony_error *err)
+{
+    static const struct prn_input strings = {
+        .name = "x", .dtype = PRN_DTYPE_STRING, .rank = 2, .dims = {1, 5}};
+    static const char *const files[] = {"string.npy", "string.pb"};
+    int folder = (int)(strrchr(__FILE__, '/') - __FILE__);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(files); i++) {
+        char path[4096];
+        struct prn_tensor t = {0};
+        snprintf(path, sizeof path, "%.*s/../data/tensors/%s", folder, __FILE__, files[i]);
+        int code = prn_tensor_read(path, &strings, &t, err);
+        assert_int_equal(t.data == NULL, code < 0);
+        prn_tensor_release(&t);
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+static int tensor_fill(struct prony_error *err)
+{
+    static const struct prn_input floats = {
+        .name = "x", .dtype = PRN_DTYPE_FLOAT16, .rank = 1, .dims = {5}};
+    struct prn_tensor t = {0};
+    int code = prn_tensor_fill(&floats, PRN_FILL_DEFAULT, 0, 0, &t, err);
+    assert_int_equal(t.data == NULL, code < 0);
+    prn_tensor_release(&t);
+    return code;
+}
+
 static int make_model(void **state)
 {
     (void)state;
@@ -295,6 +335,9 @@ static int free_model(void **state)
     X(spec_parse, PRONY_ENOMEM)     \
     X(hardware_load, PRONY_OK)      \
     X(synth_write, PRONY_ENOMEM)    \
+    X(synth_describe, PRONY_ENOMEM) \
+    X(tensor_read, PRONY_ENOMEM)    \
+    X(tensor_fill, PRONY_ENOMEM)    \
     X(model_open, PRONY_ENOMEM)     \
     X(model_bind, PRONY_ENOMEM)
 
