@@ -206,8 +206,7 @@ static int enter_seccomp(void)
         code = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
     /* abort() sends a signal to itself. */
     if (code == 0)
-        code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1,
-                                SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0));
+        code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, to_itself);
     if (code == 0)
         code = seccomp_load(filter);
     seccomp_release(filter);
