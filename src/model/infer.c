@@ -473,16 +473,29 @@ static void scope_release(struct prn_scope *scope)
     prn_map_release(&scope->declared);
 }
 
-/* What going through a body costs; at least as much as the time it takes. */
+/* Names are hashed and compared, so long ones cost more. */
+static bool spend_on_names(struct prn_infer *infer, const char *const *names, size_t n)
+{
+    bool ok = spend(&infer->body_budget, n);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = spend(&infer->body_budget, strlen(names[i]) / 64);
+    return ok;
+}
+
+/* What going through a body costs, in proportion to the time it takes. */
 static bool spend_on_body(struct prn_infer *infer, const struct prn_graph *g)
 {
     bool ok = spend(&infer->body_budget, g->n_nodes) &&
               spend(&infer->body_budget, g->n_constants) &&
               spend(&infer->body_budget, g->n_values) &&
               spend(&infer->body_budget, g->n_inputs + g->n_outputs + 1);
-    for (size_t i = 0; ok && i < g->n_nodes; i++)
-        ok = spend(&infer->body_budget,
-                   g->nodes[i].n_inputs + g->nodes[i].n_outputs + g->nodes[i].n_attributes);
+    for (size_t i = 0; ok && i < g->n_nodes; i++) {
+        const struct prn_node *node = &g->nodes[i];
+        ok = spend_on_names(infer, &node->op_type, 1) && spend_on_names(infer, &node->domain, 1) &&
+             spend_on_names(infer, node->inputs, node->n_inputs) &&
+             spend_on_names(infer, node->outputs, node->n_outputs) &&
+             spend(&infer->body_budget, node->n_attributes);
+    }
     return ok;
 }
 

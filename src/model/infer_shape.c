@@ -77,6 +77,8 @@ int prn_reduce_read(const struct prn_call *c, bool reduced[PRN_RANK_MAX])
     const int64_t *axes = prn_attr_or_input(c, "axes", 1, &n, &given);
     if (!x || (given && !axes))
         return PRN_REASON_INPUT;
+    if (n > (size_t)x->rank)
+        return PRN_REASON_MALFORMED;
     bool all = n == 0 && prn_attr_int(c, "noop_with_empty_axes", 0) == 0;
     for (int i = 0; i < x->rank; i++)
         reduced[i] = all;
@@ -404,7 +406,7 @@ int prn_shape_squeeze(struct prn_call *c)
         return PRN_REASON_INPUT;
     for (size_t i = 0; i < n; i++) {
         size_t axis;
-        if (!prn_axis(axes[i], (size_t)x->rank, &axis) || x->dims[axis] > 1)
+        if (n > (size_t)x->rank || !prn_axis(axes[i], (size_t)x->rank, &axis) || x->dims[axis] > 1)
             return PRN_REASON_MALFORMED;
         gone[axis] = true;
     }

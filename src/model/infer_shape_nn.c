@@ -399,7 +399,7 @@ int prn_einsum_read(const struct prn_call *c, struct prn_einsum *ret)
     char implicit[64];
     size_t ellipsis = 0;
     *ret = (struct prn_einsum){.volume = 1};
-    if (strlen(equation) > 4096 || c->n_in == 0)
+    if (strnlen(equation, 4097) > 4096 || c->n_in == 0)
         return PRN_REASON_MALFORMED;
     const char *text = equation;
     for (size_t i = 0; i < c->n_in; i++) {

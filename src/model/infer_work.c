@@ -417,7 +417,7 @@ int prn_flops_stft(const struct prn_call *c, double *ret_flops)
     int r = output_elements(c, &out);
     if (r)
         return r;
-    if (!prn_in_int(c, 3, &length) && length < 0)
+    if ((!prn_in_int(c, 3, &length) && length < 0) || c->out[0]->rank < 2)
         return PRN_REASON_INPUT;
     const int64_t *dims = c->out[0]->dims;
     *ret_flops = (double)dims[0] * (double)dims[1] * ((double)length + transform((double)length));
