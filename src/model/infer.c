@@ -66,7 +66,7 @@ struct entry {
 struct prn_infer {
     const struct prn_model *model;
     struct prn_arena arena;
-    struct prn_tensor **values;
+    struct prn_known **values;
     size_t n_values, values_capacity;
     struct row *rows;
     size_t n_rows, rows_capacity;
@@ -77,11 +77,19 @@ struct prn_infer {
     struct prn_map function_of; /* operator key → model function */
     struct prn_buffer key;
     size_t depth, body_budget, fold_budget;
+    bool out_of_memory;
 };
 
 struct prn_arena *prn_infer_arena(struct prn_infer *infer)
 {
     return &infer->arena;
+}
+
+void *prn_infer_array(struct prn_infer *infer, size_t count, size_t size)
+{
+    void *array = prn_arena_array(&infer->arena, count + 1, size);
+    infer->out_of_memory = infer->out_of_memory || !array;
+    return array;
 }
 
 static bool spend(size_t *budget, size_t cost)
@@ -103,7 +111,7 @@ static int reserve(void **array, size_t n, size_t *capacity, size_t size)
     if (n < *capacity)
         return 0;
     size_t more = *capacity ? *capacity * 2 : 64;
-    void *larger = reallocarray(*array, more, size);
+    void *larger = more > SIZE_MAX / size ? NULL : realloc(*array, more * size);
     if (!larger)
         return PRONY_ENOMEM;
     *array = larger;
@@ -224,7 +232,7 @@ int prn_journal_remark(struct prn_call *c, enum prn_reason reason)
 /* ---- Scopes and values ---- */
 
 static int define(struct prn_infer *infer, struct prn_scope *scope, const char *name,
-                  struct prn_tensor *t)
+                  struct prn_known *t)
 {
     void *array = infer->values;
     if (!*name)
@@ -236,16 +244,16 @@ static int define(struct prn_infer *infer, struct prn_scope *scope, const char *
     return prn_map_set(&scope->names, name, infer->n_values++);
 }
 
-static struct prn_tensor *new_tensor(struct prn_infer *infer)
+static struct prn_known *new_tensor(struct prn_infer *infer)
 {
-    struct prn_tensor *t = PRN_ARENA_NEW(&infer->arena, struct prn_tensor);
+    struct prn_known *t = PRN_ARENA_NEW(&infer->arena, struct prn_known);
     if (t)
         t->rank = -1;
     return t;
 }
 
 /* Dimensions from the outside; such that aren't acceptable leave the rank unknown. */
-static void set_dims(struct prn_tensor *t, const int64_t *dims, size_t rank)
+static void set_dims(struct prn_known *t, const int64_t *dims, size_t rank)
 {
     static const int64_t no_dims;
     int64_t elements;
@@ -260,7 +268,7 @@ static void set_dims(struct prn_tensor *t, const int64_t *dims, size_t rank)
 
 /* The tensor of a name; NULL in `ret` for an optional value that was left out. */
 static int look_up(struct prn_infer *infer, const struct prn_scope *scope, const char *name,
-                   struct prn_tensor **ret)
+                   struct prn_known **ret)
 {
     *ret = NULL;
     if (!*name)
@@ -280,7 +288,7 @@ static int define_constants(struct prn_infer *infer, struct prn_scope *scope)
 {
     for (size_t i = 0; i < scope->graph->n_constants; i++) {
         const struct prn_constant *constant = &scope->graph->constants[i];
-        struct prn_tensor *t = new_tensor(infer);
+        struct prn_known *t = new_tensor(infer);
         if (!t)
             return PRONY_ENOMEM;
         t->dtype = constant->dtype;
@@ -303,11 +311,11 @@ static bool is_numeric(const struct prn_value *v)
 }
 
 /* Fills what inference left open from a declaration that has numbers for everything. */
-static int adopt(struct prn_infer *infer, struct prn_tensor *t, const struct prn_value *v)
+static int adopt(struct prn_infer *infer, struct prn_known *t, const struct prn_value *v)
 {
     if (v->kind == PRN_VALUE_TENSOR && !t->dtype)
         t->dtype = v->dtype;
-    if (!is_numeric(v) || t->kind != PRN_VALUE_TENSOR || prn_tensor_elements(t) >= 0 ||
+    if (!is_numeric(v) || t->kind != PRN_VALUE_TENSOR || prn_known_elements(t) >= 0 ||
         (t->rank >= 0 && (size_t)t->rank != v->rank))
         return 0;
     int64_t *dims = PRN_ARENA_ARRAY(&infer->arena, v->rank + 1, int64_t);
@@ -332,9 +340,9 @@ static int index_declared(struct prn_scope *scope)
 }
 
 static int adopt_declared(struct prn_infer *infer, struct prn_scope *scope, const char *name,
-                          struct prn_tensor *t)
+                          struct prn_known *t)
 {
-    if (!*name || (t->dtype && prn_tensor_elements(t) >= 0) || t->kind != PRN_VALUE_TENSOR)
+    if (!*name || (t->dtype && prn_known_elements(t) >= 0) || t->kind != PRN_VALUE_TENSOR)
         return 0;
     if (!scope->has_declared && index_declared(scope) < 0)
         return PRONY_ENOMEM;
@@ -373,7 +381,7 @@ static enum prn_reason node_cost(const struct prn_call *c, struct prn_cost *ret)
 
 static int call_function(struct prn_call *c, const struct prn_function *function)
 {
-    struct prn_tensor *out = PRN_ARENA_ARRAY(&c->infer->arena, c->n_out + 1, struct prn_tensor);
+    struct prn_known *out = PRN_ARENA_ARRAY(&c->infer->arena, c->n_out + 1, struct prn_known);
     if (!out)
         return PRONY_ENOMEM;
     int r = prn_infer_body(c, &function->body, c->in, c->n_in, out, c->n_out, true);
@@ -397,6 +405,8 @@ static int infer_node(struct prn_call *c, struct prn_scope *scope, const struct 
         r = c->op->shape(c);
         if (r == 0 && c->op->fold)
             c->op->fold(c);
+        if (c->infer->out_of_memory)
+            return PRONY_ENOMEM;
     }
     for (size_t i = 0; r >= 0 && i < c->n_out; i++) {
         int failed = adopt_declared(c->infer, scope, c->node->outputs[i], c->out[i]);
@@ -406,6 +416,8 @@ static int infer_node(struct prn_call *c, struct prn_scope *scope, const struct 
         return r;
     /* A declared shape can stand in for one that couldn't be inferred; a malformed node can't. */
     enum prn_reason cost_reason = node_cost(c, ret_cost);
+    if (c->infer->out_of_memory)
+        return PRONY_ENOMEM;
     return r == PRN_REASON_MALFORMED || r == PRN_REASON_SIZE ? r
            : cost_reason && r                                ? r
                                                              : (int)cost_reason;
@@ -419,8 +431,8 @@ static int make_call(struct prn_infer *infer, const struct prn_scope *scope,
                          .node = node,
                          .n_in = node->n_inputs,
                          .n_out = node->n_outputs};
-    c.in = PRN_ARENA_ARRAY(&infer->arena, c.n_in + 1, struct prn_tensor *);
-    c.out = PRN_ARENA_ARRAY(&infer->arena, c.n_out + 1, struct prn_tensor *);
+    c.in = PRN_ARENA_ARRAY(&infer->arena, c.n_in + 1, struct prn_known *);
+    c.out = PRN_ARENA_ARRAY(&infer->arena, c.n_out + 1, struct prn_known *);
     if (!c.in || !c.out)
         return PRONY_ENOMEM;
     for (size_t i = 0; i < c.n_in; i++)
@@ -500,12 +512,12 @@ static bool spend_on_body(struct prn_infer *infer, const struct prn_graph *g)
 }
 
 /* The body's inputs by position; those of a function that the call leaves out are absent. */
-static int define_inputs(struct prn_infer *infer, struct prn_scope *scope, struct prn_tensor **in,
+static int define_inputs(struct prn_infer *infer, struct prn_scope *scope, struct prn_known **in,
                          size_t n_in, bool is_function)
 {
     for (size_t i = 0; i < scope->graph->n_inputs; i++) {
         const struct prn_value *declared = &scope->graph->inputs[i];
-        struct prn_tensor *t = NULL;
+        struct prn_known *t = NULL;
         if (i < n_in && in[i]) {
             if (!(t = new_tensor(infer)))
                 return PRONY_ENOMEM;
@@ -520,8 +532,8 @@ static int define_inputs(struct prn_infer *infer, struct prn_scope *scope, struc
     return 0;
 }
 
-int prn_infer_body(struct prn_call *c, const struct prn_graph *graph, struct prn_tensor **in,
-                   size_t n_in, struct prn_tensor *out, size_t n_out, bool is_function)
+int prn_infer_body(struct prn_call *c, const struct prn_graph *graph, struct prn_known **in,
+                   size_t n_in, struct prn_known *out, size_t n_out, bool is_function)
 {
     struct prn_infer *infer = c->infer;
     struct prn_scope scope = {.parent = is_function ? NULL : c->scope,
@@ -536,10 +548,10 @@ int prn_infer_body(struct prn_call *c, const struct prn_graph *graph, struct prn
     if (r == 0)
         r = visit_nodes(infer, &scope);
     for (size_t i = 0; r == 0 && i < n_out; i++) {
-        struct prn_tensor *t = NULL;
+        struct prn_known *t = NULL;
         if (i < graph->n_outputs)
             r = look_up(infer, &scope, graph->outputs[i].name, &t);
-        out[i] = t ? *t : (struct prn_tensor){.rank = -1};
+        out[i] = t ? *t : (struct prn_known){.rank = -1};
     }
     scope_release(&scope);
     infer->depth--;
@@ -568,7 +580,7 @@ static int define_model_inputs(struct prn_infer *infer, struct prn_scope *scope,
                                const struct prn_input *inputs)
 {
     for (size_t i = 0; i < infer->model->n_inputs; i++) {
-        struct prn_tensor *t = new_tensor(infer);
+        struct prn_known *t = new_tensor(infer);
         if (!t)
             return PRONY_ENOMEM;
         t->dtype = inputs[i].dtype;
@@ -670,7 +682,7 @@ static int list_rows(const struct prn_infer *infer, struct prn_work *work)
 }
 
 static int list_output(struct prn_work *work, const struct prn_value *declared,
-                       const struct prn_tensor *t, struct prn_value *ret)
+                       const struct prn_known *t, struct prn_value *ret)
 {
     *ret = *declared;
     if (t->kind != PRN_VALUE_UNKNOWN && declared->kind == PRN_VALUE_UNKNOWN)
@@ -705,8 +717,8 @@ static int list_outputs(struct prn_infer *infer, const struct prn_scope *scope,
         return PRONY_ENOMEM;
     work->n_outputs = g->n_outputs;
     for (size_t i = 0; i < g->n_outputs; i++) {
-        static const struct prn_tensor unknown = {.kind = PRN_VALUE_UNKNOWN, .rank = -1};
-        struct prn_tensor *t;
+        static const struct prn_known unknown = {.kind = PRN_VALUE_UNKNOWN, .rank = -1};
+        struct prn_known *t;
         int r = look_up(infer, scope, g->outputs[i].name, &t);
         if (r == 0)
             r = list_output(work, &g->outputs[i], t ? t : &unknown, &work->outputs[i]);

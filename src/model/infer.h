@@ -48,7 +48,7 @@ union prn_item {
 };
 
 /* A value as far as it is known. */
-struct prn_tensor {
+struct prn_known {
     enum prn_value_kind kind; /* a tensor unless said otherwise */
     int dtype;                /* PRN_DTYPE_UNDEFINED: not known */
     int rank;                 /* -1: not known */
@@ -68,8 +68,8 @@ struct prn_call {
     const struct prn_node *node;
     const struct prn_operator *op; /* NULL: not in the table */
     size_t n_in, n_out;
-    struct prn_tensor **in;  /* NULL where an optional input is left out */
-    struct prn_tensor **out; /* never NULL */
+    struct prn_known **in;  /* NULL where an optional input is left out */
+    struct prn_known **out; /* never NULL */
 };
 
 struct prn_cost {
@@ -93,28 +93,32 @@ struct prn_operator {
 /* The table. */
 const struct prn_operator *prn_operators(size_t *ret_count);
 
-/* ---- Tensors, inputs and outputs (infer_tensor.c) ---- */
+/* ---- Tensors, inputs and outputs (infer_value.c) ---- */
 
 struct prn_arena *prn_infer_arena(struct prn_infer *infer);
+
+/* An array in the arena, never of size 0. NULL is remembered and ends the analysis after the node,
+ * so that who only wants contents needn't tell "not known" from "no memory". */
+void *prn_infer_array(struct prn_infer *infer, size_t count, size_t size);
 
 /* Takes `cost` from the budget that bounds folding; false when it is used up. */
 bool prn_infer_fold_budget(struct prn_infer *infer, size_t cost);
 
 /* Elements, or -1 when a dimension isn't known. */
-int64_t prn_tensor_elements(const struct prn_tensor *t);
+int64_t prn_known_elements(const struct prn_known *t);
 
-/* Whether contents are known or can be had; prn_tensor_items gives them, or NULL. */
-bool prn_tensor_foldable(const struct prn_tensor *t);
-const union prn_item *prn_tensor_items(struct prn_infer *infer, struct prn_tensor *t);
+/* Whether contents are known or can be had; prn_known_items gives them, or NULL. */
+bool prn_known_foldable(const struct prn_known *t);
+const union prn_item *prn_known_items(struct prn_infer *infer, struct prn_known *t);
 
 /* Keeps in `a` what both say of a value that comes from either; `ret_changed` when `a` lost
  * something. */
-PRONY_MUST_CHECK int prn_tensor_join(struct prn_infer *infer, struct prn_tensor *a,
-                                     const struct prn_tensor *b, bool *ret_changed);
+PRONY_MUST_CHECK int prn_known_join(struct prn_infer *infer, struct prn_known *a,
+                                    const struct prn_known *b, bool *ret_changed);
 
 /* The input, or NULL if it is left out; the second also when its rank isn't known. */
-struct prn_tensor *prn_in(const struct prn_call *c, size_t i);
-const struct prn_tensor *prn_in_ranked(const struct prn_call *c, size_t i);
+struct prn_known *prn_in(const struct prn_call *c, size_t i);
+const struct prn_known *prn_in_ranked(const struct prn_call *c, size_t i);
 
 /* The integers of an input of rank 0 or 1; NULL when they aren't known. */
 const int64_t *prn_in_ints(const struct prn_call *c, size_t i, size_t *ret_count);
@@ -130,7 +134,7 @@ int prn_row_dtype(const struct prn_call *c);
 PRONY_MUST_CHECK int prn_set_out(struct prn_call *c, size_t i, int dtype, size_t rank,
                                  const int64_t *dims);
 /* The same with the shape of `like`, which may be unknown. */
-void prn_set_out_like(struct prn_call *c, size_t i, int dtype, const struct prn_tensor *like);
+void prn_set_out_like(struct prn_call *c, size_t i, int dtype, const struct prn_known *like);
 
 /* Fresh contents for output `i`, to be filled; NULL when they are too many or not known. */
 union prn_item *prn_fold_out(struct prn_call *c, size_t i);
@@ -151,7 +155,7 @@ const int64_t *prn_attr_or_input(const struct prn_call *c, const char *name, siz
                                  size_t *ret_count, bool *ret_given);
 
 /* numpy's broadcasting of `dims` with those of `with`, in place; false when they don't fit. */
-bool prn_broadcast(int64_t *dims, size_t *rank, const struct prn_tensor *with);
+bool prn_broadcast(int64_t *dims, size_t *rank, const struct prn_known *with);
 
 /* The windows of convolutions and pooling, one per spatial axis; -1 where not known. */
 struct prn_window {
@@ -164,8 +168,7 @@ struct prn_window {
 /* Reads strides, dilations, pads, auto_pad and kernel_shape, which `weight`'s dimensions from the
  * third on stand in for. 0 or a reason. */
 PRONY_MUST_CHECK int prn_window_read(const struct prn_call *c, size_t n_spatial,
-                                     const struct prn_tensor *weight,
-                                     struct prn_window *ret_window);
+                                     const struct prn_known *weight, struct prn_window *ret_window);
 
 /* What Slice takes of each axis: `count` elements from `start` in steps. -1 counts aren't known. */
 struct prn_slice {
@@ -218,7 +221,7 @@ PRONY_MUST_CHECK int prn_journal_remark(struct prn_call *c, enum prn_reason reas
 /* Infers `graph` as a body of `c`. Its inputs get `in` (NULL: left out), what its outputs are is
  * copied to `out`. 0, PRN_REASON_NESTING, or an error. */
 PRONY_MUST_CHECK int prn_infer_body(struct prn_call *c, const struct prn_graph *graph,
-                                    struct prn_tensor **in, size_t n_in, struct prn_tensor *out,
+                                    struct prn_known **in, size_t n_in, struct prn_known *out,
                                     size_t n_out, bool is_function);
 
 /* ---- The functions of the table ---- */

@@ -7,15 +7,15 @@
 
 #include <string.h>
 
-static struct prn_tensor *new_tensors(struct prn_call *c, size_t n)
+static struct prn_known *new_tensors(struct prn_call *c, size_t n)
 {
-    struct prn_tensor *t = PRN_ARENA_ARRAY(prn_infer_arena(c->infer), n + 1, struct prn_tensor);
+    struct prn_known *t = PRN_ARENA_ARRAY(prn_infer_arena(c->infer), n + 1, struct prn_known);
     for (size_t i = 0; t && i < n; i++)
-        t[i] = (struct prn_tensor){.rank = -1};
+        t[i] = (struct prn_known){.rank = -1};
     return t;
 }
 
-static int infer_branch(struct prn_call *c, const char *name, struct prn_tensor *out)
+static int infer_branch(struct prn_call *c, const char *name, struct prn_known *out)
 {
     const struct prn_graph *graph = prn_attr_graph(c, name);
     return graph ? prn_infer_body(c, graph, NULL, 0, out, c->n_out, false) : PRN_REASON_MALFORMED;
@@ -28,7 +28,7 @@ static bool costs_more(struct prn_cost a, struct prn_cost b)
 
 /* Both branches are inferred; the heavier one counts, and a remark says so unless they weigh the
  * same. */
-static int infer_both(struct prn_call *c, struct prn_tensor *on_true, struct prn_tensor *on_false)
+static int infer_both(struct prn_call *c, struct prn_known *on_true, struct prn_known *on_false)
 {
     bool changed = false;
     size_t begin = prn_journal_mark(c->infer);
@@ -48,14 +48,14 @@ static int infer_both(struct prn_call *c, struct prn_tensor *on_true, struct prn
     if (costs_more(first, second) || costs_more(second, first))
         r = prn_journal_remark(c, PRN_REASON_BRANCH);
     for (size_t i = 0; r == 0 && i < c->n_out; i++)
-        r = prn_tensor_join(c->infer, &on_true[i], &on_false[i], &changed);
+        r = prn_known_join(c->infer, &on_true[i], &on_false[i], &changed);
     return r;
 }
 
 int prn_shape_if(struct prn_call *c)
 {
-    struct prn_tensor *on_true = new_tensors(c, c->n_out);
-    struct prn_tensor *on_false = new_tensors(c, c->n_out);
+    struct prn_known *on_true = new_tensors(c, c->n_out);
+    struct prn_known *on_false = new_tensors(c, c->n_out);
     int64_t condition;
     int r;
     if (!on_true || !on_false)
@@ -73,8 +73,8 @@ int prn_shape_if(struct prn_call *c)
 struct loop {
     const struct prn_graph *body;
     size_t n_carried;
-    struct prn_tensor **in; /* of the body: iteration, condition, carried values */
-    struct prn_tensor *out; /* of the body: condition, carried values, scan outputs */
+    struct prn_known **in; /* of the body: iteration, condition, carried values */
+    struct prn_known *out; /* of the body: condition, carried values, scan outputs */
 };
 
 static int loop_init(struct prn_call *c, struct loop *l)
@@ -87,18 +87,18 @@ static int loop_init(struct prn_call *c, struct loop *l)
     if (l->body->n_inputs != c->n_in || l->body->n_outputs != c->n_out + 1 ||
         c->n_out < l->n_carried)
         return PRN_REASON_MALFORMED;
-    struct prn_tensor *tensors = new_tensors(c, c->n_in);
-    l->in = PRN_ARENA_ARRAY(arena, c->n_in, struct prn_tensor *);
+    struct prn_known *tensors = new_tensors(c, c->n_in);
+    l->in = PRN_ARENA_ARRAY(arena, c->n_in, struct prn_known *);
     l->out = new_tensors(c, l->body->n_outputs);
     union prn_item *yes = PRN_ARENA_NEW(arena, union prn_item);
     if (!tensors || !l->in || !l->out || !yes)
         return PRONY_ENOMEM;
     for (size_t i = 0; i < c->n_in; i++)
         l->in[i] = &tensors[i];
-    tensors[0] = (struct prn_tensor){.dtype = PRN_DTYPE_INT64};
+    tensors[0] = (struct prn_known){.dtype = PRN_DTYPE_INT64};
     /* Inside the body the condition holds: there would be no trip otherwise. */
     yes->i = 1;
-    tensors[1] = (struct prn_tensor){.dtype = PRN_DTYPE_BOOL, .items = yes};
+    tensors[1] = (struct prn_known){.dtype = PRN_DTYPE_BOOL, .items = yes};
     for (size_t i = 2; i < c->n_in; i++) {
         if (c->in[i])
             tensors[i] = *c->in[i];
@@ -118,12 +118,12 @@ static int loop_settle(struct prn_call *c, struct loop *l)
         size_t begin = prn_journal_mark(c->infer);
         int r = prn_infer_body(c, l->body, l->in, c->n_in, l->out, l->body->n_outputs, false);
         for (size_t i = 0; r == 0 && i < l->n_carried; i++) {
-            r = prn_tensor_join(c->infer, l->in[i + 2], &l->out[i + 1], &changed);
+            r = prn_known_join(c->infer, l->in[i + 2], &l->out[i + 1], &changed);
             l->in[i + 2]->items = NULL;
             l->in[i + 2]->constant = NULL;
         }
         for (size_t i = 0; changed && attempt + 2 == ATTEMPTS && i < l->n_carried; i++)
-            *l->in[i + 2] = (struct prn_tensor){.kind = PRN_VALUE_UNKNOWN, .rank = -1};
+            *l->in[i + 2] = (struct prn_known){.kind = PRN_VALUE_UNKNOWN, .rank = -1};
         if (r || !changed || attempt + 1 == ATTEMPTS)
             return r;
         prn_journal_drop(c->infer, begin, prn_journal_mark(c->infer));
@@ -139,8 +139,8 @@ static int64_t loop_trips(struct prn_call *c, const struct loop *l)
         return -1;
     if (!condition)
         return 0;
-    const union prn_item *goes_on = prn_tensor_items(c->infer, &l->out[0]);
-    if (!goes_on || prn_tensor_elements(&l->out[0]) != 1)
+    const union prn_item *goes_on = prn_known_items(c->infer, &l->out[0]);
+    if (!goes_on || prn_known_elements(&l->out[0]) != 1)
         return -1;
     if (!goes_on[0].i)
         return prn_in_int(c, 0, &trips) && trips < 1 ? 0 : 1;
@@ -148,7 +148,7 @@ static int64_t loop_trips(struct prn_call *c, const struct loop *l)
 }
 
 /* [trips, …] for what a body gives at each trip. `axis` is where the trips go. */
-static int set_stacked(struct prn_call *c, size_t i, const struct prn_tensor *t, size_t axis,
+static int set_stacked(struct prn_call *c, size_t i, const struct prn_known *t, size_t axis,
                        const int64_t *trips, size_t n_trips)
 {
     int64_t dims[PRN_RANK_MAX];
@@ -193,8 +193,8 @@ struct scan {
     const struct prn_graph *body;
     size_t lead, n_scanned, n_states;
     int64_t batch, length;
-    struct prn_tensor **in;
-    struct prn_tensor *out;
+    struct prn_known **in;
+    struct prn_known *out;
 };
 
 /* The axis of scan input or output `i` that runs with the trips. */
@@ -208,7 +208,7 @@ static bool scan_axis(const struct prn_call *c, const char *name, size_t i, size
 }
 
 /* Takes `n` axes out of a shape from `axis` on and notes their sizes. */
-static int remove_axes(struct prn_call *c, struct prn_tensor *t, size_t axis, size_t n,
+static int remove_axes(struct prn_call *c, struct prn_known *t, size_t axis, size_t n,
                        int64_t **sizes)
 {
     if (n == 0 || t->rank < 0)
@@ -243,8 +243,8 @@ static int scan_init(struct prn_call *c, struct scan *s)
     s->batch = s->length = -1;
     if (c->n_out < s->n_states)
         return PRN_REASON_MALFORMED;
-    struct prn_tensor *tensors = new_tensors(c, s->body->n_inputs);
-    s->in = PRN_ARENA_ARRAY(prn_infer_arena(c->infer), s->body->n_inputs, struct prn_tensor *);
+    struct prn_known *tensors = new_tensors(c, s->body->n_inputs);
+    s->in = PRN_ARENA_ARRAY(prn_infer_arena(c->infer), s->body->n_inputs, struct prn_known *);
     s->out = new_tensors(c, c->n_out);
     if (!tensors || !s->in || !s->out)
         return PRONY_ENOMEM;

@@ -37,7 +37,7 @@ static void walk_next(struct walk *w, size_t operands)
 }
 
 /* Row-major strides of `t` when it is broadcast to `rank` dimensions. */
-static void broadcast_strides(const struct prn_tensor *t, size_t rank, int64_t *ret)
+static void broadcast_strides(const struct prn_known *t, size_t rank, int64_t *ret)
 {
     int64_t stride = 1;
     for (size_t i = rank, k = (size_t)t->rank; i-- > 0;) {
@@ -50,7 +50,7 @@ static void broadcast_strides(const struct prn_tensor *t, size_t rank, int64_t *
     }
 }
 
-static bool is_float(const struct prn_tensor *t)
+static bool is_float(const struct prn_known *t)
 {
     return prn_dtype_is_float(t->dtype);
 }
@@ -58,7 +58,7 @@ static bool is_float(const struct prn_tensor *t)
 static union prn_item *fresh_items(struct prn_call *c, size_t i, size_t *ret_count)
 {
     union prn_item *items = prn_fold_out(c, i);
-    *ret_count = items ? (size_t)prn_tensor_elements(c->out[i]) : 0;
+    *ret_count = items ? (size_t)prn_known_elements(c->out[i]) : 0;
     return items;
 }
 
@@ -68,10 +68,10 @@ static bool all_items(struct prn_call *c, size_t n, const union prn_item **ret)
     if (c->n_in < n || c->n_out == 0)
         return false;
     for (size_t i = 0; i < n; i++)
-        if (!prn_tensor_foldable(c->in[i]))
+        if (!prn_known_foldable(c->in[i]))
             return false;
     for (size_t i = 0; i < n; i++) {
-        ret[i] = prn_tensor_items(c->infer, c->in[i]);
+        ret[i] = prn_known_items(c->infer, c->in[i]);
         if (!ret[i])
             return false;
     }
@@ -170,11 +170,11 @@ static void fold_unary(struct prn_call *c, const struct kernel *kernel)
 }
 
 /* Folds two operands into `out`, which may be one of them when it has the result's shape. */
-static bool fold_pair(struct prn_call *c, const struct kernel *kernel, const struct prn_tensor *a,
-                      const union prn_item *a_items, const struct prn_tensor *b,
+static bool fold_pair(struct prn_call *c, const struct kernel *kernel, const struct prn_known *a,
+                      const union prn_item *a_items, const struct prn_known *b,
                       const union prn_item *b_items, union prn_item *out, size_t n)
 {
-    const struct prn_tensor *result = c->out[0];
+    const struct prn_known *result = c->out[0];
     struct walk w = {.rank = (size_t)result->rank, .dims = result->dims};
     bool floats = is_float(a);
     if (floats != is_float(b))
@@ -206,18 +206,18 @@ static void fold_variadic(struct prn_call *c, const struct kernel *kernel)
 {
     size_t n;
     for (size_t i = 0; i < c->n_in; i++)
-        if (!prn_tensor_foldable(c->in[i]))
+        if (!prn_known_foldable(c->in[i]))
             return;
-    const union prn_item *first = c->n_in ? prn_tensor_items(c->infer, c->in[0]) : NULL;
+    const union prn_item *first = c->n_in ? prn_known_items(c->infer, c->in[0]) : NULL;
     union prn_item *out = first ? fresh_items(c, 0, &n) : NULL;
     if (!out)
         return;
-    const struct prn_tensor *so_far = c->in[0];
+    const struct prn_known *so_far = c->in[0];
     const union prn_item *so_far_items = first;
     if (c->n_in == 1)
         memcpy(out, first, n * sizeof *out);
     for (size_t i = 1; i < c->n_in; i++) {
-        const union prn_item *x = prn_tensor_items(c->infer, c->in[i]);
+        const union prn_item *x = prn_known_items(c->infer, c->in[i]);
         if (!x || !prn_infer_fold_budget(c->infer, n) ||
             !fold_pair(c, kernel, so_far, so_far_items, c->in[i], x, out, n))
             return unfold(c, 0);
@@ -338,7 +338,7 @@ void prn_fold_cast(struct prn_call *c)
 void prn_fold_view(struct prn_call *c)
 {
     const union prn_item *x;
-    if (all_items(c, 1, &x) && prn_tensor_elements(c->out[0]) == prn_tensor_elements(c->in[0]))
+    if (all_items(c, 1, &x) && prn_known_elements(c->out[0]) == prn_known_elements(c->in[0]))
         c->out[0]->items = x;
 }
 
@@ -363,7 +363,7 @@ void prn_fold_expand(struct prn_call *c)
 }
 
 /* Row-major strides of a tensor as it is. */
-static void plain_strides(const struct prn_tensor *t, int64_t *ret)
+static void plain_strides(const struct prn_known *t, int64_t *ret)
 {
     int64_t stride = 1;
     for (int i = t->rank; i-- > 0;) {
@@ -474,7 +474,7 @@ void prn_fold_gather(struct prn_call *c)
     for (size_t i = axis + 1; i < (size_t)c->in[0]->rank; i++)
         inner *= c->in[0]->dims[i];
     int64_t rows = c->in[0]->dims[axis];
-    int64_t indices = prn_tensor_elements(c->in[1]);
+    int64_t indices = prn_known_elements(c->in[1]);
     for (int64_t i = 0; i < (int64_t)n; i++) {
         int64_t row = x[1][i / inner % indices].i;
         row += row < 0 ? rows : 0;
@@ -489,7 +489,7 @@ void prn_fold_concat(struct prn_call *c)
     size_t n;
     size_t axis;
     for (size_t i = 0; i < c->n_in; i++)
-        if (!prn_tensor_foldable(c->in[i]))
+        if (!prn_known_foldable(c->in[i]))
             return;
     union prn_item *out = c->n_in ? fresh_items(c, 0, &n) : NULL;
     if (!out || !prn_axis(prn_attr_int(c, "axis", 1), (size_t)c->out[0]->rank, &axis))
@@ -501,8 +501,8 @@ void prn_fold_concat(struct prn_call *c)
     int64_t row = outer ? (int64_t)n / outer : 0;
     int64_t begin = 0;
     for (size_t i = 0; i < c->n_in; i++) {
-        const union prn_item *x = prn_tensor_items(c->infer, c->in[i]);
-        int64_t elements = prn_tensor_elements(c->in[i]);
+        const union prn_item *x = prn_known_items(c->infer, c->in[i]);
+        int64_t elements = prn_known_elements(c->in[i]);
         int64_t part = outer ? elements / outer : 0;
         if (!x || begin + part > row)
             return unfold(c, 0);
@@ -536,13 +536,13 @@ void prn_fold_constant_of_shape(struct prn_call *c)
     union prn_item fill = {0};
     size_t n;
     if (value && value->tensor) {
-        struct prn_tensor t = {.dtype = value->tensor->dtype,
-                               .rank = (int)value->tensor->rank,
-                               .dims = value->tensor->dims,
-                               .constant = value->tensor};
-        if (prn_tensor_elements(&t) != 1)
+        struct prn_known t = {.dtype = value->tensor->dtype,
+                              .rank = (int)value->tensor->rank,
+                              .dims = value->tensor->dims,
+                              .constant = value->tensor};
+        if (prn_known_elements(&t) != 1)
             return;
-        const union prn_item *items = prn_tensor_items(c->infer, &t);
+        const union prn_item *items = prn_known_items(c->infer, &t);
         if (!items)
             return;
         fill = items[0];
@@ -565,7 +565,7 @@ void prn_fold_non_zero(struct prn_call *c)
         return;
     struct walk w = {.rank = (size_t)c->in[0]->rank, .dims = c->in[0]->dims};
     size_t columns = (size_t)c->out[0]->dims[1];
-    int64_t elements = prn_tensor_elements(c->in[0]);
+    int64_t elements = prn_known_elements(c->in[0]);
     bool floats = is_float(c->in[0]);
     for (int64_t i = 0, found = 0; i < elements; i++, walk_next(&w, 0)) {
         if (!(floats ? x[i].f != 0 : x[i].i != 0))
@@ -586,8 +586,8 @@ static void fold_reduction(struct prn_call *c, const struct kernel *kernel, doub
     size_t n;
     if (!all_items(c, 1, &x) || prn_reduce_read(c, reduced))
         return;
-    const struct prn_tensor *in = c->in[0];
-    int64_t elements = prn_tensor_elements(in);
+    const struct prn_known *in = c->in[0];
+    int64_t elements = prn_known_elements(in);
     union prn_item *out = fresh_items(c, 0, &n);
     if (!out || !prn_infer_fold_budget(c->infer, (size_t)elements))
         return unfold(c, 0);

@@ -19,7 +19,7 @@ static int set_rank(struct prn_call *c, size_t rank, int dtype)
 
 int prn_shape_same(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     if (!x)
         return PRN_REASON_INPUT;
     prn_set_out_like(c, 0, prn_row_dtype(c), x);
@@ -29,7 +29,7 @@ int prn_shape_same(struct prn_call *c)
 int prn_shape_cast(struct prn_call *c)
 {
     int64_t to = prn_attr_int(c, "to", PRN_DTYPE_UNDEFINED);
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     if (to <= 0 || to > INT32_MAX)
         return PRN_REASON_MALFORMED;
     prn_set_out_like(c, 0, (int)to, x);
@@ -38,7 +38,7 @@ int prn_shape_cast(struct prn_call *c)
 
 int prn_shape_dropout(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     prn_set_out_like(c, 1, PRN_DTYPE_BOOL, x);
     return prn_shape_same(c);
 }
@@ -60,7 +60,7 @@ int prn_shape_broadcast(struct prn_call *c)
     for (size_t i = 0; i < c->n_in; i++) {
         if (!prn_in(c, i))
             continue;
-        const struct prn_tensor *x = prn_in_ranked(c, i);
+        const struct prn_known *x = prn_in_ranked(c, i);
         if (!x)
             return PRN_REASON_INPUT;
         if (!prn_broadcast(dims, &rank, x))
@@ -71,7 +71,7 @@ int prn_shape_broadcast(struct prn_call *c)
 
 int prn_reduce_read(const struct prn_call *c, bool reduced[PRN_RANK_MAX])
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     size_t n = 0;
     bool given;
     const int64_t *axes = prn_attr_or_input(c, "axes", 1, &n, &given);
@@ -91,7 +91,7 @@ int prn_reduce_read(const struct prn_call *c, bool reduced[PRN_RANK_MAX])
     return 0;
 }
 
-static int set_reduced(struct prn_call *c, const struct prn_tensor *x, const bool *reduced)
+static int set_reduced(struct prn_call *c, const struct prn_known *x, const bool *reduced)
 {
     int64_t dims[PRN_RANK_MAX];
     bool keep = prn_attr_int(c, "keepdims", 1) != 0;
@@ -108,7 +108,7 @@ static int set_reduced(struct prn_call *c, const struct prn_tensor *x, const boo
 int prn_shape_reduce(struct prn_call *c)
 {
     bool reduced[PRN_RANK_MAX];
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int r = prn_reduce_read(c, reduced);
     if (r == PRN_REASON_INPUT && x && prn_attr_int(c, "keepdims", 1) != 0)
         return set_rank(c, (size_t)x->rank, prn_row_dtype(c));
@@ -117,7 +117,7 @@ int prn_shape_reduce(struct prn_call *c)
 
 int prn_shape_arg_reduce(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     bool reduced[PRN_RANK_MAX] = {0};
     size_t axis;
     if (!x)
@@ -130,7 +130,7 @@ int prn_shape_arg_reduce(struct prn_call *c)
 
 int prn_shape_top_k(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     size_t axis;
     if (!x)
@@ -147,8 +147,8 @@ int prn_shape_top_k(struct prn_call *c)
 
 int prn_shape_gather(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
-    const struct prn_tensor *index = prn_in_ranked(c, 1);
+    const struct prn_known *x = prn_in_ranked(c, 0);
+    const struct prn_known *index = prn_in_ranked(c, 1);
     int64_t dims[2 * PRN_RANK_MAX];
     size_t axis;
     size_t rank = 0;
@@ -167,15 +167,15 @@ int prn_shape_gather(struct prn_call *c)
 
 int prn_shape_gather_elements(struct prn_call *c)
 {
-    const struct prn_tensor *index = prn_in_ranked(c, 1);
+    const struct prn_known *index = prn_in_ranked(c, 1);
     prn_set_out_like(c, 0, prn_row_dtype(c), index);
     return index ? 0 : PRN_REASON_INPUT;
 }
 
 int prn_shape_gather_nd(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
-    const struct prn_tensor *index = prn_in_ranked(c, 1);
+    const struct prn_known *x = prn_in_ranked(c, 0);
+    const struct prn_known *index = prn_in_ranked(c, 1);
     int64_t dims[2 * PRN_RANK_MAX];
     size_t rank = 0;
     if (!x || !index || (index->rank > 0 && index->dims[index->rank - 1] < 0))
@@ -215,7 +215,7 @@ static bool slice_axis(int64_t dim, int64_t start, int64_t end, int64_t step, in
 
 int prn_slice_read(struct prn_call *c, struct prn_slice *ret_slice)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     size_t n = 0;
     size_t n_ends = 0;
     size_t n_axes = 0;
@@ -265,7 +265,7 @@ int prn_shape_slice(struct prn_call *c)
 
 int prn_shape_split(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     size_t axis;
     size_t n = 0;
@@ -296,7 +296,7 @@ int prn_shape_split(struct prn_call *c)
 int prn_shape_concat(struct prn_call *c)
 {
     size_t step = (size_t)c->op->arg2;
-    const struct prn_tensor *first = prn_in_ranked(c, (size_t)c->op->arg);
+    const struct prn_known *first = prn_in_ranked(c, (size_t)c->op->arg);
     int64_t dims[PRN_RANK_MAX];
     size_t axis;
     if (!first)
@@ -307,7 +307,7 @@ int prn_shape_concat(struct prn_call *c)
         return PRN_REASON_MALFORMED;
     memcpy(dims, first->dims, rank * sizeof *dims);
     for (size_t i = (size_t)c->op->arg + step; i < c->n_in; i += step) {
-        const struct prn_tensor *x = prn_in_ranked(c, i);
+        const struct prn_known *x = prn_in_ranked(c, i);
         if (!x)
             return PRN_REASON_INPUT;
         if ((size_t)x->rank != rank)
@@ -327,7 +327,7 @@ int prn_shape_concat(struct prn_call *c)
 }
 
 /* A target of which only the length is known gives the rank. */
-static int set_rank_of_target(struct prn_call *c, const struct prn_tensor *target, int dtype)
+static int set_rank_of_target(struct prn_call *c, const struct prn_known *target, int dtype)
 {
     if (!target || target->rank != 1 || target->dims[0] < 0 || target->dims[0] > PRN_RANK_MAX)
         return PRN_REASON_INPUT;
@@ -336,7 +336,7 @@ static int set_rank_of_target(struct prn_call *c, const struct prn_tensor *targe
 
 int prn_shape_reshape(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     size_t rank = 0;
     bool given;
@@ -346,7 +346,7 @@ int prn_shape_reshape(struct prn_call *c)
         return set_rank_of_target(c, prn_in(c, 1), prn_row_dtype(c));
     if (rank > PRN_RANK_MAX)
         return PRN_REASON_MALFORMED;
-    int64_t elements = prn_tensor_elements(x);
+    int64_t elements = prn_known_elements(x);
     int64_t others = 1;
     size_t open = rank;
     for (size_t i = 0; i < rank; i++) {
@@ -375,7 +375,7 @@ int prn_shape_reshape(struct prn_call *c)
 
 int prn_shape_flatten(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     if (!x)
         return PRN_REASON_INPUT;
     int64_t axis = prn_attr_int(c, "axis", 1);
@@ -396,7 +396,7 @@ int prn_shape_flatten(struct prn_call *c)
 
 int prn_shape_squeeze(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     bool gone[PRN_RANK_MAX] = {0};
     size_t n = 0;
@@ -422,7 +422,7 @@ int prn_shape_squeeze(struct prn_call *c)
 
 int prn_shape_unsqueeze(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     bool fresh[PRN_RANK_MAX] = {0};
     size_t n = 0;
@@ -446,7 +446,7 @@ int prn_shape_unsqueeze(struct prn_call *c)
 
 int prn_shape_transpose(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     size_t n = 0;
     if (!x)
@@ -466,7 +466,7 @@ int prn_shape_transpose(struct prn_call *c)
 
 int prn_shape_expand(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     size_t rank = 0;
     const int64_t *target = prn_in_ints(c, 1, &rank);
@@ -488,7 +488,7 @@ int prn_shape_expand(struct prn_call *c)
 
 int prn_shape_tile(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     size_t n = 0;
     if (!x)
@@ -507,7 +507,7 @@ int prn_shape_tile(struct prn_call *c)
 
 int prn_shape_pad(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     size_t n = 0;
     size_t n_axes = 0;
@@ -546,13 +546,13 @@ static int64_t scaled(int64_t dim, double scale)
 /* Scales per axis of the result: an attribute in old Upsample, an input since. */
 static int set_scaled(struct prn_call *c, size_t scales_input, const int64_t *axes, size_t n_axes)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     const struct prn_attribute *a = prn_attr(c, "scales");
-    struct prn_tensor *scales = prn_in(c, scales_input);
-    const union prn_item *items = prn_tensor_items(c->infer, scales);
+    struct prn_known *scales = prn_in(c, scales_input);
+    const union prn_item *items = prn_known_items(c->infer, scales);
     int64_t dims[PRN_RANK_MAX];
     bool is_attribute = a && a->kind == PRN_ATTRIBUTE_FLOATS;
-    size_t n = is_attribute ? a->n : items ? (size_t)prn_tensor_elements(scales) : 0;
+    size_t n = is_attribute ? a->n : items ? (size_t)prn_known_elements(scales) : 0;
     bool known = is_attribute || (items && prn_dtype_is_float(scales->dtype));
     if (known && n != (axes ? n_axes : (size_t)x->rank))
         return PRN_REASON_MALFORMED;
@@ -569,7 +569,7 @@ static int set_scaled(struct prn_call *c, size_t scales_input, const int64_t *ax
 
 int prn_shape_upsample(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     const struct prn_attribute *height = prn_attr(c, "height_scale");
     const struct prn_attribute *width = prn_attr(c, "width_scale");
     if (!x)
@@ -586,7 +586,7 @@ int prn_shape_upsample(struct prn_call *c)
 /* Resize to `sizes` along `axes`, where a policy may keep the ratio of the sides. */
 static int set_resized(struct prn_call *c, const int64_t *sizes, const int64_t *axes, size_t n)
 {
-    const struct prn_tensor *x = prn_in(c, 0);
+    const struct prn_known *x = prn_in(c, 0);
     const char *policy = prn_attr_string(c, "keep_aspect_ratio_policy", "stretch");
     bool stretch = strcmp(policy, "stretch") == 0;
     bool smallest = strcmp(policy, "not_larger") == 0;
@@ -613,7 +613,7 @@ static int set_resized(struct prn_call *c, const int64_t *sizes, const int64_t *
 
 int prn_shape_resize(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     size_t n = 0;
     size_t n_axes = 0;
     if (!x)
@@ -622,8 +622,8 @@ int prn_shape_resize(struct prn_call *c)
     /* Opset 10 had the scales where later versions have the region. */
     if (c->n_in == 2)
         return set_scaled(c, 1, NULL, 0);
-    const struct prn_tensor *scales = prn_in(c, 2);
-    if (!prn_in(c, 3) || (scales && prn_tensor_elements(scales) > 0))
+    const struct prn_known *scales = prn_in(c, 2);
+    if (!prn_in(c, 3) || (scales && prn_known_elements(scales) > 0))
         return set_scaled(c, 2, axes, n_axes);
     const int64_t *sizes = prn_in_ints(c, 3, &n);
     if (!sizes)
@@ -635,7 +635,7 @@ int prn_shape_resize(struct prn_call *c)
 
 int prn_shape_depth_to_space(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t block = prn_attr_int(c, "blocksize", 0);
     bool back = c->op->arg != 0; /* SpaceToDepth */
     if (!x)
@@ -658,7 +658,7 @@ int prn_shape_depth_to_space(struct prn_call *c)
 
 int prn_shape_one_hot(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX + 1];
     double depth = -1;
     size_t axis;
@@ -683,20 +683,20 @@ static size_t count_true(const union prn_item *items, size_t n, bool is_float)
 
 int prn_shape_non_zero(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     if (!x)
         return PRN_REASON_INPUT;
-    const union prn_item *items = prn_tensor_items(c->infer, prn_in(c, 0));
+    const union prn_item *items = prn_known_items(c->infer, prn_in(c, 0));
     int64_t dims[2] = {x->rank ? x->rank : 1, -1};
     if (items)
-        dims[1] = (int64_t)count_true(items, (size_t)prn_tensor_elements(x),
-                                      prn_dtype_is_float(x->dtype));
+        dims[1] =
+            (int64_t)count_true(items, (size_t)prn_known_elements(x), prn_dtype_is_float(x->dtype));
     return prn_set_out(c, 0, PRN_DTYPE_INT64, 2, dims);
 }
 
 int prn_shape_compress(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     const struct prn_attribute *a = prn_attr(c, "axis");
     int64_t dims[PRN_RANK_MAX] = {-1};
     size_t n = 0;
@@ -716,7 +716,7 @@ int prn_shape_compress(struct prn_call *c)
 
 int prn_shape_unique(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX] = {-1};
     size_t axis = 0;
     for (size_t i = 1; i < 4; i++) {
@@ -762,7 +762,7 @@ int prn_shape_range(struct prn_call *c)
 
 int prn_shape_shape(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     if (!x)
         return PRN_REASON_INPUT;
     int64_t bounds[2] = {prn_attr_int(c, "start", 0), prn_attr_int(c, "end", x->rank)};
@@ -772,7 +772,7 @@ int prn_shape_shape(struct prn_call *c)
     }
     int64_t dim = bounds[1] > bounds[0] ? bounds[1] - bounds[0] : 0;
     int r = prn_set_out(c, 0, PRN_DTYPE_INT64, 1, &dim);
-    if (r || prn_tensor_elements(x) < 0)
+    if (r || prn_known_elements(x) < 0)
         return r;
     union prn_item *items = prn_fold_out(c, 0);
     for (int64_t i = 0; items && i < dim; i++)
@@ -787,7 +787,7 @@ int prn_shape_scalar(struct prn_call *c)
 
 int prn_shape_size(struct prn_call *c)
 {
-    int64_t elements = prn_tensor_elements(prn_in_ranked(c, 0));
+    int64_t elements = prn_known_elements(prn_in_ranked(c, 0));
     int r = prn_set_out(c, 0, PRN_DTYPE_INT64, 0, NULL);
     union prn_item *items = !r && elements >= 0 ? prn_fold_out(c, 0) : NULL;
     if (items)
@@ -865,7 +865,7 @@ int prn_shape_random(struct prn_call *c)
 
 int prn_shape_random_like(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dtype = prn_attr_int(c, "dtype", x ? x->dtype : 0);
     if (dtype < 0 || dtype > INT32_MAX)
         return PRN_REASON_MALFORMED;
@@ -875,7 +875,7 @@ int prn_shape_random_like(struct prn_call *c)
 
 int prn_shape_multinomial(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dtype = prn_attr_int(c, "dtype", PRN_DTYPE_INT32);
     if (!x)
         return PRN_REASON_INPUT;
@@ -887,7 +887,7 @@ int prn_shape_multinomial(struct prn_call *c)
 
 int prn_shape_center_crop_pad(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     size_t n = 0;
     size_t n_axes = 0;
@@ -919,7 +919,7 @@ int prn_shape_sequence(struct prn_call *c)
 /* Optional and Identity-like operators pass on whatever they get. */
 int prn_shape_pass(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in(c, 0);
+    const struct prn_known *x = prn_in(c, 0);
     if (!x || !c->n_out)
         return PRN_REASON_OUTPUT;
     *c->out[0] = *x;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_rank(const struct prn_tensor *t, int low)
+static bool is_rank(const struct prn_known *t, int low)
 {
     return t && t->rank >= low;
 }
@@ -34,8 +34,8 @@ static int64_t window_positions(const struct prn_window *w, size_t i, int64_t di
 
 int prn_shape_conv(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
-    const struct prn_tensor *weight = prn_in_ranked(c, (size_t)c->op->arg);
+    const struct prn_known *x = prn_in_ranked(c, 0);
+    const struct prn_known *weight = prn_in_ranked(c, (size_t)c->op->arg);
     struct prn_window w;
     int64_t dims[PRN_RANK_MAX];
     if (!x || !weight)
@@ -64,8 +64,8 @@ static int64_t transposed_size(const struct prn_window *w, size_t i, int64_t dim
 
 int prn_shape_conv_transpose(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
-    const struct prn_tensor *weight = prn_in_ranked(c, 1);
+    const struct prn_known *x = prn_in_ranked(c, 0);
+    const struct prn_known *weight = prn_in_ranked(c, 1);
     struct prn_window w;
     int64_t dims[PRN_RANK_MAX];
     size_t n_sizes = 0;
@@ -97,7 +97,7 @@ int prn_shape_conv_transpose(struct prn_call *c)
 
 int prn_shape_pool(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     struct prn_window w;
     int64_t dims[PRN_RANK_MAX];
     if (!x)
@@ -118,7 +118,7 @@ int prn_shape_pool(struct prn_call *c)
 
 int prn_shape_global_pool(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     if (!x)
         return PRN_REASON_INPUT;
@@ -132,7 +132,7 @@ int prn_shape_global_pool(struct prn_call *c)
 
 int prn_shape_max_unpool(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     struct prn_window w;
     int64_t dims[PRN_RANK_MAX];
     size_t n = 0;
@@ -155,8 +155,8 @@ int prn_shape_max_unpool(struct prn_call *c)
 
 static int set_regions(struct prn_call *c, int64_t height, int64_t width)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
-    const struct prn_tensor *regions = prn_in_ranked(c, 1);
+    const struct prn_known *x = prn_in_ranked(c, 0);
+    const struct prn_known *regions = prn_in_ranked(c, 1);
     if (!x || !regions)
         return PRN_REASON_INPUT;
     if (x->rank != 4 || regions->rank != 2 || height < 1 || width < 1)
@@ -179,8 +179,8 @@ int prn_shape_max_roi_pool(struct prn_call *c)
 
 int prn_shape_grid_sample(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
-    const struct prn_tensor *grid = prn_in_ranked(c, 1);
+    const struct prn_known *x = prn_in_ranked(c, 0);
+    const struct prn_known *grid = prn_in_ranked(c, 1);
     int64_t dims[PRN_RANK_MAX];
     if (!x || !grid)
         return PRN_REASON_INPUT;
@@ -211,7 +211,7 @@ int prn_shape_affine_grid(struct prn_call *c)
 
 int prn_shape_col2im(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     size_t n = 0;
     size_t n_block = 0;
@@ -237,14 +237,14 @@ int prn_shape_col2im(struct prn_call *c)
 struct operand {
     int64_t rows, columns;
     int64_t lead_dims[PRN_RANK_MAX];
-    struct prn_tensor lead;
+    struct prn_known lead;
 };
 
-static void read_operand(const struct prn_tensor *t, bool transposed, bool batch_moved,
-                         bool is_left, struct operand *ret)
+static void read_operand(const struct prn_known *t, bool transposed, bool batch_moved, bool is_left,
+                         struct operand *ret)
 {
     size_t rank = (size_t)t->rank;
-    ret->lead = (struct prn_tensor){.dims = ret->lead_dims};
+    ret->lead = (struct prn_known){.dims = ret->lead_dims};
     if (rank == 1) {
         ret->rows = is_left ? 1 : t->dims[0];
         ret->columns = is_left ? t->dims[0] : 1;
@@ -263,8 +263,8 @@ static void read_operand(const struct prn_tensor *t, bool transposed, bool batch
 /* `arg` and `arg2` of the row are the operands' inputs. */
 int prn_shape_matmul(struct prn_call *c)
 {
-    const struct prn_tensor *a = prn_in_ranked(c, (size_t)c->op->arg);
-    const struct prn_tensor *b = prn_in_ranked(c, (size_t)c->op->arg2);
+    const struct prn_known *a = prn_in_ranked(c, (size_t)c->op->arg);
+    const struct prn_known *b = prn_in_ranked(c, (size_t)c->op->arg2);
     struct operand left;
     struct operand right;
     int64_t dims[PRN_RANK_MAX + 2];
@@ -289,7 +289,7 @@ int prn_shape_matmul(struct prn_call *c)
 
 int prn_shape_matmul_nbits(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     if (!x)
         return PRN_REASON_INPUT;
@@ -303,8 +303,8 @@ int prn_shape_matmul_nbits(struct prn_call *c)
 
 int prn_shape_gemm(struct prn_call *c)
 {
-    const struct prn_tensor *a = prn_in_ranked(c, (size_t)c->op->arg);
-    const struct prn_tensor *b = prn_in_ranked(c, (size_t)c->op->arg2);
+    const struct prn_known *a = prn_in_ranked(c, (size_t)c->op->arg);
+    const struct prn_known *b = prn_in_ranked(c, (size_t)c->op->arg2);
     struct operand left;
     struct operand right;
     if (!a || !b)
@@ -323,7 +323,7 @@ int prn_shape_gemm(struct prn_call *c)
 
 /* Where each term of the equation begins and ends, spaces allowed. The labels of the ellipsis are
  * numbered from the right: 1, 2, …, which are no letters. */
-static int einsum_term(const char **text, const struct prn_tensor *x, struct prn_einsum *e,
+static int einsum_term(const char **text, const struct prn_known *x, struct prn_einsum *e,
                        size_t *ret_ellipsis)
 {
     int64_t dims[PRN_RANK_MAX];
@@ -403,7 +403,7 @@ int prn_einsum_read(const struct prn_call *c, struct prn_einsum *ret)
         return PRN_REASON_MALFORMED;
     const char *text = equation;
     for (size_t i = 0; i < c->n_in; i++) {
-        const struct prn_tensor *x = prn_in_ranked(c, i);
+        const struct prn_known *x = prn_in_ranked(c, i);
         if (!x)
             return PRN_REASON_INPUT;
         int r = einsum_term(&text, x, ret, &ellipsis);
@@ -434,8 +434,8 @@ int prn_shape_einsum(struct prn_call *c)
 /* `arg` is the number of gates, `arg2` the axis of R with the hidden size. */
 int prn_shape_rnn(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
-    const struct prn_tensor *recurrence = prn_in_ranked(c, 2);
+    const struct prn_known *x = prn_in_ranked(c, 0);
+    const struct prn_known *recurrence = prn_in_ranked(c, 2);
     if (!x)
         return PRN_REASON_INPUT;
     int64_t hidden = prn_attr_int(c, "hidden_size", -1);
@@ -465,17 +465,17 @@ int prn_shape_rnn(struct prn_call *c)
 
 int prn_shape_batch_norm(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     if (!x)
         return PRN_REASON_INPUT;
-    const struct prn_tensor *mean = prn_in_ranked(c, 3);
+    const struct prn_known *mean = prn_in_ranked(c, 3);
     for (size_t i = 1; i < c->n_out; i++)
         prn_set_out_like(c, i, mean ? mean->dtype : x->dtype, mean);
     return prn_shape_same(c);
 }
 
 /* Statistics: the shape of `x` with 1 from `axis` on. */
-static int set_statistics(struct prn_call *c, size_t i, const struct prn_tensor *x, size_t axis)
+static int set_statistics(struct prn_call *c, size_t i, const struct prn_known *x, size_t axis)
 {
     int64_t dims[PRN_RANK_MAX];
     for (size_t k = 0; k < (size_t)x->rank; k++)
@@ -485,7 +485,7 @@ static int set_statistics(struct prn_call *c, size_t i, const struct prn_tensor 
 
 int prn_shape_layer_norm(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     size_t axis;
     if (!x)
         return PRN_REASON_INPUT;
@@ -498,7 +498,7 @@ int prn_shape_layer_norm(struct prn_call *c)
 
 int prn_shape_skip_layer_norm(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     if (!x)
         return PRN_REASON_INPUT;
     if (x->rank < 1)
@@ -511,8 +511,8 @@ int prn_shape_skip_layer_norm(struct prn_call *c)
 
 int prn_shape_embed_layer_norm(struct prn_call *c)
 {
-    const struct prn_tensor *ids = prn_in_ranked(c, 0);
-    const struct prn_tensor *table = prn_in_ranked(c, 2);
+    const struct prn_known *ids = prn_in_ranked(c, 0);
+    const struct prn_known *table = prn_in_ranked(c, 2);
     if (!ids || !table)
         return PRN_REASON_INPUT;
     if (ids->rank != 2 || table->rank != 2)
@@ -526,8 +526,8 @@ int prn_shape_embed_layer_norm(struct prn_call *c)
 
 int prn_shape_loss(struct prn_call *c)
 {
-    const struct prn_tensor *scores = prn_in_ranked(c, 0);
-    const struct prn_tensor *labels = prn_in_ranked(c, 1);
+    const struct prn_known *scores = prn_in_ranked(c, 0);
+    const struct prn_known *labels = prn_in_ranked(c, 1);
     if (!scores || !labels)
         return PRN_REASON_INPUT;
     prn_set_out_like(c, 1, scores->dtype, scores);
@@ -541,8 +541,8 @@ int prn_shape_loss(struct prn_call *c)
 
 int prn_shape_quantize(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
-    const struct prn_tensor *zero = prn_in(c, 2);
+    const struct prn_known *x = prn_in_ranked(c, 0);
+    const struct prn_known *zero = prn_in(c, 2);
     int64_t dtype = zero ? zero->dtype : prn_attr_int(c, "output_dtype", 0);
     if (dtype <= 0 || dtype > INT32_MAX)
         dtype = PRN_DTYPE_UINT8;
@@ -552,8 +552,8 @@ int prn_shape_quantize(struct prn_call *c)
 
 int prn_shape_dequantize(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
-    const struct prn_tensor *scale = prn_in(c, 1);
+    const struct prn_known *x = prn_in_ranked(c, 0);
+    const struct prn_known *scale = prn_in(c, 1);
     int64_t dtype = prn_attr_int(c, "output_dtype", 0);
     if (dtype <= 0 || dtype > INT32_MAX)
         dtype = scale && scale->dtype ? scale->dtype : PRN_DTYPE_FLOAT;
@@ -563,7 +563,7 @@ int prn_shape_dequantize(struct prn_call *c)
 
 int prn_shape_dynamic_quantize(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int r = prn_set_out(c, 1, PRN_DTYPE_FLOAT, 0, NULL);
     if (r == 0)
         r = prn_set_out(c, 2, PRN_DTYPE_UINT8, 0, NULL);
@@ -594,12 +594,12 @@ static int64_t past_length(const struct prn_call *c, size_t i, int axis)
 {
     if (!prn_in(c, i))
         return 0;
-    const struct prn_tensor *past = prn_in_ranked(c, i);
+    const struct prn_known *past = prn_in_ranked(c, i);
     return past && past->rank > axis ? past->dims[axis] : -1;
 }
 
 /* Sequence and size per head of [batch, sequence, heads·size] or [batch, heads, sequence, size]. */
-static void read_heads(const struct prn_tensor *t, int64_t heads, int64_t *ret_length,
+static void read_heads(const struct prn_known *t, int64_t heads, int64_t *ret_length,
                        int64_t *ret_size)
 {
     *ret_length = t->rank == 4 ? t->dims[2] : t->dims[1];
@@ -608,9 +608,9 @@ static void read_heads(const struct prn_tensor *t, int64_t heads, int64_t *ret_l
 
 static int read_onnx(const struct prn_call *c, struct prn_attention *a)
 {
-    const struct prn_tensor *q = prn_in_ranked(c, 0);
-    const struct prn_tensor *k = prn_in_ranked(c, 1);
-    const struct prn_tensor *v = prn_in_ranked(c, 2);
+    const struct prn_known *q = prn_in_ranked(c, 0);
+    const struct prn_known *k = prn_in_ranked(c, 1);
+    const struct prn_known *v = prn_in_ranked(c, 2);
     int64_t v_length;
     if (!q || !k || !v)
         return PRN_REASON_INPUT;
@@ -627,8 +627,8 @@ static int read_onnx(const struct prn_call *c, struct prn_attention *a)
 
 static int read_projected(const struct prn_call *c, struct prn_attention *a)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
-    const struct prn_tensor *weight = prn_in_ranked(c, 1);
+    const struct prn_known *x = prn_in_ranked(c, 0);
+    const struct prn_known *weight = prn_in_ranked(c, 1);
     size_t n = 0;
     if (!x || !weight)
         return PRN_REASON_INPUT;
@@ -649,9 +649,9 @@ static int read_projected(const struct prn_call *c, struct prn_attention *a)
 
 static int read_multi_head(const struct prn_call *c, struct prn_attention *a)
 {
-    const struct prn_tensor *q = prn_in_ranked(c, 0);
-    const struct prn_tensor *k = prn_in_ranked(c, 1);
-    const struct prn_tensor *v = prn_in_ranked(c, 2);
+    const struct prn_known *q = prn_in_ranked(c, 0);
+    const struct prn_known *k = prn_in_ranked(c, 1);
+    const struct prn_known *v = prn_in_ranked(c, 2);
     int64_t length;
     if (!q || (prn_in(c, 1) && !k) || (prn_in(c, 2) && !v))
         return PRN_REASON_INPUT;
@@ -678,7 +678,7 @@ static int read_multi_head(const struct prn_call *c, struct prn_attention *a)
 
 static int read_group_query(const struct prn_call *c, struct prn_attention *a)
 {
-    const struct prn_tensor *q = prn_in_ranked(c, 0);
+    const struct prn_known *q = prn_in_ranked(c, 0);
     if (!q)
         return PRN_REASON_INPUT;
     a->heads = prn_attr_int(c, "num_heads", -1);
@@ -713,7 +713,7 @@ int prn_attention_read(const struct prn_call *c, struct prn_attention *ret)
 
 int prn_shape_attention(struct prn_call *c)
 {
-    const struct prn_tensor *q = prn_in_ranked(c, 0);
+    const struct prn_known *q = prn_in_ranked(c, 0);
     struct prn_attention a;
     int r = prn_attention_read(c, &a);
     if (r)
@@ -748,7 +748,7 @@ int prn_shape_attention(struct prn_call *c)
 
 int prn_shape_det(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     if (!x)
         return PRN_REASON_INPUT;
     return x->rank < 2 ? PRN_REASON_MALFORMED
@@ -757,7 +757,7 @@ int prn_shape_det(struct prn_call *c)
 
 int prn_shape_dft(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     int64_t dims[PRN_RANK_MAX];
     size_t axis;
     if (!x)
@@ -783,8 +783,8 @@ int prn_shape_dft(struct prn_call *c)
 
 int prn_shape_stft(struct prn_call *c)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
-    const struct prn_tensor *window = prn_in_ranked(c, 2);
+    const struct prn_known *x = prn_in_ranked(c, 0);
+    const struct prn_known *window = prn_in_ranked(c, 2);
     int64_t step = -1;
     int64_t length = window && window->rank == 1 ? window->dims[0] : -1;
     if (!x)

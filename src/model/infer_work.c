@@ -43,9 +43,9 @@
 
 /* ---- Bytes ---- */
 
-static int tensor_bytes(const struct prn_tensor *t, double *ret_bytes)
+static int tensor_bytes(const struct prn_known *t, double *ret_bytes)
 {
-    int64_t elements = prn_tensor_elements(t);
+    int64_t elements = prn_known_elements(t);
     int bits = prn_dtype_bits(t->dtype);
     if (elements < 0 || t->kind != PRN_VALUE_TENSOR)
         return PRN_REASON_INPUT;
@@ -73,7 +73,7 @@ static int add_outputs(const struct prn_call *c, double times, double *bytes)
 static int add_input(const struct prn_call *c, size_t i, double *bytes)
 {
     double own = 0;
-    const struct prn_tensor *t = prn_in(c, i);
+    const struct prn_known *t = prn_in(c, i);
     int r = t ? tensor_bytes(t, &own) : 0;
     *bytes += own;
     return r;
@@ -136,14 +136,14 @@ int prn_bytes_embed(const struct prn_call *c, double *ret_bytes)
 /* Elements as a double: 0 or a reason. */
 static int input_elements(const struct prn_call *c, size_t i, double *ret)
 {
-    int64_t elements = prn_tensor_elements(prn_in_ranked(c, i));
+    int64_t elements = prn_known_elements(prn_in_ranked(c, i));
     *ret = (double)elements;
     return elements < 0 ? PRN_REASON_INPUT : 0;
 }
 
 static int output_elements(const struct prn_call *c, double *ret)
 {
-    int64_t elements = c->n_out ? prn_tensor_elements(c->out[0]) : -1;
+    int64_t elements = c->n_out ? prn_known_elements(c->out[0]) : -1;
     *ret = (double)elements;
     return elements < 0 ? PRN_REASON_OUTPUT : 0;
 }
@@ -185,7 +185,7 @@ int prn_flops_unknown(const struct prn_call *c, double *ret_flops)
  */
 static int weight_elements(const struct prn_call *c, size_t i, double *ret)
 {
-    const struct prn_tensor *w = prn_in_ranked(c, i);
+    const struct prn_known *w = prn_in_ranked(c, i);
     double elements;
     int r = input_elements(c, i, &elements);
     if (r)
@@ -230,7 +230,7 @@ int prn_flops_conv_transpose(const struct prn_call *c, double *ret_flops)
 /* The length that a matrix product sums over. */
 static int inner_length(const struct prn_call *c, double *ret)
 {
-    const struct prn_tensor *a = prn_in_ranked(c, (size_t)c->op->arg);
+    const struct prn_known *a = prn_in_ranked(c, (size_t)c->op->arg);
     if (!a)
         return PRN_REASON_INPUT;
     if (a->rank < 1)
@@ -299,9 +299,9 @@ int prn_flops_attention(const struct prn_call *c, double *ret_flops)
 
 int prn_flops_rnn(const struct prn_call *c, double *ret_flops)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
-    const struct prn_tensor *recurrence = prn_in_ranked(c, 2);
-    if (!x || x->rank != 3 || prn_tensor_elements(x) < 0)
+    const struct prn_known *x = prn_in_ranked(c, 0);
+    const struct prn_known *recurrence = prn_in_ranked(c, 2);
+    if (!x || x->rank != 3 || prn_known_elements(x) < 0)
         return PRN_REASON_INPUT;
     int64_t hidden = prn_attr_int(c, "hidden_size", -1);
     if (hidden < 0 && recurrence && recurrence->rank == 3)
@@ -320,7 +320,7 @@ int prn_flops_rnn(const struct prn_call *c, double *ret_flops)
 /* `per_out` counts what follows the kernel's adds or comparisons. */
 int prn_flops_pool(const struct prn_call *c, double *ret_flops)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     struct prn_window w;
     double out;
     int r = output_elements(c, &out);
@@ -351,7 +351,7 @@ static double taps_of_mode(const char *mode, double dims)
 
 int prn_flops_resize(const struct prn_call *c, double *ret_flops)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     double out;
     double dims = 0;
     int r = output_elements(c, &out);
@@ -392,7 +392,7 @@ static double transform(double n)
  * count of complex values of the input stands for transforms · length. */
 int prn_flops_dft(const struct prn_call *c, double *ret_flops)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     size_t axis;
     double in;
     int r = input_elements(c, 0, &in);
@@ -411,7 +411,7 @@ int prn_flops_dft(const struct prn_call *c, double *ret_flops)
 
 int prn_flops_stft(const struct prn_call *c, double *ret_flops)
 {
-    const struct prn_tensor *window = prn_in_ranked(c, 2);
+    const struct prn_known *window = prn_in_ranked(c, 2);
     int64_t length = window && window->rank == 1 ? window->dims[0] : -1;
     double out;
     int r = output_elements(c, &out);
@@ -426,7 +426,7 @@ int prn_flops_stft(const struct prn_call *c, double *ret_flops)
 
 int prn_flops_det(const struct prn_call *c, double *ret_flops)
 {
-    const struct prn_tensor *x = prn_in_ranked(c, 0);
+    const struct prn_known *x = prn_in_ranked(c, 0);
     double in;
     int r = input_elements(c, 0, &in);
     if (r)

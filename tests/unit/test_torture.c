@@ -264,6 +264,40 @@ static int model_bind(struct prony_error *err)
     return code;
 }
 
+/* Stored models, opened when they are first needed and then kept. */
+static int analyse_stored(const char *name, struct prn_model **kept, struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_bindings none = {0};
+    struct prn_input *inputs = NULL;
+    struct prn_work *work = NULL;
+    char path[4096];
+    int folder = (int)(strrchr(__FILE__, '/') - __FILE__);
+    snprintf(path, sizeof path, "%.*s/../data/%s", folder, __FILE__, name);
+    torture.armed = false;
+    if (!*kept)
+        assert_int_equal(prn_model_open(path, kept, NULL), 0);
+    assert_int_equal(prn_model_bind(*kept, &none, &arena, &inputs, NULL), 0);
+    torture.armed = true;
+    int code = prn_model_analyse(*kept, inputs, &work, err);
+    assert_int_equal(work == NULL, code < 0);
+    prn_work_free(work);
+    prn_arena_release(&arena);
+    return code;
+}
+
+static struct prn_model *control, *functions;
+
+static int analyse_control(struct prony_error *err)
+{
+    return analyse_stored("control.onnx", &control, err);
+}
+
+static int analyse_functions(struct prony_error *err)
+{
+    return analyse_stored("functions.onnx", &functions, err);
+}
+
 static int synth_describe(struct prony_error *err)
 {
     struct prn_synth_facts facts;
@@ -317,29 +351,33 @@ static int free_model(void **state)
 {
     (void)state;
     prn_model_free(opened_model);
+    prn_model_free(control);
+    prn_model_free(functions);
     return 0;
 }
 
 /* Jansson takes some of its own failures for faults of the text; a processor's name that can't be
  * read is left out. */
-#define TORTURES(X)                 \
-    X(table_text, PRONY_ENOMEM)     \
-    X(table_markdown, PRONY_ENOMEM) \
-    X(table_csv, PRONY_ENOMEM)      \
-    X(json_write, PRONY_ENOMEM)     \
-    X(json_parse, PRONY_EFORMAT)    \
-    X(yaml_parse, PRONY_ENOMEM)     \
-    X(map_fill, PRONY_ENOMEM)       \
-    X(arena_fill, PRONY_ENOMEM)     \
-    X(parse_options, PRONY_ENOMEM)  \
-    X(spec_parse, PRONY_ENOMEM)     \
-    X(hardware_load, PRONY_OK)      \
-    X(synth_write, PRONY_ENOMEM)    \
-    X(synth_describe, PRONY_ENOMEM) \
-    X(tensor_read, PRONY_ENOMEM)    \
-    X(tensor_fill, PRONY_ENOMEM)    \
-    X(model_open, PRONY_ENOMEM)     \
-    X(model_bind, PRONY_ENOMEM)
+#define TORTURES(X)                  \
+    X(table_text, PRONY_ENOMEM)      \
+    X(table_markdown, PRONY_ENOMEM)  \
+    X(table_csv, PRONY_ENOMEM)       \
+    X(json_write, PRONY_ENOMEM)      \
+    X(json_parse, PRONY_EFORMAT)     \
+    X(yaml_parse, PRONY_ENOMEM)      \
+    X(map_fill, PRONY_ENOMEM)        \
+    X(arena_fill, PRONY_ENOMEM)      \
+    X(parse_options, PRONY_ENOMEM)   \
+    X(spec_parse, PRONY_ENOMEM)      \
+    X(hardware_load, PRONY_OK)       \
+    X(synth_write, PRONY_ENOMEM)     \
+    X(synth_describe, PRONY_ENOMEM)  \
+    X(tensor_read, PRONY_ENOMEM)     \
+    X(tensor_fill, PRONY_ENOMEM)     \
+    X(model_open, PRONY_ENOMEM)      \
+    X(model_bind, PRONY_ENOMEM)      \
+    X(analyse_control, PRONY_ENOMEM) \
+    X(analyse_functions, PRONY_ENOMEM)
 
 #define X(operation, tolerated)                \
     static void test_##operation(void **state) \

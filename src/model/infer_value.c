@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-int64_t prn_tensor_elements(const struct prn_tensor *t)
+int64_t prn_known_elements(const struct prn_known *t)
 {
     int64_t elements;
     if (!t || t->rank < 0 || prn_dims_elements(t->dims, (size_t)t->rank, &elements) < 0)
@@ -16,7 +16,7 @@ int64_t prn_tensor_elements(const struct prn_tensor *t)
     return elements;
 }
 
-bool prn_tensor_foldable(const struct prn_tensor *t)
+bool prn_known_foldable(const struct prn_known *t)
 {
     return t && (t->items || (t->constant && (t->constant->data || t->constant->elements == 0)));
 }
@@ -85,12 +85,12 @@ static bool decode(int dtype, const void *data, size_t i, union prn_item *ret)
 /* Stands for the contents of tensors without elements, which have no data. */
 static const union prn_item no_items;
 
-const union prn_item *prn_tensor_items(struct prn_infer *infer, struct prn_tensor *t)
+const union prn_item *prn_known_items(struct prn_infer *infer, struct prn_known *t)
 {
     if (!t || t->items)
         return t ? t->items : NULL;
     const struct prn_constant *constant = t->constant;
-    int64_t elements = prn_tensor_elements(t);
+    int64_t elements = prn_known_elements(t);
     size_t bytes;
     if (constant && elements == 0)
         return t->items = &no_items;
@@ -98,8 +98,7 @@ const union prn_item *prn_tensor_items(struct prn_infer *infer, struct prn_tenso
         prn_dtype_bytes(t->dtype, t->dims, (size_t)t->rank, &bytes) < 0 ||
         bytes > constant->bytes || !prn_infer_fold_budget(infer, (size_t)elements))
         return NULL;
-    union prn_item *items =
-        PRN_ARENA_ARRAY(prn_infer_arena(infer), (size_t)elements + 1, union prn_item);
+    union prn_item *items = prn_infer_array(infer, (size_t)elements, sizeof *items);
     if (!items)
         return NULL;
     for (size_t i = 0; i < (size_t)elements; i++)
@@ -108,19 +107,19 @@ const union prn_item *prn_tensor_items(struct prn_infer *infer, struct prn_tenso
     return t->items = items;
 }
 
-static bool same_items(const struct prn_tensor *a, const struct prn_tensor *b)
+static bool same_items(const struct prn_known *a, const struct prn_known *b)
 {
     if (a->items == b->items && a->constant == b->constant)
         return true;
-    int64_t elements = prn_tensor_elements(a);
+    int64_t elements = prn_known_elements(a);
     return a->items && b->items && elements >= 0 &&
            memcmp(a->items, b->items, (size_t)elements * sizeof *a->items) == 0;
 }
 
-int prn_tensor_join(struct prn_infer *infer, struct prn_tensor *a, const struct prn_tensor *b,
-                    bool *ret_changed)
+int prn_known_join(struct prn_infer *infer, struct prn_known *a, const struct prn_known *b,
+                   bool *ret_changed)
 {
-    const struct prn_tensor before = *a;
+    const struct prn_known before = *a;
     if (a->kind != b->kind)
         a->kind = PRN_VALUE_UNKNOWN;
     if (a->dtype != b->dtype)
@@ -150,27 +149,27 @@ int prn_tensor_join(struct prn_infer *infer, struct prn_tensor *a, const struct 
     return 0;
 }
 
-struct prn_tensor *prn_in(const struct prn_call *c, size_t i)
+struct prn_known *prn_in(const struct prn_call *c, size_t i)
 {
     return i < c->n_in ? c->in[i] : NULL;
 }
 
-const struct prn_tensor *prn_in_ranked(const struct prn_call *c, size_t i)
+const struct prn_known *prn_in_ranked(const struct prn_call *c, size_t i)
 {
-    const struct prn_tensor *t = prn_in(c, i);
+    const struct prn_known *t = prn_in(c, i);
     return t && t->kind == PRN_VALUE_TENSOR && t->rank >= 0 ? t : NULL;
 }
 
 const int64_t *prn_in_ints(const struct prn_call *c, size_t i, size_t *ret_count)
 {
-    struct prn_tensor *t = prn_in(c, i);
+    struct prn_known *t = prn_in(c, i);
     if (!t || t->rank > 1 || prn_dtype_is_float(t->dtype))
         return NULL;
-    const union prn_item *items = prn_tensor_items(c->infer, t);
+    const union prn_item *items = prn_known_items(c->infer, t);
     if (!items)
         return NULL;
-    size_t n = (size_t)prn_tensor_elements(t);
-    int64_t *ints = PRN_ARENA_ARRAY(prn_infer_arena(c->infer), n + 1, int64_t);
+    size_t n = (size_t)prn_known_elements(t);
+    int64_t *ints = prn_infer_array(c->infer, n, sizeof *ints);
     for (size_t k = 0; ints && k < n; k++)
         ints[k] = items[k].i;
     *ret_count = n;
@@ -179,9 +178,9 @@ const int64_t *prn_in_ints(const struct prn_call *c, size_t i, size_t *ret_count
 
 bool prn_in_number(const struct prn_call *c, size_t i, double *ret_value)
 {
-    struct prn_tensor *t = prn_in(c, i);
-    const union prn_item *items = prn_tensor_items(c->infer, t);
-    if (!items || prn_tensor_elements(t) != 1)
+    struct prn_known *t = prn_in(c, i);
+    const union prn_item *items = prn_known_items(c->infer, t);
+    if (!items || prn_known_elements(t) != 1)
         return false;
     *ret_value = prn_dtype_is_float(t->dtype) ? items[0].f : (double)items[0].i;
     return true;
@@ -189,9 +188,9 @@ bool prn_in_number(const struct prn_call *c, size_t i, double *ret_value)
 
 bool prn_in_int(const struct prn_call *c, size_t i, int64_t *ret_value)
 {
-    struct prn_tensor *t = prn_in(c, i);
-    const union prn_item *items = prn_tensor_items(c->infer, t);
-    if (!items || prn_tensor_elements(t) != 1 || prn_dtype_is_float(t->dtype))
+    struct prn_known *t = prn_in(c, i);
+    const union prn_item *items = prn_known_items(c->infer, t);
+    if (!items || prn_known_elements(t) != 1 || prn_dtype_is_float(t->dtype))
         return false;
     *ret_value = items[0].i;
     return true;
@@ -202,7 +201,7 @@ int prn_row_dtype(const struct prn_call *c)
     int dtype = c->op ? c->op->dtype : 0;
     if (dtype > 0)
         return dtype;
-    const struct prn_tensor *t = prn_in(c, (size_t)-dtype);
+    const struct prn_known *t = prn_in(c, (size_t)-dtype);
     return t ? t->dtype : PRN_DTYPE_UNDEFINED;
 }
 
@@ -210,7 +209,7 @@ int prn_set_out(struct prn_call *c, size_t i, int dtype, size_t rank, const int6
 {
     if (i >= c->n_out)
         return 0;
-    struct prn_tensor *t = c->out[i];
+    struct prn_known *t = c->out[i];
     t->dtype = dtype;
     if (rank > PRN_RANK_MAX)
         return PRN_REASON_MALFORMED;
@@ -232,7 +231,7 @@ int prn_set_out(struct prn_call *c, size_t i, int dtype, size_t rank, const int6
     return 0;
 }
 
-void prn_set_out_like(struct prn_call *c, size_t i, int dtype, const struct prn_tensor *like)
+void prn_set_out_like(struct prn_call *c, size_t i, int dtype, const struct prn_known *like)
 {
     if (i >= c->n_out)
         return;
@@ -245,13 +244,12 @@ union prn_item *prn_fold_out(struct prn_call *c, size_t i)
 {
     if (i >= c->n_out)
         return NULL;
-    struct prn_tensor *t = c->out[i];
-    int64_t elements = prn_tensor_elements(t);
+    struct prn_known *t = c->out[i];
+    int64_t elements = prn_known_elements(t);
     if (elements < 0 || elements > PRN_ITEMS_MAX ||
         !prn_infer_fold_budget(c->infer, (size_t)elements))
         return NULL;
-    union prn_item *items =
-        PRN_ARENA_ARRAY(prn_infer_arena(c->infer), (size_t)elements + 1, union prn_item);
+    union prn_item *items = prn_infer_array(c->infer, (size_t)elements, sizeof *items);
     t->items = items;
     return items;
 }
@@ -302,7 +300,7 @@ const int64_t *prn_attr_or_input(const struct prn_call *c, const char *name, siz
     return ints ? ints : prn_in_ints(c, i, ret_count);
 }
 
-bool prn_broadcast(int64_t *dims, size_t *rank, const struct prn_tensor *with)
+bool prn_broadcast(int64_t *dims, size_t *rank, const struct prn_known *with)
 {
     size_t other = (size_t)with->rank;
     if (other > *rank) {
@@ -343,7 +341,7 @@ static bool window_ints(const struct prn_call *c, const char *name, size_t n, in
     return true;
 }
 
-int prn_window_read(const struct prn_call *c, size_t n_spatial, const struct prn_tensor *weight,
+int prn_window_read(const struct prn_call *c, size_t n_spatial, const struct prn_known *weight,
                     struct prn_window *ret_window)
 {
     struct prn_window *w = ret_window;
