@@ -156,6 +156,17 @@ def shapeless():
         [value("y", FLOAT, None)]))
 
 
+def custom():
+    """An operator that nobody knows, under a name that tries to move the cursor."""
+    made = model(helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["r"]),
+         helper.make_node("Magic\x1b[2J", ["r"], ["m"], "line\nbreak", domain="acme"),
+         helper.make_node("Relu", ["m"], ["y"])], "custom", [value("x", FLOAT, [2, 3])],
+        [value("y", FLOAT, [None, 3])]))
+    made.opset_import.append(helper.make_opsetid("acme", 2))
+    return made
+
+
 def cyclic():
     nodes = [helper.make_node("Add", ["x", "b"], ["a"], "first"),
              helper.make_node("Relu", ["a"], ["b"], "second")]
@@ -175,7 +186,7 @@ def deep(levels=70):
     return nested(0x3a, graph)
 
 
-MODELS = [mlp, typed, control, functions, sparse, external, embedding, kinds, shapeless]
+MODELS = [mlp, typed, control, functions, sparse, external, embedding, kinds, shapeless, custom]
 
 
 def main():

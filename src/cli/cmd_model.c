@@ -1,0 +1,636 @@
+/*
+ * `prony model`: what is in an ONNX file, and what work one run of it is.
+ *
+ * A model whose inputs prony can't feed (sequences, inputs without a shape) is still shown; only
+ * its work can't be counted then, and the report says why.
+ */
+#include "cli/command.h"
+
+#include "base/format.h"
+#include "base/map.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "format/json.h"
+#include "model/bindings.h"
+#include "model/model.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct model_options {
+    struct prn_strings dims, shapes;
+    int format;
+    const char *output;
+    bool nodes;
+};
+
+enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_MD };
+
+static const char *const formats[] = {"text", "json", "csv", "md", NULL};
+
+/* Everything that is shown. */
+struct view {
+    const struct prn_model *model;
+    const struct prn_input *inputs; /* NULL when they couldn't be bound */
+    const struct prn_work *work;    /* NULL: likewise */
+    const char *why_not_counted;    /* then, the reason */
+    struct prn_op_work *ops;        /* from `work`, or nodes only */
+    size_t n_ops;
+    bool show_nodes;
+};
+
+/* ---- Operators of a model that couldn't be analysed ---- */
+
+struct tally {
+    struct prn_map by_name; /* "domain op_type" → index */
+    struct prn_arena arena; /* of the keys */
+    struct prn_op_work *ops;
+    size_t n;
+};
+
+static int tally_node(struct tally *t, const struct prn_node *node)
+{
+    size_t size = strlen(node->domain) + strlen(node->op_type) + 2;
+    char *key = prn_arena_alloc(&t->arena, size);
+    if (!key)
+        return PRONY_ENOMEM;
+    snprintf(key, size, "%s %s", node->domain, node->op_type);
+    size_t at = prn_map_get(&t->by_name, key);
+    if (at == PRN_MAP_NONE) {
+        struct prn_op_work *ops = reallocarray(t->ops, t->n + 1, sizeof *ops);
+        if (!ops)
+            return PRONY_ENOMEM;
+        t->ops = ops;
+        at = t->n++;
+        ops[at] = (struct prn_op_work){.op_type = node->op_type, .domain = node->domain};
+        if (prn_map_set(&t->by_name, key, at) < 0)
+            return PRONY_ENOMEM;
+    }
+    t->ops[at].nodes++;
+    return 0;
+}
+
+static int tally_graph(struct tally *t, const struct prn_graph *graph)
+{
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const struct prn_node *node = &graph->nodes[i];
+        if (tally_node(t, node) < 0)
+            return PRONY_ENOMEM;
+        for (size_t a = 0; a < node->n_attributes; a++)
+            for (size_t g = 0; node->attributes[a].graphs && g < node->attributes[a].n; g++)
+                if (tally_graph(t, node->attributes[a].graphs[g]) < 0)
+                    return PRONY_ENOMEM;
+    }
+    return 0;
+}
+
+static int by_nodes(const void *a, const void *b)
+{
+    const struct prn_op_work *x = a;
+    const struct prn_op_work *y = b;
+    if (x->nodes != y->nodes)
+        return x->nodes < y->nodes ? 1 : -1;
+    return strcmp(x->op_type, y->op_type);
+}
+
+/* ---- Values ---- */
+
+/* "batch x 3 x ?", as declared. */
+static void write_declared(const struct prn_value *value, struct prn_buffer *out)
+{
+    if (!value->has_shape) {
+        prn_buffer_add(out, "unknown");
+        return;
+    }
+    if (value->rank == 0)
+        prn_buffer_add(out, "scalar");
+    for (size_t d = 0; d < value->rank; d++) {
+        const struct prn_dim *dim = &value->dims[d];
+        prn_buffer_add(out, d ? " x " : "");
+        if (dim->value >= 0)
+            prn_buffer_printf(out, "%" PRId64, dim->value);
+        else
+            prn_buffer_add(out, dim->param ? dim->param : "?");
+    }
+}
+
+static void value_row(struct prn_table *t, const char *what, const struct prn_value *value,
+                      const char *computed)
+{
+    struct prn_buffer declared = PRN_BUFFER_INIT((size_t)1 << 16);
+    write_declared(value, &declared);
+    bool typed = value->kind == PRN_VALUE_TENSOR || value->kind == PRN_VALUE_SPARSE;
+    prn_table_cell(t, "%s", what);
+    prn_table_cell(t, "%s", value->name);
+    prn_table_cell(t, "%s",
+                   typed ? prn_dtype_name(value->dtype) : prn_value_kind_name(value->kind));
+    prn_table_cell(t, "%s", typed ? prn_buffer_text(&declared) : "-");
+    prn_table_cell(t, "%s", computed);
+    prn_buffer_release(&declared);
+}
+
+static const char *output_dims(const struct view *v, size_t index, struct prn_buffer *out)
+{
+    prn_buffer_clear(out);
+    if (v->work && index < v->work->n_outputs)
+        write_declared(&v->work->outputs[index], out);
+    else
+        prn_buffer_add(out, "-");
+    return prn_buffer_text(out);
+}
+
+static int write_values(const struct view *v, enum prn_table_style style, struct prn_buffer *out,
+                        struct prony_error *err)
+{
+    static const char *const titles[] = {"", "Name", "Type", "Declared", "Here"};
+    struct prn_table *t = prn_table_new();
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
+    struct prn_buffer dims = PRN_BUFFER_INIT((size_t)1 << 16);
+    for (size_t i = 0; i < v->model->n_inputs; i++) {
+        prn_buffer_clear(&dims);
+        for (size_t d = 0; v->inputs && d < v->inputs[i].rank; d++)
+            prn_buffer_printf(&dims, "%s%" PRId64, d ? " x " : "", v->inputs[i].dims[d]);
+        if (dims.len == 0)
+            prn_buffer_add(&dims, v->inputs ? "scalar" : "-");
+        value_row(t, "input", v->model->inputs[i], prn_buffer_text(&dims));
+    }
+    for (size_t i = 0; i < v->model->graph.n_outputs; i++)
+        value_row(t, "output", &v->model->graph.outputs[i], output_dims(v, i, &dims));
+    int code = prn_table_write(t, style, out, err);
+    prn_buffer_release(&dims);
+    prn_table_free(t);
+    return code;
+}
+
+/* ---- Work ---- */
+
+/* The columns that operators and nodes share. Figures in text are rounded, in CSV exact. */
+static void work_columns(struct prn_table *t, bool exact)
+{
+    static const char *const titles[][2] = {{"FLOPs", "flops"},
+                                            {"Share", "share"},
+                                            {"Bytes moved", "bytes"},
+                                            {"FLOP/byte", "flop_per_byte"}};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+        prn_table_column(t, titles[i][exact], PRN_TABLE_ALIGN_RIGHT);
+}
+
+static void exact_cell(struct prn_table *t, double value)
+{
+    char text[32];
+    prn_table_cell(t, "%s", isfinite(value) ? prn_json_shortest(text, value) : "");
+}
+
+static void work_cells(struct prn_table *t, bool exact, bool counted, double flops, double bytes,
+                       double all_flops)
+{
+    double share = all_flops > 0 ? flops / all_flops : NAN;
+    double intensity = bytes > 0 ? flops / bytes : NAN;
+    char text[PRN_FORMAT_SIZE];
+    if (exact) {
+        exact_cell(t, counted ? flops : NAN);
+        exact_cell(t, counted ? share : NAN);
+        exact_cell(t, counted ? bytes : NAN);
+        exact_cell(t, counted ? intensity : NAN);
+        return;
+    }
+    prn_table_cell(t, "%s", counted ? prn_format_count(text, flops) : "-");
+    if (counted && isfinite(share))
+        prn_table_cell(t, "%.1f %%", 100 * share);
+    else
+        prn_table_cell(t, "-");
+    prn_table_cell(t, "%s", counted ? prn_format_bytes(text, bytes) : "-");
+    prn_table_cell(
+        t, "%s", counted && isfinite(intensity) ? prn_format_significant(text, intensity, 3) : "-");
+}
+
+/* "Conv", or "com.microsoft.Attention" for what isn't ONNX's own. */
+static void op_cell(struct prn_table *t, const char *domain, const char *op_type)
+{
+    prn_table_cell(t, "%s%s%s", domain, *domain ? "." : "", op_type);
+}
+
+static int write_ops(const struct view *v, enum prn_table_style style, struct prn_buffer *out,
+                     struct prony_error *err)
+{
+    bool exact = style == PRN_TABLE_STYLE_CSV;
+    double flops = v->work ? v->work->flops : 0;
+    struct prn_table *t = prn_table_new();
+    prn_table_column(t, exact ? "operator" : "Operator", PRN_TABLE_ALIGN_LEFT);
+    prn_table_column(t, exact ? "nodes" : "Nodes", PRN_TABLE_ALIGN_RIGHT);
+    work_columns(t, exact);
+    uint64_t nodes = 0;
+    for (size_t i = 0; i < v->n_ops; i++) {
+        const struct prn_op_work *op = &v->ops[i];
+        op_cell(t, op->domain, op->op_type);
+        prn_table_cell(t, "%" PRIu64, op->nodes);
+        work_cells(t, exact, op->counted > 0, op->flops, op->bytes, flops);
+        nodes += op->nodes;
+    }
+    if (!exact) {
+        prn_table_cell(t, "Total");
+        prn_table_cell(t, "%" PRIu64, nodes);
+        work_cells(t, false, v->work != NULL, flops, v->work ? v->work->bytes : 0, flops);
+    }
+    int code = prn_table_write(t, style, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+static int write_nodes(const struct view *v, enum prn_table_style style, struct prn_buffer *out,
+                       struct prony_error *err)
+{
+    bool exact = style == PRN_TABLE_STYLE_CSV;
+    const struct prn_graph *graph = &v->model->graph;
+    struct prn_table *t = prn_table_new();
+    prn_table_column(t, exact ? "node" : "Node", PRN_TABLE_ALIGN_LEFT);
+    prn_table_column(t, exact ? "operator" : "Operator", PRN_TABLE_ALIGN_LEFT);
+    work_columns(t, exact);
+    for (size_t i = 0; i < graph->n_nodes; i++) {
+        const struct prn_node *node = &graph->nodes[i];
+        const struct prn_node_work *work =
+            v->work && i < v->work->n_nodes ? &v->work->nodes[i] : NULL;
+        if (*node->name)
+            prn_table_cell(t, "%s", node->name);
+        else
+            prn_table_cell(t, "#%zu", i);
+        op_cell(t, node->domain, node->op_type);
+        work_cells(t, exact, work && work->counted, work ? work->flops : 0, work ? work->bytes : 0,
+                   v->work ? v->work->flops : 0);
+    }
+    int code = prn_table_write(t, style, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+/* ---- Text and Markdown ---- */
+
+static void write_opsets(const struct prn_model *model, struct prn_buffer *out)
+{
+    for (size_t i = 0; i < model->n_opsets; i++) {
+        prn_buffer_add(out, ", ");
+        prn_text_clean(out, *model->opsets[i].domain ? model->opsets[i].domain : "opset");
+        prn_buffer_printf(out, " %" PRId64, model->opsets[i].version);
+    }
+}
+
+static void write_head(const struct view *v, bool markdown, struct prn_buffer *out)
+{
+    const struct prn_model *m = v->model;
+    const char *item = markdown ? "- " : "";
+    char text[PRN_FORMAT_SIZE];
+    prn_buffer_printf(out, "%sFile:        ", item);
+    prn_text_clean(out, m->path);
+    prn_buffer_printf(out, ", %s\n", prn_format_bytes(text, (double)m->file_bytes));
+    prn_buffer_printf(out, "%sFormat:      ONNX, IR version %" PRId64, item, m->ir_version);
+    write_opsets(m, out);
+    if (*m->producer) {
+        prn_buffer_add(out, ", by ");
+        prn_text_clean(out, m->producer);
+    }
+    prn_buffer_printf(out, "\n%sParameters:  %s, ", item,
+                      prn_format_count(text, (double)m->n_parameters));
+    prn_buffer_add(out, prn_format_bytes(text, (double)m->initialiser_bytes));
+    if (m->external_bytes > 0) {
+        prn_format_bytes(text, (double)m->external_bytes);
+        prn_buffer_printf(out, ", %s of it in %zu other file%s", text, m->n_external_files,
+                          m->n_external_files == 1 ? "" : "s");
+    }
+    prn_buffer_add(out, "\n");
+    if (m->n_functions > 0)
+        prn_buffer_printf(out, "%sFunctions:   %zu\n", item, m->n_functions);
+    prn_buffer_add(out, "\n");
+}
+
+/* Which dimensions were left open, so that nobody takes batch 1 for more than an assumption. */
+static void write_assumed(const struct view *v, struct prn_buffer *out)
+{
+    struct prn_buffer names = PRN_BUFFER_INIT((size_t)1 << 20);
+    struct prn_map seen = PRN_MAP_INIT;
+    bool unnamed = false;
+    for (size_t i = 0; v->inputs && i < v->model->n_inputs; i++)
+        for (size_t d = 0; d < v->inputs[i].rank; d++) {
+            const char *param = v->model->inputs[i]->dims ? v->model->inputs[i]->dims[d].param : "";
+            if (!v->inputs[i].assumed[d])
+                continue;
+            unnamed = unnamed || !param;
+            if (!param || prn_map_get(&seen, param) != PRN_MAP_NONE)
+                continue;
+            prn_buffer_add(&names, names.len ? ", " : "");
+            prn_text_clean(&names, param);
+            if (prn_map_set(&seen, param, 0) < 0)
+                out->error = PRONY_ENOMEM;
+        }
+    if (names.len > 0)
+        prn_buffer_printf(out, "\nDimensions left open count as 1: %s. --dim NAME=SIZE sets one.\n",
+                          prn_buffer_text(&names));
+    if (unnamed)
+        prn_buffer_add(out,
+                       "\nDimensions shown as '?' count as 1. --shape INPUT=SIZES sets them.\n");
+    prn_map_release(&seen);
+    prn_buffer_release(&names);
+}
+
+static void write_uncounted(const struct view *v, bool markdown, struct prn_buffer *out)
+{
+    if (v->why_not_counted) {
+        prn_buffer_add(out, "\nWork isn't counted: ");
+        prn_text_clean(out, v->why_not_counted);
+        prn_buffer_add(out, "\n");
+        return;
+    }
+    if (v->work->n_uncounted > 0)
+        prn_buffer_printf(out, "\nNot counted:\n%s", markdown ? "\n" : "");
+    for (size_t i = 0; i < v->work->n_uncounted; i++) {
+        const struct prn_uncounted *u = &v->work->uncounted[i];
+        prn_buffer_printf(out, "%s%" PRIu64 " ", markdown ? "- " : "  ", u->nodes);
+        prn_text_clean(out, u->op_type);
+        prn_buffer_add(out, ": ");
+        prn_text_clean(out, u->reason);
+        prn_buffer_add(out, "\n");
+    }
+}
+
+static int write_report(const struct view *v, bool markdown, struct prn_buffer *out,
+                        struct prony_error *err)
+{
+    enum prn_table_style style = markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT;
+    write_head(v, markdown, out);
+    int code = write_values(v, style, out, err);
+    if (code < 0)
+        return code;
+    prn_buffer_add(out, "\n");
+    code = write_ops(v, style, out, err);
+    if (code == 0 && v->show_nodes) {
+        prn_buffer_add(out, "\n");
+        code = write_nodes(v, style, out, err);
+    }
+    if (code < 0)
+        return code;
+    write_assumed(v, out);
+    write_uncounted(v, markdown, out);
+    return 0;
+}
+
+/* ---- JSON ---- */
+
+/* Declared dimensions: numbers, names, or null where open without a name. */
+static void json_shape(struct prn_json_writer *w, const char *key, const struct prn_value *value)
+{
+    if (!value->has_shape) {
+        prn_json_null(w, key);
+        return;
+    }
+    prn_json_array_compact(w, key);
+    for (size_t d = 0; d < value->rank; d++)
+        if (value->dims[d].value >= 0)
+            prn_json_integer(w, NULL, value->dims[d].value);
+        else
+            prn_json_text(w, NULL, value->dims[d].param);
+    prn_json_end(w);
+}
+
+static void json_value_begin(struct prn_json_writer *w, const struct prn_value *value)
+{
+    bool typed = value->kind == PRN_VALUE_TENSOR || value->kind == PRN_VALUE_SPARSE;
+    prn_json_object(w, NULL);
+    prn_json_text(w, "name", value->name);
+    prn_json_text(w, "kind", prn_value_kind_name(value->kind));
+    prn_json_text(w, "type", typed ? prn_dtype_name(value->dtype) : NULL);
+    json_shape(w, "declared", value);
+}
+
+static void json_values(struct prn_json_writer *w, const struct view *v)
+{
+    static const char *const roles[] = {[PRN_INPUT_ROLE_PLAIN] = "plain",
+                                        [PRN_INPUT_ROLE_INDEX] = "index",
+                                        [PRN_INPUT_ROLE_MASK] = "mask"};
+    prn_json_array(w, "inputs");
+    for (size_t i = 0; i < v->model->n_inputs; i++) {
+        json_value_begin(w, v->model->inputs[i]);
+        if (v->inputs) {
+            const struct prn_input *input = &v->inputs[i];
+            prn_json_array_compact(w, "dims");
+            for (size_t d = 0; d < input->rank; d++)
+                prn_json_integer(w, NULL, input->dims[d]);
+            prn_json_end(w);
+            prn_json_text(w, "role", roles[input->role]);
+            if (input->role == PRN_INPUT_ROLE_INDEX)
+                prn_json_integer(w, "bound", input->bound);
+        }
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+    prn_json_array(w, "outputs");
+    for (size_t i = 0; i < v->model->graph.n_outputs; i++) {
+        json_value_begin(w, &v->model->graph.outputs[i]);
+        if (v->work && i < v->work->n_outputs)
+            json_shape(w, "dims", &v->work->outputs[i]);
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+}
+
+static void json_work(struct prn_json_writer *w, bool counted, double flops, double bytes)
+{
+    prn_json_number(w, "flops", counted ? flops : NAN);
+    prn_json_number(w, "bytes", counted ? bytes : NAN);
+}
+
+static void json_ops(struct prn_json_writer *w, const struct view *v)
+{
+    prn_json_array(w, "operators");
+    for (size_t i = 0; i < v->n_ops; i++) {
+        const struct prn_op_work *op = &v->ops[i];
+        prn_json_object(w, NULL);
+        prn_json_text(w, "op_type", op->op_type);
+        prn_json_text(w, "domain", op->domain);
+        prn_json_integer(w, "nodes", (int64_t)op->nodes);
+        prn_json_integer(w, "counted", (int64_t)op->counted);
+        json_work(w, op->counted > 0, op->flops, op->bytes);
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+    prn_json_object(w, "total");
+    json_work(w, v->work != NULL, v->work ? v->work->flops : 0, v->work ? v->work->bytes : 0);
+    prn_json_end(w);
+    prn_json_array(w, "not_counted");
+    for (size_t i = 0; v->work && i < v->work->n_uncounted; i++) {
+        prn_json_object(w, NULL);
+        prn_json_text(w, "op_type", v->work->uncounted[i].op_type);
+        prn_json_integer(w, "nodes", (int64_t)v->work->uncounted[i].nodes);
+        prn_json_text(w, "reason", v->work->uncounted[i].reason);
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+    prn_json_text(w, "why_not_counted", v->why_not_counted);
+}
+
+static void json_nodes(struct prn_json_writer *w, const struct view *v)
+{
+    prn_json_array(w, "nodes");
+    for (size_t i = 0; i < v->model->graph.n_nodes; i++) {
+        const struct prn_node *node = &v->model->graph.nodes[i];
+        prn_json_object(w, NULL);
+        prn_json_text(w, "name", node->name);
+        prn_json_text(w, "op_type", node->op_type);
+        prn_json_text(w, "domain", node->domain);
+        bool known = v->work && i < v->work->n_nodes;
+        json_work(w, known && v->work->nodes[i].counted, known ? v->work->nodes[i].flops : 0,
+                  known ? v->work->nodes[i].bytes : 0);
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+}
+
+static void write_json(const struct view *v, struct prn_buffer *out)
+{
+    const struct prn_model *m = v->model;
+    struct prn_json_writer w = prn_json_writer_init(out);
+    prn_json_object(&w, NULL);
+    prn_json_text(&w, "schema", "prony.model/1");
+    prn_json_text(&w, "file", m->path);
+    prn_json_integer(&w, "file_bytes", (int64_t)m->file_bytes);
+    prn_json_integer(&w, "ir_version", m->ir_version);
+    prn_json_text(&w, "producer", m->producer);
+    prn_json_array(&w, "opsets");
+    for (size_t i = 0; i < m->n_opsets; i++) {
+        prn_json_object(&w, NULL);
+        prn_json_text(&w, "domain", m->opsets[i].domain);
+        prn_json_integer(&w, "version", m->opsets[i].version);
+        prn_json_end(&w);
+    }
+    prn_json_end(&w);
+    prn_json_integer(&w, "functions", (int64_t)m->n_functions);
+    prn_json_integer(&w, "parameters", (int64_t)m->n_parameters);
+    prn_json_integer(&w, "initialiser_bytes", (int64_t)m->initialiser_bytes);
+    prn_json_integer(&w, "external_bytes", (int64_t)m->external_bytes);
+    prn_json_integer(&w, "external_files", (int64_t)m->n_external_files);
+    json_values(&w, v);
+    json_ops(&w, v);
+    if (v->show_nodes)
+        json_nodes(&w, v);
+    prn_json_end(&w);
+}
+
+/* ---- The command ---- */
+
+static int write_view(const struct view *v, const struct model_options *o, struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)1 << 30);
+    int code = 0;
+    if (o->format == FORMAT_JSON)
+        write_json(v, &out);
+    else if (o->format == FORMAT_CSV)
+        code = (v->show_nodes ? write_nodes : write_ops)(v, PRN_TABLE_STYLE_CSV, &out, err);
+    else
+        code = write_report(v, o->format == FORMAT_MD, &out, err);
+    if (code == 0)
+        code = prn_output(o->output, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
+/* Shows the model without its work, for the reason that `err` has. */
+static int show_uncounted(struct view v, const struct model_options *o, struct prony_error *err)
+{
+    struct prony_error reason = *err;
+    struct tally t = {.arena = PRN_ARENA_INIT((size_t)1 << 30)};
+    int code = tally_graph(&t, &v.model->graph);
+    if (code == 0) {
+        if (t.n > 0)
+            qsort(t.ops, t.n, sizeof *t.ops, by_nodes);
+        v.why_not_counted = reason.text;
+        v.ops = t.ops;
+        v.n_ops = t.n;
+        code = write_view(&v, o, err);
+    } else {
+        code = prn_fail_memory(err);
+    }
+    free(t.ops);
+    prn_map_release(&t.by_name);
+    prn_arena_release(&t.arena);
+    return code;
+}
+
+static int show(const struct prn_model *model, const struct prn_bindings *bindings,
+                struct prn_arena *arena, const struct model_options *o, struct prony_error *err)
+{
+    struct view v = {.model = model, .show_nodes = o->nodes};
+    struct prn_input *inputs;
+    int code = prn_model_bind(model, bindings, arena, &inputs, err);
+    /* Misuse without options is an input that needs one. */
+    if (code == PRONY_EUNSUPPORTED ||
+        (code == PRONY_EUSAGE && bindings->n_dims + bindings->n_shapes == 0))
+        return show_uncounted(v, o, err);
+    if (code < 0)
+        return code;
+    struct prn_work *work;
+    code = prn_model_analyse(model, inputs, &work, err);
+    if (code < 0)
+        return code;
+    v.inputs = inputs;
+    v.work = work;
+    v.ops = work->ops;
+    v.n_ops = work->n_ops;
+    code = write_view(&v, o, err);
+    prn_work_free(work);
+    return code;
+}
+
+static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+{
+    const struct model_options *o = opaque;
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)64 << 20);
+    struct prn_model *model = NULL;
+    struct prn_bindings bindings;
+    int code = prn_bindings_parse(o->dims.items, o->dims.n, o->shapes.items, o->shapes.n, &arena,
+                                  &bindings, err);
+    if (code == 0)
+        code = prn_model_open(arguments->items[0], &model, err);
+    if (code == 0)
+        code = show(model, &bindings, &arena, o, err);
+    prn_model_free(model);
+    prn_arena_release(&arena);
+    return code;
+}
+
+#define FIELD(name) offsetof(struct model_options, name)
+
+static const struct prn_option options[] = {
+    {PRN_OPTION_LIST, 0, "dim", "NAME=SIZE", "size of an open dimension (1)", FIELD(dims), 0, 0,
+     NULL},
+    {PRN_OPTION_LIST, 0, "shape", "INPUT=SIZES", "shape of an input, such as x=1x3x224x224",
+     FIELD(shapes), 0, 0, NULL},
+    {PRN_OPTION_FLAG, 0, "nodes", NULL, "show every node, not only operator types", FIELD(nodes), 0,
+     0, NULL},
+    {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text, json, csv or md (text)", FIELD(format), 0, 0,
+     formats},
+    {PRN_OPTION_TEXT, 'o', "output", "FILE", "write to FILE instead of standard output",
+     FIELD(output), 0, 0, NULL},
+    {0},
+};
+
+const struct prn_command prn_command_model = {
+    .name = "model",
+    .arguments = "MODEL.onnx",
+    .summary = "show what is in a model, and the work of one run",
+    .description =
+        "Shows a model's inputs, outputs, parameters and operators, and counts the floating-point "
+        "operations of one run (a multiplication and an addition are two) and the bytes that it "
+        "moves: inputs, weights and outputs of every node. What can't be counted is listed.\n"
+        "No weight is read and nothing is run. External data is checked: it must lie beneath the "
+        "model's folder.",
+    .examples = "# The work of a batch of eight\n"
+                "prony model resnet50.onnx --dim batch=8\n"
+                "# Every node, for a spreadsheet\n"
+                "prony model resnet50.onnx --nodes --format csv -o nodes.csv",
+    .options = options,
+    .options_size = sizeof(struct model_options),
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .run = run,
+};
