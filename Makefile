@@ -9,7 +9,7 @@ PYTHON = $(BUILD)/venv/bin/python
 all: setup-build ## build/prony, build/libprony.so, build/libprony.a
 	@$(CMAKE) -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) > $(BUILD)/configure.log || \
 	    { cat $(BUILD)/configure.log; exit 1; }
-	@cmake --build $(BUILD)
+	@cmake --build $(BUILD) -- --quiet
 
 .PHONY: demo
 demo: setup-run all ## profile a real network on the backends found here
@@ -19,7 +19,7 @@ demo: setup-run all ## profile a real network on the backends found here
 test: setup-test ## every test, in the release build and under ASan and UBSan
 	@$(CMAKE) -B $(BUILD) -DPRONY_TESTS=ON > $(BUILD)/configure.log || \
 	    { cat $(BUILD)/configure.log; exit 1; }
-	@cmake --build $(BUILD)
+	@cmake --build $(BUILD) -- --quiet
 	@$(MAKE) --no-print-directory asan-build
 	@$(PYTHON) tests/run.py --build $(BUILD) --sanitized $(BUILD)/asan
 
@@ -31,7 +31,7 @@ check: setup-check ## format, lint, layering, and a clean build with clang
 asan-build:
 	@$(CMAKE) -B $(BUILD)/asan -DPRONY_TESTS=ON -DPRONY_SANITIZE=address,undefined \
 	    > $(BUILD)/asan.log || { cat $(BUILD)/asan.log; exit 1; }
-	@cmake --build $(BUILD)/asan
+	@cmake --build $(BUILD)/asan -- --quiet
 
 .PHONY: asan
 asan: setup-test asan-build ## the C tests under AddressSanitizer and UBSan
@@ -40,7 +40,7 @@ asan: setup-test asan-build ## the C tests under AddressSanitizer and UBSan
 .PHONY: tsan
 tsan: setup-test ## the C tests under ThreadSanitizer
 	@$(CMAKE) -B $(BUILD)/tsan -DPRONY_TESTS=ON -DPRONY_SANITIZE=thread > /dev/null
-	@cmake --build $(BUILD)/tsan
+	@cmake --build $(BUILD)/tsan -- --quiet
 	@$(PYTHON) tests/run.py --sanitized $(BUILD)/tsan
 
 FUZZ_SECONDS ?= 60
@@ -48,7 +48,7 @@ FUZZ_SECONDS ?= 60
 fuzz: setup-check ## FUZZ_SECONDS=60 of libFuzzer on each harness
 	@CC=clang $(CMAKE) -B $(BUILD)/fuzz -DPRONY_TESTS=ON -DPRONY_LIBFUZZER=ON \
 	    -DPRONY_SANITIZE=fuzzer-no-link,address,undefined > /dev/null
-	@cmake --build $(BUILD)/fuzz
+	@cmake --build $(BUILD)/fuzz -- --quiet
 	@tools/fuzz $(BUILD)/fuzz $(FUZZ_SECONDS)
 
 .PHONY: bench
