@@ -12,6 +12,16 @@
 
 #include <cmocka.h>
 
+/* A path in tests/data, found from where the tests were compiled; good until the next call. */
+static inline const char *unit_data(const char *name)
+{
+    static char path[4096];
+    const char *end = strstr(__FILE__, "unit/unit.h");
+    assert_non_null(end);
+    snprintf(path, sizeof path, "%.*sdata/%s", (int)(end - __FILE__), __FILE__, name);
+    return path;
+}
+
 #define assert_near(actual, expected, tolerance)                                      \
     do {                                                                              \
         double near_a = (actual), near_b = (expected), near_t = (tolerance);          \
