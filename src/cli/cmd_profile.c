@@ -142,8 +142,6 @@ static void defaults(void *opaque)
     o->warmups = -1;
 }
 
-
-
 #define FIELD(name) offsetof(struct profile_options, name)
 #define OPTION(kind, letter, name, value, field, help)                         \
     {                                                                          \
