@@ -10,15 +10,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A path in tests/data; good until the next call. */
-static const char *data(const char *name)
-{
-    static char path[4096];
-    int folder = (int)(strrchr(__FILE__, '/') - __FILE__);
-    snprintf(path, sizeof path, "%.*s/../data/%s", folder, __FILE__, name);
-    return path;
-}
-
 static struct prn_model *open_stored(const char *path)
 {
     struct prn_model *model = NULL;
@@ -157,7 +148,7 @@ static void expect_graph_refused(struct prn_buffer *graph, int code, const char 
 static void test_reads_a_network(void **state)
 {
     (void)state;
-    struct prn_model *m = open_stored(data("mlp.onnx"));
+    struct prn_model *m = open_stored(unit_data("mlp.onnx"));
     assert_int_equal(m->ir_version, 8);
     assert_string_equal(m->producer, "prony tests 1");
     assert_int_equal(m->n_opsets, 1);
@@ -195,7 +186,7 @@ static void test_reads_a_network(void **state)
 static void test_decodes_typed_fields(void **state)
 {
     (void)state;
-    struct prn_model *m = open_stored(data("typed.onnx"));
+    struct prn_model *m = open_stored(unit_data("typed.onnx"));
     const struct {
         const char *name;
         size_t bytes;
@@ -242,7 +233,7 @@ static void test_reads_unpacked_typed_fields(void **state)
 static void test_reads_graphs_in_graphs(void **state)
 {
     (void)state;
-    struct prn_model *m = open_stored(data("control.onnx"));
+    struct prn_model *m = open_stored(unit_data("control.onnx"));
     assert_int_equal(m->n_parameters, 3 + 3 + 1);
     const struct prn_attribute *branch = prn_node_attribute(&m->graph.nodes[0], "then_branch");
     assert_int_equal(branch->kind, PRN_ATTRIBUTE_GRAPH);
@@ -255,7 +246,7 @@ static void test_reads_graphs_in_graphs(void **state)
 static void test_reads_functions(void **state)
 {
     (void)state;
-    struct prn_model *m = open_stored(data("functions.onnx"));
+    struct prn_model *m = open_stored(unit_data("functions.onnx"));
     assert_int_equal(m->n_functions, 2);
     assert_string_equal(m->functions[0].name, "Twice");
     assert_string_equal(m->functions[0].domain, "local");
@@ -267,7 +258,7 @@ static void test_reads_functions(void **state)
 static void test_counts_values_of_sparse_initialisers(void **state)
 {
     (void)state;
-    struct prn_model *m = open_stored(data("sparse.onnx"));
+    struct prn_model *m = open_stored(unit_data("sparse.onnx"));
     assert_int_equal(m->n_parameters, 3);
     assert_int_equal(m->initialiser_bytes, 3 * 4 + 3 * 8);
     const struct prn_constant *w = constant(&m->graph, "w");
@@ -281,7 +272,7 @@ static void test_counts_values_of_sparse_initialisers(void **state)
 static void test_locates_external_data(void **state)
 {
     (void)state;
-    struct prn_model *m = open_stored(data("external.onnx"));
+    struct prn_model *m = open_stored(unit_data("external.onnx"));
     assert_int_equal(m->n_parameters, 40);
     assert_int_equal(m->external_bytes, 160);
     assert_int_equal(m->initialiser_bytes, 160);
@@ -388,11 +379,11 @@ static void test_refuses_what_is_no_file(void **state)
     (void)state;
     struct prn_model *m = NULL;
     struct prony_error err;
-    assert_int_equal(prn_model_open(data(""), &m, &err), PRONY_EFORMAT);
+    assert_int_equal(prn_model_open(unit_data(""), &m, &err), PRONY_EFORMAT);
     assert_contains(err.text, "it is a folder");
     assert_int_equal(prn_model_open("/dev/zero", &m, &err), PRONY_EFORMAT);
     assert_contains(err.text, "isn't a regular file");
-    assert_int_equal(prn_model_open(data("no such file"), &m, &err), PRONY_ENOENT);
+    assert_int_equal(prn_model_open(unit_data("no such file"), &m, &err), PRONY_ENOENT);
     assert_contains(err.text, "no such file");
     assert_null(m);
 }
@@ -401,7 +392,7 @@ static void test_every_cut_is_refused(void **state)
 {
     (void)state;
     struct prn_buffer bytes = message();
-    int fd = open(data("control.onnx"), O_RDONLY | O_CLOEXEC);
+    int fd = open(unit_data("control.onnx"), O_RDONLY | O_CLOEXEC);
     assert_true(fd >= 0);
     assert_int_equal(prn_buffer_read_fd(&bytes, fd, "control.onnx", NULL), 0);
     close(fd);
@@ -761,7 +752,7 @@ static void release_bound(struct bound *b)
 static void test_open_dimensions_become_one(void **state)
 {
     (void)state;
-    struct bound b = bind_stored(data("mlp.onnx"), NULL, NULL);
+    struct bound b = bind_stored(unit_data("mlp.onnx"), NULL, NULL);
     assert_int_equal(b.code, 0);
     assert_int_equal(b.inputs[0].dims[0], 1);
     assert_true(b.inputs[0].assumed[0]);
@@ -773,7 +764,7 @@ static void test_open_dimensions_become_one(void **state)
 static void test_binds_by_name(void **state)
 {
     (void)state;
-    struct bound b = bind_stored(data("mlp.onnx"), (const char *[]){"batch=8", NULL}, NULL);
+    struct bound b = bind_stored(unit_data("mlp.onnx"), (const char *[]){"batch=8", NULL}, NULL);
     assert_int_equal(b.code, 0);
     assert_int_equal(b.inputs[0].dims[0], 8);
     assert_false(b.inputs[0].assumed[0]);
@@ -785,7 +776,7 @@ static void test_shapes_bind_names(void **state)
 {
     (void)state;
     struct bound b =
-        bind_stored(data("embedding.onnx"), NULL, (const char *[]){"input_ids=2x7", NULL});
+        bind_stored(unit_data("embedding.onnx"), NULL, (const char *[]){"input_ids=2x7", NULL});
     assert_int_equal(b.code, 0);
     assert_int_equal(b.inputs[2].dims[0], 2);
     assert_int_equal(b.inputs[3].dims[1], 7);
@@ -797,7 +788,7 @@ static void test_shapes_bind_names(void **state)
 static void test_finds_roles(void **state)
 {
     (void)state;
-    struct bound b = bind_stored(data("embedding.onnx"), NULL, NULL);
+    struct bound b = bind_stored(unit_data("embedding.onnx"), NULL, NULL);
     static const struct {
         const char *name;
         enum prn_input_role role;
@@ -847,7 +838,7 @@ static void test_refuses_bad_bindings(void **state)
     for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
         char name[64];
         snprintf(name, sizeof name, "%s.onnx", cases[i].model);
-        struct bound b = bind_stored(data(name), (const char *[]){cases[i].dim, NULL},
+        struct bound b = bind_stored(unit_data(name), (const char *[]){cases[i].dim, NULL},
                                      (const char *[]){cases[i].shape, NULL});
         if (b.code != cases[i].code)
             fail_msg("case %zu: %d %s", i, b.code, b.code ? b.err.text : "");

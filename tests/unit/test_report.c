@@ -15,15 +15,6 @@
 
 #define OUT_MAX ((size_t)16 << 20)
 
-/* tests/data, found from where this file was compiled. */
-static const char *data_path(char *buffer, size_t size, const char *name)
-{
-    const char *end = strstr(__FILE__, "unit/test_report.c");
-    assert_non_null(end);
-    snprintf(buffer, size, "%.*sdata/%s", (int)(end - __FILE__), __FILE__, name);
-    return buffer;
-}
-
 /* ---- Synthetic profiles ---- */
 
 static struct prn_profile *new_profile(size_t n_results)
@@ -208,8 +199,7 @@ static struct prn_buffer reported(const struct prn_profile *p, enum prn_report_f
 
 static void expect_file(const char *name, const struct prn_buffer *actual)
 {
-    char path[4096];
-    data_path(path, sizeof path, name);
+    const char *path = unit_data(name);
     bool rewrite = getenv("PRONY_REWRITE") != NULL;
     int fd = open(path, rewrite ? O_WRONLY | O_CREAT | O_TRUNC : O_RDONLY, 0666);
     if (fd < 0)

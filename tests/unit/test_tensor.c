@@ -15,10 +15,9 @@
 /* A path in tests/data/tensors; good until the next call. */
 static const char *stored(const char *name)
 {
-    static char path[4096];
-    int folder = (int)(strrchr(__FILE__, '/') - __FILE__);
-    snprintf(path, sizeof path, "%.*s/../data/tensors/%s", folder, __FILE__, name);
-    return path;
+    char path[256];
+    snprintf(path, sizeof path, "tensors/%s", name);
+    return unit_data(path);
 }
 
 static int64_t elements_of(const struct prn_tensor *t)
