@@ -136,11 +136,16 @@ static void text_cell(struct prn_buffer *out, const char *text, size_t width,
 
 static void markdown_text(struct prn_buffer *out, const char *text)
 {
-    for (const char *p = text; *p; p++) {
+    struct prn_buffer clean = PRN_BUFFER_INIT(CELL_MAX);
+    prn_text_clean(&clean, text);
+    for (const char *p = prn_buffer_text(&clean); *p; p++) {
         if (*p == '|')
             prn_buffer_add_char(out, '\\');
-        prn_buffer_add_char(out, *p == '\n' || *p == '\r' ? ' ' : *p);
+        prn_buffer_add_char(out, *p);
     }
+    if (clean.error)
+        out->error = clean.error;
+    prn_buffer_release(&clean);
 }
 
 static void markdown_cell(struct prn_buffer *out, const char *text, size_t width,
