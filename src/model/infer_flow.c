@@ -144,7 +144,10 @@ static int64_t loop_trips(struct prn_call *c, const struct loop *l)
         return -1;
     if (!goes_on[0].i)
         return prn_in_int(c, 0, &trips) && trips < 1 ? 0 : 1;
-    return prn_in_int(c, 0, &trips) ? trips < 0 ? 0 : trips : -1;
+    /* More trips than anything has elements stand for "until the condition fails". */
+    if (!prn_in_int(c, 0, &trips) || trips > PRN_DIM_MAX)
+        return -1;
+    return trips < 0 ? 0 : trips;
 }
 
 /* [trips, …] for what a body gives at each trip. `axis` is where the trips go. */
@@ -180,8 +183,6 @@ int prn_shape_loop(struct prn_call *c)
         prn_journal_scale(c->infer, begin, (double)trips);
     for (size_t i = 0; i < l.n_carried; i++)
         *c->out[i] = *l.in[i + 2];
-    if (trips > PRN_DIM_MAX)
-        trips = -1;
     for (size_t i = l.n_carried; r == 0 && i < c->n_out; i++)
         r = set_stacked(c, i, &l.out[i + 1], 0, &trips, 1);
     return r ? r : trips < 0 ? PRN_REASON_TRIPS : 0;
