@@ -320,7 +320,7 @@ static int fail_wire(struct scan *s, enum prn_wire_fault fault, const struct prn
         return prn_fail(s->err, PRONY_EFORMAT,
                         "it is damaged: %s.%s at byte %zu is longer than what holds it",
                         f->type->short_name, name, offset);
-    if (field->value && field->type == PRN_WIRE_TYPE_BYTES)
+    if (field->len > 0 && field->type == PRN_WIRE_TYPE_BYTES)
         return prn_fail(s->err, PRONY_EFORMAT,
                         "it is truncated or damaged: %s at byte %zu takes %llu bytes, %zu are left",
                         name, offset, (unsigned long long)field->len,
