@@ -207,6 +207,15 @@ static void work_cells(struct prn_table *t, bool exact, bool counted, double flo
         t, "%s", counted && isfinite(intensity) ? prn_format_significant(text, intensity, 3) : "-");
 }
 
+/* Nothing counted is not the same as no work. */
+static bool counted_any(const struct view *v)
+{
+    bool any = v->work && v->n_ops == 0;
+    for (size_t i = 0; v->work && i < v->n_ops; i++)
+        any = any || v->ops[i].counted > 0;
+    return any;
+}
+
 /* "Conv", or "com.microsoft.Attention" for what isn't ONNX's own. */
 static void op_cell(struct prn_table *t, const char *domain, const char *op_type)
 {
@@ -233,7 +242,7 @@ static int write_ops(const struct view *v, enum prn_table_style style, struct pr
     if (!exact) {
         prn_table_cell(t, "Total");
         prn_table_cell(t, "%" PRIu64, nodes);
-        work_cells(t, false, v->work != NULL, flops, v->work ? v->work->bytes : 0, flops);
+        work_cells(t, false, counted_any(v), flops, v->work ? v->work->bytes : 0, flops);
     }
     int code = prn_table_write(t, style, out, err);
     prn_table_free(t);
@@ -347,6 +356,8 @@ static void write_uncounted(const struct view *v, bool markdown, struct prn_buff
     for (size_t i = 0; i < v->work->n_uncounted; i++) {
         const struct prn_uncounted *u = &v->work->uncounted[i];
         prn_buffer_printf(out, "%s%" PRIu64 " ", markdown ? "- " : "  ", u->nodes);
+        prn_text_clean(out, u->domain);
+        prn_buffer_add(out, *u->domain ? "." : "");
         prn_text_clean(out, u->op_type);
         prn_buffer_add(out, ": ");
         prn_text_clean(out, u->reason);
@@ -455,12 +466,13 @@ static void json_ops(struct prn_json_writer *w, const struct view *v)
     }
     prn_json_end(w);
     prn_json_object(w, "total");
-    json_work(w, v->work != NULL, v->work ? v->work->flops : 0, v->work ? v->work->bytes : 0);
+    json_work(w, counted_any(v), v->work ? v->work->flops : 0, v->work ? v->work->bytes : 0);
     prn_json_end(w);
     prn_json_array(w, "not_counted");
     for (size_t i = 0; v->work && i < v->work->n_uncounted; i++) {
         prn_json_object(w, NULL);
         prn_json_text(w, "op_type", v->work->uncounted[i].op_type);
+        prn_json_text(w, "domain", v->work->uncounted[i].domain);
         prn_json_integer(w, "nodes", (int64_t)v->work->uncounted[i].nodes);
         prn_json_text(w, "reason", v->work->uncounted[i].reason);
         prn_json_end(w);
@@ -601,14 +613,14 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
 #define FIELD(name) offsetof(struct model_options, name)
 
 static const struct prn_option options[] = {
-    {PRN_OPTION_LIST, 0, "dim", "NAME=SIZE", "size of an open dimension (1)", FIELD(dims), 0, 0,
-     NULL},
-    {PRN_OPTION_LIST, 0, "shape", "INPUT=SIZES", "shape of an input, such as x=1x3x224x224",
-     FIELD(shapes), 0, 0, NULL},
+    {PRN_OPTION_LIST, 0, "dim", "NAME=SIZE", "size of an open dimension, repeatable (default 1)",
+     FIELD(dims), 0, 0, NULL},
+    {PRN_OPTION_LIST, 0, "shape", "INPUT=SIZES",
+     "shape of an input, repeatable, e.g. x=1x3x224x224", FIELD(shapes), 0, 0, NULL},
     {PRN_OPTION_FLAG, 0, "nodes", NULL, "show every node, not only operator types", FIELD(nodes), 0,
      0, NULL},
-    {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text, json, csv or md (text)", FIELD(format), 0, 0,
-     formats},
+    {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text, json, csv or md (default text)",
+     FIELD(format), 0, 0, formats},
     {PRN_OPTION_TEXT, 'o', "output", "FILE", "write to FILE instead of standard output",
      FIELD(output), 0, 0, NULL},
     {0},
@@ -624,9 +636,9 @@ const struct prn_command prn_command_model = {
         "moves: inputs, weights and outputs of every node. What can't be counted is listed.\n"
         "No weight is read and nothing is run. External data is checked: it must lie beneath the "
         "model's folder.",
-    .examples = "# The work of a batch of eight\n"
+    .examples = "# the work of a batch of eight\n"
                 "prony model resnet50.onnx --dim batch=8\n"
-                "# Every node, for a spreadsheet\n"
+                "# every node, for a spreadsheet\n"
                 "prony model resnet50.onnx --nodes --format csv -o nodes.csv",
     .options = options,
     .options_size = sizeof(struct model_options),

@@ -165,9 +165,10 @@ static const struct prn_option options[] = {
     OPTION(TEXT, 0, "hardware-file", "FILE", hardware_file,
            "YAML file with hardware and prices of your own"),
     GROUP("Inputs"),
-    OPTION(LIST, 0, "dim", "NAME=N", dims,
+    OPTION(LIST, 0, "dim", "NAME=SIZE", dims,
            "size of an open dimension, repeatable (default 1, and the report says so)"),
-    OPTION(LIST, 0, "shape", "INPUT=DIMS", shapes, "shape of an input, e.g. x=1x3x224x224"),
+    OPTION(LIST, 0, "shape", "INPUT=SIZES", shapes,
+           "shape of an input, repeatable, e.g. x=1x3x224x224"),
     OPTION(LIST, 0, "input", "INPUT=VALUE", inputs,
            "ones, zeros, random, a number, or @FILE (.npy, .pb, .raw), repeatable (default: floats "
            "in [0,1), ids that fit their table, masks of ones)"),
@@ -192,7 +193,7 @@ static const struct prn_option options[] = {
     GROUP("Report"),
     {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text, json, csv or md (default text)",
      FIELD(format), 0, 0, prn_report_formats},
-    OPTION(TEXT, 'o', "output", "FILE", output, "write the report to FILE"),
+    OPTION(TEXT, 'o', "output", "FILE", output, "write to FILE instead of standard output"),
     {0},
 };
 

@@ -11,10 +11,9 @@ struct report_options {
 
 static const struct prn_option options_table[] = {
     {.kind = PRN_OPTION_CHOICE,
-     .letter = 'f',
      .name = "format",
      .value = "FORMAT",
-     .help = "text, json, csv or md (default: text)",
+     .help = "text, json, csv or md (default text)",
      .offset = offsetof(struct report_options, format),
      .choices = prn_report_formats},
     {.kind = PRN_OPTION_TEXT,

@@ -141,16 +141,17 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
 static const struct prn_option option_table[] = {
     {PRN_OPTION_TEXT, 'o', "output", "FILE", "where the model goes; '-' is standard output",
      FIELD(output), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "batch", "N|dynamic", "batch size, or left open (1)", FIELD(batch), 0, 0,
-     NULL},
+    {PRN_OPTION_TEXT, 0, "batch", "N|dynamic", "batch size, or left open (default 1)", FIELD(batch),
+     0, 0, NULL},
     {PRN_OPTION_TEXT, 0, "seq", "N|dynamic",
-     "tokens per sequence, or left open (128); bert-base and gpt2-small only", FIELD(seq), 0, 0,
-     NULL},
-    {PRN_OPTION_COUNT, 0, "seed", "N", "of the random weights (0)", FIELD(seed), 0, 0x1p53, NULL},
-    {PRN_OPTION_COUNT, 0, "hidden", "N", "width of mlp's hidden layers (200)", FIELD(hidden), 1,
-     65536, NULL},
-    {PRN_OPTION_COUNT, 0, "layers", "N", "number of mlp's hidden layers (1)", FIELD(layers), 1,
-     10000, NULL},
+     "tokens per sequence, or left open (default 128); bert-base and gpt2-small only", FIELD(seq),
+     0, 0, NULL},
+    {PRN_OPTION_COUNT, 0, "seed", "N", "seed of the random weights (default 0)", FIELD(seed), 0,
+     0x1p53, NULL},
+    {PRN_OPTION_COUNT, 0, "hidden", "N", "width of mlp's hidden layers (default 200)",
+     FIELD(hidden), 1, 65536, NULL},
+    {PRN_OPTION_COUNT, 0, "layers", "N", "number of mlp's hidden layers (default 1)", FIELD(layers),
+     1, 10000, NULL},
     {PRN_OPTION_FLAG, 0, "list", NULL, "show the networks, their parameters and inputs",
      FIELD(list), 0, 0, NULL},
     {0},
@@ -164,9 +165,9 @@ const struct prn_command prn_command_synth = {
         "Writes a standard architecture as an ONNX file with random weights, so that it can be "
         "measured without a download. The same options and seed give the same file.\n"
         "NAME is mlp, resnet50, mobilenet-v2, vit-base-patch16-224, bert-base or gpt2-small.",
-    .examples = "# An image classifier for batches of any size\n"
+    .examples = "# an image classifier for batches of any size\n"
                 "prony synth resnet50 --batch dynamic -o resnet50.onnx\n"
-                "# A plain network of about 10 ms\n"
+                "# a plain network of about 10 ms\n"
                 "prony synth mlp --hidden 2048 --layers 10 -o mlp.onnx",
     .options = option_table,
     .options_size = sizeof(struct options),

@@ -139,11 +139,13 @@ static int bind_shapes(struct binder *b, const struct prn_shape_binding **by_inp
 static int check_kind(const struct binder *b, const struct prn_value *input)
 {
     if (input->kind != PRN_VALUE_TENSOR)
-        return prn_fail(b->err, PRONY_EUNSUPPORTED, "input '%s' is a %s; prony feeds tensors only",
-                        input->name, prn_value_kind_name(input->kind));
+        return prn_fail(b->err, PRONY_EUNSUPPORTED,
+                        "input '%s' of '%s' is a %s; prony feeds tensors only", input->name,
+                        b->model->path, prn_value_kind_name(input->kind));
     if (input->dtype != PRN_DTYPE_STRING && prn_dtype_bits(input->dtype) == 0)
-        return prn_fail(b->err, PRONY_EUNSUPPORTED, "input '%s' has elements of unknown type %d",
-                        input->name, input->dtype);
+        return prn_fail(b->err, PRONY_EUNSUPPORTED,
+                        "input '%s' of '%s' has elements of unknown type %d", input->name,
+                        b->model->path, input->dtype);
     return 0;
 }
 
@@ -165,8 +167,8 @@ static int resolve(const struct binder *b, const struct prn_value *declared,
     input->dtype = declared->dtype;
     if (!declared->has_shape && !shape)
         return prn_fail(b->err, PRONY_EUSAGE,
-                        "input '%s' has no declared shape; give one with --shape '%s=...'",
-                        declared->name, declared->name);
+                        "input '%s' of '%s' has no declared shape; give one with --shape '%s=...'",
+                        declared->name, b->model->path, declared->name);
     input->rank = shape ? shape->rank : declared->rank;
     for (size_t d = 0; d < input->rank; d++) {
         int64_t size = shape ? shape->dims[d] : size_of(b, &declared->dims[d]);
@@ -178,8 +180,8 @@ static int resolve(const struct binder *b, const struct prn_value *declared,
     if (prn_dims_elements(input->dims, input->rank, &elements) < 0 ||
         prn_dtype_bytes(input->dtype, input->dims, input->rank, &bytes) == PRONY_ELIMIT) {
         char text[PRN_RANK_MAX * 21 + 1];
-        return prn_fail(b->err, PRONY_ELIMIT, "input '%s' is too large: %s", input->name,
-                        prn_dims_text(input->dims, input->rank, text, sizeof text));
+        return prn_fail(b->err, PRONY_ELIMIT, "input '%s' of '%s' is too large: %s", input->name,
+                        b->model->path, prn_dims_text(input->dims, input->rank, text, sizeof text));
     }
     return 0;
 }

@@ -60,7 +60,7 @@ static int parse_shape(const char *text, struct prn_arena *arena,
     ret_shape->input = name_of(text, arena, &value);
     if (!ret_shape->input || !parse_dims(value, ret_shape))
         return prn_fail(err, PRONY_EUSAGE,
-                        "--shape '%s' isn't NAME=SIZES, such as image=1x3x224x224", text);
+                        "--shape '%s' isn't INPUT=SIZES, such as image=1x3x224x224", text);
     return 0;
 }
 

@@ -648,6 +648,8 @@ static int by_nodes(const void *a, const void *b)
     if (x->nodes != y->nodes)
         return x->nodes < y->nodes ? 1 : -1;
     int names = strcmp(x->op_type, y->op_type);
+    if (names == 0)
+        names = strcmp(x->domain, y->domain);
     return names ? names : strcmp(x->reason, y->reason);
 }
 
@@ -665,8 +667,11 @@ static int list_rows(const struct prn_infer *infer, struct prn_work *work)
         const struct row *row = &infer->rows[i];
         for (int k = 1; k < PRN_REASON_COUNT; k++)
             if (row->uncounted[k])
-                work->uncounted[work->n_uncounted++] = (struct prn_uncounted){
-                    .op_type = row->op_type, .nodes = row->uncounted[k], .reason = reason_texts[k]};
+                work->uncounted[work->n_uncounted++] =
+                    (struct prn_uncounted){.op_type = row->op_type,
+                                           .domain = row->domain,
+                                           .nodes = row->uncounted[k],
+                                           .reason = reason_texts[k]};
         /* A branch that was dropped may have been the only place of an operator. */
         if (row->nodes)
             work->ops[work->n_ops++] = (struct prn_op_work){.op_type = row->op_type,

@@ -212,7 +212,7 @@ struct prn_node_work {
 };
 
 struct prn_uncounted {
-    const char *op_type;
+    const char *op_type, *domain;
     uint64_t nodes;
     const char *reason; /* "output shape unknown", "operator not known" */
 };

@@ -145,9 +145,14 @@ int prn_tensor_fill(const struct prn_input *input, enum prn_fill fill, double nu
     int64_t elements;
     size_t bytes;
     memcpy(t.dims, input->dims, sizeof t.dims);
-    int code = prn_tensor_measure(&t, input->name, &elements, &bytes, err);
-    if (code == 0)
-        code = choose(&r, input, fill, number, err);
+    int code = prn_tensor_measure(&t, input->name, &elements, &bytes, NULL);
+    if (code < 0) {
+        char dims[PRN_RANK_MAX * 21 + 1];
+        return prn_fail(err, code, "input '%s' is too large: %s takes more than %d GiB",
+                        input->name, prn_dims_text(t.dims, t.rank, dims, sizeof dims),
+                        (int)(PRN_TENSOR_MAX_BYTES >> 30));
+    }
+    code = choose(&r, input, fill, number, err);
     if (code < 0)
         return code;
     prn_random_seed_named(&r.source, seed, input->name);
