@@ -19,6 +19,9 @@ static int add(struct prn_strings *list, const char *text, struct prony_error *e
 static int out_of_range(const struct prn_option *o, const char *text, double value,
                         struct prony_error *err)
 {
+    if (o->kind == PRN_OPTION_PERCENT)
+        return prn_fail(err, PRONY_EUSAGE, "--%s: %s is not between %.15g%% and %.15g%%", o->name,
+                        text, 100 * o->min, 100 * o->max);
     /* Some options have no upper bound worth telling. */
     if (o->max < 1e15)
         return prn_fail(err, PRONY_EUSAGE, "--%s: %s is not between %.15g and %.15g", o->name, text,
@@ -58,6 +61,10 @@ static int set_number(const struct prn_option *o, const char *text, double *fiel
     if (o->kind == PRN_OPTION_PERCENT && *end == '%') {
         value /= 100;
         end++;
+    } else if (o->kind == PRN_OPTION_PERCENT && number && !*end && value >= 1) {
+        /* Who writes 1 means 1 %, not 100 %. */
+        return prn_fail(err, PRONY_EUSAGE, "--%s: write '%s%%' for %s percent", o->name, text,
+                        text);
     }
     if (!number || *end)
         return prn_fail(err, PRONY_EUSAGE, "--%s: '%s' is not a number", o->name, text);

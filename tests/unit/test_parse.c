@@ -209,8 +209,8 @@ static void test_misuse(void **state)
         {"m --time 1e999", "--time: 1e999 is too large"},
         {"m --precision %", "--precision: '%' is not a number"},
         {"m --precision 1%%", "--precision: '1%%' is not a number"},
-        {"m --precision 60%", "--precision: 60% is not between 0.001 and 0.5"},
-        {"m --precision 2", "--precision: 2 is not between 0.001 and 0.5"},
+        {"m --precision 60%", "--precision: 60% is not between 0.1% and 50%"},
+        {"m --precision 2", "--precision: write '2%' for 2 percent"},
     };
     for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
         struct parsed p;
