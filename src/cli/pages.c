@@ -122,12 +122,15 @@ static void man_options(const struct prn_command *command, struct prn_buffer *ou
 
 void prn_command_man(struct prn_buffer *out)
 {
-    prn_buffer_printf(out,
-                      ".TH PRONY 1 \"\" \"prony %s\" \"User Commands\"\n.SH NAME\n"
-                      "prony \\- measures what an inference workload takes and costs\n"
-                      ".SH SYNOPSIS\n\\fBprony\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] "
-                      "[\\fIARGUMENTS\\fR]\n.SH COMMANDS\n",
-                      prony_version());
+    prn_buffer_printf(
+        out,
+        ".TH PRONY 1 \"\" \"prony %s\" \"User Commands\"\n.SH NAME\n"
+        "prony \\- measures what an inference workload takes and costs\n"
+        ".SH SYNOPSIS\n\\fBprony\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] "
+        "[\\fIARGUMENTS\\fR]\n.SH OPTIONS\n"
+        ".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nexplain prony, or a command when given "
+        "behind it\n.TP\n\\fB\\-V\\fR, \\fB\\-\\-version\\fR\ntell the version\n.SH COMMANDS\n",
+        prony_version());
     for (size_t i = 0; prn_commands[i]; i++) {
         const struct prn_command *c = prn_commands[i];
         if (c->hidden)
