@@ -3,7 +3,7 @@
  * registry.c makes it known. All calls come from one thread, inside an executor process.
  *
  * Order: open (loads the library; nothing of the user's yet) → [the executor closes its sandbox] →
- * load → bind → run … run → output → close.
+ * load → bind → (prepare → run) … → output → close.
  */
 #ifndef PRN_RUNTIME_RUNTIME_H
 #define PRN_RUNTIME_RUNTIME_H
@@ -56,6 +56,8 @@ struct prn_runtime_ops {
     int (*load)(struct prn_runtime *runtime, const char *model_path, struct prony_error *err);
     int (*bind)(struct prn_runtime *runtime, const struct prn_runtime_tensor *inputs,
                 size_t n_inputs, struct prony_error *err);
+    /* Optional: what must be done before each run, outside the clock. */
+    int (*prepare)(struct prn_runtime *runtime, struct prony_error *err);
     /* One inference; nothing else, it is what the clock runs around. */
     int (*run)(struct prn_runtime *runtime, struct prony_error *err);
     size_t (*output_count)(const struct prn_runtime *runtime);

@@ -1,6 +1,7 @@
 /*
  * ONNX Runtime behind prony's vtable. Inputs are bound once and outputs keep their buffers (an
- * I/O binding), so a run is the runtime's own work and nothing else.
+ * I/O binding), so a run is the runtime's own work and nothing else. Outputs whose shape changes
+ * from run to run don't fit the kept buffers: the run fails, and from then on gets new ones.
  */
 #include "runtime/onnxrt/api.h"
 #include "runtime/runtime.h"
@@ -30,6 +31,8 @@ struct prn_runtime {
     size_t n_inputs;
     char **output_names; /* freed by the allocator */
     size_t n_outputs;
+    bool has_run;
+    bool outputs_vary; /* in shape, so each run needs new buffers */
     /* what the last output() call handed out */
     OrtValue **bound;
     size_t n_bound;
@@ -313,6 +316,16 @@ static int make_strings(struct prn_runtime *r, const struct prn_runtime_tensor *
     return code;
 }
 
+/* Outputs get memory at the next run; what they had is let go. */
+static int bind_outputs(struct prn_runtime *r, struct prony_error *err)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < r->n_outputs; i++)
+        code = check(r, r->library.api.BindOutputToDevice(r->binding, r->output_names[i], r->cpu),
+                     PRONY_ERUNTIME, err);
+    return code;
+}
+
 static int ort_bind(struct prn_runtime *r, const struct prn_runtime_tensor *inputs, size_t n_inputs,
                     struct prony_error *err)
 {
@@ -338,16 +351,35 @@ static int ort_bind(struct prn_runtime *r, const struct prn_runtime_tensor *inpu
         if (code < 0)
             prn_fail_in(err, code, "input '%s'", t->name);
     }
-    for (size_t i = 0; code == 0 && i < r->n_outputs; i++)
-        code = check(r, api->BindOutputToDevice(r->binding, r->output_names[i], r->cpu),
-                     PRONY_ERUNTIME, err);
-    return code;
+    return code < 0 ? code : bind_outputs(r, err);
+}
+
+static int ort_prepare(struct prn_runtime *r, struct prony_error *err)
+{
+    return r->outputs_vary ? bind_outputs(r, err) : 0;
+}
+
+/* The kept buffers may be why a run failed: it is tried again without them. */
+static int run_again(struct prn_runtime *r, OrtStatus *failure, struct prony_error *err)
+{
+    const struct ort_api *api = &r->library.api;
+    if (!r->has_run || r->outputs_vary)
+        return check(r, failure, PRONY_ERUNTIME, err);
+    api->ReleaseStatus(failure);
+    r->outputs_vary = true;
+    int code = bind_outputs(r, err);
+    return code < 0
+               ? code
+               : check(r, api->RunWithBinding(r->session, NULL, r->binding), PRONY_ERUNTIME, err);
 }
 
 static int ort_run(struct prn_runtime *r, struct prony_error *err)
 {
     OrtStatus *status = r->library.api.RunWithBinding(r->session, NULL, r->binding);
-    return status ? check(r, status, PRONY_ERUNTIME, err) : 0;
+    if (status)
+        return run_again(r, status, err);
+    r->has_run = true;
+    return 0;
 }
 
 static size_t ort_output_count(const struct prn_runtime *r)
@@ -491,6 +523,7 @@ static const struct prn_runtime_option ort_options[] = {
         .library = ort_library,                    \
         .load = ort_load,                          \
         .bind = ort_bind,                          \
+        .prepare = ort_prepare,                    \
         .run = ort_run,                            \
         .output_count = ort_output_count,          \
         .output = ort_output,                      \
