@@ -41,6 +41,9 @@ enum {
     CHILD_END,
 };
 
+/* How long a process may take to end after it closed its socket. */
+#define GRACE_NS 1000000000
+
 /* A copy above the numbers that the child's descriptors get, so that moving them can't collide. */
 static int lifted(int fd)
 {
@@ -51,8 +54,11 @@ static int lifted(int fd)
 
 static int shared_memory(const char *name, size_t bytes)
 {
-    int fd = memfd_create(name, MFD_CLOEXEC);
-    if (fd >= 0 && bytes > 0 && ftruncate(fd, (off_t)bytes) < 0) {
+    int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    /* What this process maps must not shrink under it, whatever the other one does. */
+    if (fd >= 0 && bytes > 0 &&
+        (ftruncate(fd, (off_t)bytes) < 0 ||
+         fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)) {
         int error = errno;
         close(fd);
         errno = error;
@@ -73,6 +79,10 @@ static int start(struct prn_executor *x, const char *program, const int child_fd
     for (int i = CHILD_SOCKET; i < CHILD_END; i++)
         if (child_fds[i] >= 0)
             posix_spawn_file_actions_adddup2(&actions, child_fds[i], i);
+        else
+            posix_spawn_file_actions_addclose(&actions, i);
+    /* What prony itself was given is none of the runtime's business. */
+    posix_spawn_file_actions_addclosefrom_np(&actions, CHILD_END);
     /* A group of its own: Ctrl-C is for prony, which then ends the executor in its own time. */
     sigset_t none;
     sigset_t defaults;
@@ -144,25 +154,42 @@ int prn_executor_spawn(const struct prn_executor_config *config, struct prn_exec
     return 0;
 }
 
-/* Kills and reaps; returns the wait status, or -1 when it was gone already. */
-static int reap(struct prn_executor *x, bool kill_first)
+/* Kills the process, stopped or not, and waits for its end. */
+static void end(struct prn_executor *x)
 {
-    int status = -1;
     if (x->pid == 0)
-        return -1;
-    if (kill_first)
-        kill(x->pid, SIGKILL);
-    while (waitpid(x->pid, &status, 0) < 0 && errno == EINTR)
+        return;
+    kill(x->pid, SIGKILL);
+    while (waitpid(x->pid, NULL, 0) < 0 && errno == EINTR)
         ;
     x->pid = 0;
-    return status;
+}
+
+/* Reaps a process that closed its socket, which normally means that it has ended. One that goes on
+ * without is killed, and -1 returned. */
+static int reap_ending(struct prn_executor *x)
+{
+    const int64_t deadline = prn_clock_ns() + GRACE_NS;
+    while (x->pid && prn_clock_ns() < deadline) {
+        int status;
+        pid_t ended = waitpid(x->pid, &status, WNOHANG);
+        if (ended == x->pid) {
+            x->pid = 0;
+            return status;
+        }
+        if (ended < 0 && errno != EINTR)
+            break;
+        poll(NULL, 0, 1);
+    }
+    end(x);
+    return -1;
 }
 
 void prn_executor_free(struct prn_executor *x)
 {
     if (!x)
         return;
-    reap(x, true);
+    end(x);
     const int fds[] = {x->socket_fd, x->outputs_fd, x->stderr_fd};
     for (size_t i = 0; i < PRN_ARRAY_SIZE(fds); i++)
         if (fds[i] >= 0)
@@ -188,7 +215,7 @@ static void last_words(const struct prn_executor *x, char *text, size_t size)
 
 static int fail_dead(struct prn_executor *x, const char *doing, struct prony_error *err)
 {
-    int status = reap(x, false);
+    int status = reap_ending(x);
     char words[300];
     last_words(x, words, sizeof words);
     const char *separator = words[0] ? "; it said: " : "";
@@ -203,7 +230,8 @@ static int fail_dead(struct prn_executor *x, const char *doing, struct prony_err
     if (status >= 0)
         return prn_fail(err, PRONY_ECRASH, "the runtime ended the process while %s (status %d)%s%s",
                         doing, WEXITSTATUS(status), separator, words);
-    return prn_fail(err, PRONY_ECRASH, "the executor is gone");
+    return prn_fail(err, PRONY_ECRASH, "the runtime cut the executor's connection while %s%s%s",
+                    doing, separator, words);
 }
 
 static bool is_cancelled(const struct prn_executor *x)
@@ -218,22 +246,22 @@ static int wait_for_reply(struct prn_executor *x, double timeout_s, const char *
     int64_t deadline = prn_clock_ns() + (int64_t)(timeout_s * 1e9);
     for (;;) {
         int64_t left_ns = deadline - prn_clock_ns();
+        int64_t wait_ms = left_ns > 0 ? left_ns / 1000000 + 1 : 0;
+        struct pollfd wait = {.fd = x->socket_fd, .events = POLLIN};
+        /* Looked at even when it is late: prony itself may have been stopped meanwhile. A signal
+         * that arrives just before poll() must not be slept over. */
+        if (!is_cancelled(x) && poll(&wait, 1, wait_ms > 100 ? 100 : (int)wait_ms) > 0)
+            return 0;
         if (is_cancelled(x)) {
-            reap(x, true);
+            end(x);
             return prn_fail(err, PRONY_ECANCELED, "interrupted while %s", doing);
         }
         if (left_ns <= 0) {
-            reap(x, true);
+            end(x);
             return prn_fail(err, PRONY_ETIMEDOUT,
                             "%s took longer than %.3g s; --timeout allows for more", doing,
                             timeout_s);
         }
-        struct pollfd wait = {.fd = x->socket_fd, .events = POLLIN};
-        int64_t wait_ms = left_ns / 1000000 + 1;
-        /* A signal that arrives just before poll() must not be slept over. */
-        int n = poll(&wait, 1, wait_ms > 100 ? 100 : (int)wait_ms);
-        if (n > 0)
-            return 0;
     }
 }
 
@@ -261,7 +289,7 @@ static int call(struct prn_executor *x, double extra_s, const char *doing, struc
 
 static int malformed_reply(struct prn_executor *x, struct prony_error *err)
 {
-    reap(x, true);
+    end(x);
     return prn_fail(err, PRONY_ECRASH, "the executor answered nonsense");
 }
 
@@ -271,7 +299,7 @@ static void keep(char *into, size_t size, const char *text)
 }
 
 int prn_executor_open(struct prn_executor *x, const struct prn_runtime_config *config,
-                      const char *model_folder, struct prony_error *err)
+                      const char *model_path, const char *model_folder, struct prony_error *err)
 {
     struct prn_message *m = &x->message;
     prn_message_begin(m, PRN_MESSAGE_OPEN);
@@ -282,6 +310,7 @@ int prn_executor_open(struct prn_executor *x, const struct prn_runtime_config *c
         prn_message_put_text(m, config->options[i].key);
         prn_message_put_text(m, config->options[i].value);
     }
+    prn_message_put_text(m, model_path);
     prn_message_put_text(m, model_folder);
     prn_message_put_int(m, x->memory_bytes);
     int code = call(x, 0, "starting", err);
@@ -353,7 +382,7 @@ int prn_executor_run(struct prn_executor *x, size_t warmups, size_t repeats, int
     if (code < 0)
         return code;
     size_t n = prn_message_count(&x->message, repeats);
-    if (x->message.failed)
+    if (x->message.failed || (n == 0 && repeats > 0))
         return malformed_reply(x, err);
     memcpy(samples, x->samples, n * sizeof *samples);
     *ret_n = n;

@@ -48,11 +48,13 @@ PRONY_MUST_CHECK int prn_executor_spawn(const struct prn_executor_config *config
 /* Ends the process, whatever it is doing. NULL does nothing. */
 void prn_executor_free(struct prn_executor *x);
 
-/* Loads the runtime and closes the sandbox. `model_folder` is all that it may read; NULL when only
- * the runtime is asked about. */
+/* Loads the runtime and closes the sandbox. It may read `model_path` and, where that isn't NULL
+ * because the model keeps data beside its file, `model_folder`; both are NULL when only the runtime
+ * is asked about. */
 PRONY_MUST_CHECK int prn_executor_open(struct prn_executor *x,
                                        const struct prn_runtime_config *config,
-                                       const char *model_folder, struct prony_error *err);
+                                       const char *model_path, const char *model_folder,
+                                       struct prony_error *err);
 /* After open; borrowed from the executor. */
 const char *prn_executor_version(const struct prn_executor *x);
 const char *prn_executor_library(const struct prn_executor *x);

@@ -15,10 +15,11 @@
 #define PRN_MESSAGE_MAX ((size_t)128 * 1024)
 
 enum prn_message_type {
-    PRN_MESSAGE_OPEN, /* software, library, options, folder, limit → version, library, sandbox */
-    PRN_MESSAGE_LOAD, /* model → ns */
-    PRN_MESSAGE_BIND, /* inputs, their places in the shared memory → nothing */
-    PRN_MESSAGE_RUN,  /* warm-ups, repeats, most ns → number of samples */
+    /* software, library, options, model, folder, limit → version, library, sandbox */
+    PRN_MESSAGE_OPEN,
+    PRN_MESSAGE_LOAD,    /* model → ns */
+    PRN_MESSAGE_BIND,    /* inputs, their places in the shared memory → nothing */
+    PRN_MESSAGE_RUN,     /* warm-ups, repeats, most ns → number of samples */
     PRN_MESSAGE_OUTPUTS, /* nothing → outputs, their places in the shared memory */
     PRN_MESSAGE_OK,      /* reply: what is said above */
     PRN_MESSAGE_ERROR,   /* reply: code, text */

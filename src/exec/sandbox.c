@@ -5,6 +5,7 @@
 #include <linux/landlock.h>
 #include <sched.h>
 #include <seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -19,10 +20,14 @@
 #define RIGHT_IOCTL_DEVICE (1ull << 15)
 #define RIGHT_NET_BIND (1ull << 0)
 #define RIGHT_NET_CONNECT (1ull << 1)
+#define SCOPE_ABSTRACT_SOCKET (1ull << 0)
+#define SCOPE_SIGNAL (1ull << 1)
+#define PR_NAME_MEMORY 0x53564d41 /* PR_SET_VMA */
 
 struct ruleset {
     uint64_t files;
     uint64_t network; /* since ABI 4 */
+    uint64_t scoped;  /* since ABI 6 */
 };
 
 static long landlock_abi(void)
@@ -57,8 +62,12 @@ static int enter_landlock(const struct prn_sandbox *s, long abi)
         all.files |= RIGHT_IOCTL_DEVICE;
     if (abi >= 4)
         all.network = RIGHT_NET_BIND | RIGHT_NET_CONNECT;
-    int ruleset = (int)syscall(SYS_landlock_create_ruleset, &all,
-                               abi >= 4 ? sizeof all : sizeof all.files, 0);
+    if (abi >= 6)
+        all.scoped = SCOPE_ABSTRACT_SOCKET | SCOPE_SIGNAL;
+    size_t size = abi >= 6   ? sizeof all
+                  : abi >= 4 ? offsetof(struct ruleset, scoped)
+                             : offsetof(struct ruleset, network);
+    int ruleset = (int)syscall(SYS_landlock_create_ruleset, &all, size, 0);
     if (ruleset < 0)
         return -1;
     const uint64_t read = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
@@ -66,6 +75,7 @@ static int enter_landlock(const struct prn_sandbox *s, long abi)
         const char *path;
         uint64_t rights;
     } rules[] = {
+        {s->model_path, read},
         {s->model_folder, read},
         {s->library_folder, read | LANDLOCK_ACCESS_FS_EXECUTE},
         {"/lib", read | LANDLOCK_ACCESS_FS_EXECUTE},
@@ -117,8 +127,6 @@ static const int allowed_calls[] = {
     SCMP_SYS(readlink),
     SCMP_SYS(readlinkat),
     SCMP_SYS(getcwd),
-    SCMP_SYS(fcntl),
-    SCMP_SYS(ftruncate),
     SCMP_SYS(fadvise64),
     SCMP_SYS(open),
     SCMP_SYS(dup),
@@ -155,7 +163,6 @@ static const int allowed_calls[] = {
     SCMP_SYS(sched_get_priority_max),
     SCMP_SYS(sched_get_priority_min),
     SCMP_SYS(getcpu),
-    SCMP_SYS(prctl),
     SCMP_SYS(arch_prctl),
     SCMP_SYS(exit),
     SCMP_SYS(exit_group),
@@ -176,7 +183,6 @@ static const int allowed_calls[] = {
     SCMP_SYS(uname),
     SCMP_SYS(sysinfo),
     SCMP_SYS(getrusage),
-    SCMP_SYS(prlimit64),
     SCMP_SYS(getrlimit),
     SCMP_SYS(getuid),
     SCMP_SYS(geteuid),
@@ -189,16 +195,44 @@ static const int allowed_calls[] = {
     SCMP_SYS(ppoll),
 };
 
+/* Calls of many kinds, of which these are needed. Others could have signals sent to any process
+ * (F_SETOWN, F_SETSIG), or let the executor outlive prony (PR_SET_PDEATHSIG). */
+static const struct {
+    int call;
+    unsigned argument;
+    scmp_datum_t value;
+} allowed_kinds[] = {
+    {SCMP_SYS(fcntl), 1, F_DUPFD},        {SCMP_SYS(fcntl), 1, F_DUPFD_CLOEXEC},
+    {SCMP_SYS(fcntl), 1, F_GETFD},        {SCMP_SYS(fcntl), 1, F_SETFD},
+    {SCMP_SYS(fcntl), 1, F_GETFL},        {SCMP_SYS(fcntl), 1, F_SETFL},
+    {SCMP_SYS(prctl), 0, PR_SET_NAME},    {SCMP_SYS(prctl), 0, PR_GET_NAME},
+    {SCMP_SYS(prctl), 0, PR_NAME_MEMORY},
+};
+
+#define LOW_HALF 0xffffffffu
+
 static int enter_seccomp(void)
 {
-    const struct scmp_arg_cmp thread_only = {0, SCMP_CMP_MASKED_EQ, CLONE_THREAD, CLONE_THREAD};
+    const scmp_datum_t namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
+                                    CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
+    const struct scmp_arg_cmp thread_only = {0, SCMP_CMP_MASKED_EQ, CLONE_THREAD | namespaces,
+                                             CLONE_THREAD};
     const struct scmp_arg_cmp to_itself = {0, SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0};
+    const struct scmp_arg_cmp of_itself = {0, SCMP_CMP_EQ, 0, 0};
+    const struct scmp_arg_cmp reading = {2, SCMP_CMP_EQ, 0, 0};
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
     if (!filter)
         return -ENOMEM;
     int code = 0;
     for (size_t i = 0; code == 0 && i < PRN_ARRAY_SIZE(allowed_calls); i++)
         code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed_calls[i], 0);
+    for (size_t i = 0; code == 0 && i < PRN_ARRAY_SIZE(allowed_kinds); i++)
+        code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed_kinds[i].call, 1,
+                                (struct scmp_arg_cmp){allowed_kinds[i].argument, SCMP_CMP_MASKED_EQ,
+                                                      LOW_HALF, allowed_kinds[i].value});
+    /* Reads its own limits; it could also set those of others, and root could raise its own. */
+    if (code == 0)
+        code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2, of_itself, reading);
     /* Threads, never processes. clone3 hides its flags from a filter: glibc falls back to clone. */
     if (code == 0)
         code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1, thread_only);
@@ -207,6 +241,9 @@ static int enter_seccomp(void)
     /* abort() sends a signal to itself. */
     if (code == 0)
         code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(tgkill), 1, to_itself);
+    /* Threads that the library started when it was loaded are under it too. */
+    if (code == 0)
+        code = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
     if (code == 0)
         code = seccomp_load(filter);
     seccomp_release(filter);
@@ -237,7 +274,10 @@ int prn_sandbox_enter(const struct prn_sandbox *s, char *ret_text, size_t size,
         snprintf(landlock, sizeof landlock, "landlock %ld", abi);
     }
     /* RLIMIT_DATA, not RLIMIT_AS: the latter counts 130 MB of address space per thread. */
-    if (limit(RLIMIT_CORE, 0) < 0 || (s->memory_bytes > 0 && limit(RLIMIT_DATA, s->memory_bytes)))
+    if (limit(RLIMIT_CORE, 0) < 0 ||
+        (s->memory_bytes > 0 && (limit(RLIMIT_DATA, s->memory_bytes) < 0 ||
+                                 /* outputs and messages lie in memory that it doesn't count */
+                                 limit(RLIMIT_FSIZE, s->memory_bytes) < 0)))
         return prn_fail(err, PRONY_EIO, "cannot limit resources: %s", strerror(errno));
     const char *seccomp = "no seccomp";
     if (!s->gpu) {

@@ -1,8 +1,8 @@
 /*
  * Confines an executor after its runtime's library is loaded and before it sees a model: no new
- * privileges, Landlock (read access to the model's folder and what runtimes look up about the
- * machine; no writing, no network), resource limits, a seccomp allow-list. What the kernel doesn't
- * offer is left out and said.
+ * privileges, Landlock (read access to the model and what runtimes look up about the machine; no
+ * writing, no network, no signals to others), resource limits, a seccomp allow-list. What the
+ * kernel doesn't offer is left out and said.
  */
 #ifndef PRN_EXEC_SANDBOX_H
 #define PRN_EXEC_SANDBOX_H
@@ -12,9 +12,10 @@
 #include <stdbool.h>
 
 struct prn_sandbox {
-    const char *model_folder;
+    const char *model_path;     /* NULL: none */
+    const char *model_folder;   /* NULL: nothing beside the model's file is needed */
     const char *library_folder; /* may hold parts that are loaded later */
-    int64_t memory_bytes;       /* limit on private memory; 0: none */
+    int64_t memory_bytes;       /* limit on private memory, and on any file; 0: none */
     bool gpu; /* drivers need devices and calls that nobody can list: limits only */
 };
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,9 +33,10 @@ static int bad_message(struct prony_error *err)
 
 static int serve_open(struct server *s, struct prony_error *err)
 {
-    struct prn_runtime_config config = {.software = prn_message_text(&s->in),
-                                        .library = prn_message_text(&s->in)};
+    struct prn_runtime_config config = {0};
     struct prn_spec_option options[OPTIONS_MAX];
+    config.software = prn_message_text(&s->in);
+    config.library = prn_message_text(&s->in);
     config.n_options = prn_message_count(&s->in, OPTIONS_MAX);
     config.options = options;
     for (size_t i = 0; i < config.n_options; i++) {
@@ -43,8 +45,10 @@ static int serve_open(struct server *s, struct prony_error *err)
         if (!options[i].key || !options[i].value)
             return bad_message(err);
     }
-    struct prn_sandbox sandbox = {.model_folder = prn_message_text(&s->in),
-                                  .memory_bytes = prn_message_int(&s->in)};
+    struct prn_sandbox sandbox = {0};
+    sandbox.model_path = prn_message_text(&s->in);
+    sandbox.model_folder = prn_message_text(&s->in);
+    sandbox.memory_bytes = prn_message_int(&s->in);
     if (s->in.failed || !config.software || s->runtime)
         return bad_message(err);
     s->ops = prn_runtime_find(config.software);
@@ -64,10 +68,12 @@ static int serve_open(struct server *s, struct prony_error *err)
     sandbox.gpu = s->ops->gpu;
     char confined[256];
     code = prn_sandbox_enter(&sandbox, confined, sizeof confined, err);
+    if (code < 0)
+        return code;
     prn_message_put_text(&s->out, s->ops->version(s->runtime));
     prn_message_put_text(&s->out, s->ops->library(s->runtime));
     prn_message_put_text(&s->out, confined);
-    return code;
+    return 0;
 }
 
 static int serve_load(struct server *s, struct prony_error *err)
@@ -91,7 +97,7 @@ static int map_inputs(struct server *s, struct prony_error *err)
     s->inputs_bytes = (size_t)status.st_size;
     if (s->inputs_bytes == 0)
         return 0;
-    void *map = mmap(NULL, s->inputs_bytes, PROT_READ, MAP_SHARED, s->inputs_fd, 0);
+    void *map = mmap(NULL, s->inputs_bytes, PROT_READ, MAP_PRIVATE, s->inputs_fd, 0);
     if (map == MAP_FAILED)
         return prn_fail_errno(err, errno, "map", "inputs");
     s->inputs = map;
@@ -141,17 +147,23 @@ static int serve_run(struct server *s, struct prony_error *err)
     if (s->in.failed)
         return bad_message(err);
     struct prn_runtime *runtime = s->runtime;
+    int (*const prepare)(struct prn_runtime *, struct prony_error *) = s->ops->prepare;
     int (*const run)(struct prn_runtime *, struct prony_error *) = s->ops->run;
     for (int64_t i = 0; i < warmups; i++) {
-        int code = run(runtime, err);
+        int code = prepare ? prepare(runtime, err) : 0;
+        if (code == 0)
+            code = run(runtime, err);
         if (code < 0)
             return code;
     }
     size_t n = 0;
     int64_t start = prn_clock_ns();
     while (n < repeats) {
+        int code = prepare ? prepare(runtime, err) : 0;
+        if (code < 0)
+            return code;
         int64_t before = prn_clock_ns();
-        int code = run(runtime, err);
+        code = run(runtime, err);
         int64_t after = prn_clock_ns();
         if (code < 0)
             return code;
@@ -167,6 +179,9 @@ static int serve_outputs(struct server *s, struct prony_error *err)
 {
     size_t n = s->ops->output_count(s->runtime);
     size_t offset = 0;
+    if (n > PRN_EXECUTOR_TENSORS_MAX)
+        return prn_fail(err, PRONY_ELIMIT, "the model has %zu outputs, more than %d to compare", n,
+                        PRN_EXECUTOR_TENSORS_MAX);
     prn_message_put_int(&s->out, (int64_t)n);
     for (size_t i = 0; i < n; i++) {
         struct prn_runtime_tensor t;
@@ -226,13 +241,16 @@ int prn_executor_main(int socket_fd, int inputs_fd, int samples_fd, int outputs_
     s.socket_fd = socket_fd;
     s.inputs_fd = inputs_fd;
     s.outputs_fd = outputs_fd;
-    prctl(PR_SET_PDEATHSIG, 9);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* A file that grows too large is an error of whoever writes it, not the end. */
+    signal(SIGXFSZ, SIG_IGN);
     volunteer_for_oom();
     void *samples = mmap(NULL, PRN_EXECUTOR_SAMPLES_MAX * sizeof *s.samples, PROT_READ | PROT_WRITE,
                          MAP_SHARED, samples_fd, 0);
     if (samples == MAP_FAILED)
         return 1;
     s.samples = samples;
+    close(samples_fd);
     while (prn_message_receive(&s.in, socket_fd) == 0)
         if (serve_one(&s) < 0)
             break;

@@ -13,7 +13,7 @@ static int ask(const struct prn_runtime_ops *ops, const char *ort_library, struc
     if (code < 0)
         return code;
     found->ops = ops;
-    found->available = prn_executor_open(x, &config, NULL, &fault) == 0;
+    found->available = prn_executor_open(x, &config, NULL, NULL, &fault) == 0;
     if (found->available) {
         found->version = prn_arena_strdup(arena, prn_executor_version(x));
         found->library = prn_arena_strdup(arena, prn_executor_library(x));

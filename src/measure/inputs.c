@@ -4,6 +4,7 @@
 #include "base/io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -178,7 +179,7 @@ int prn_inputs_make(struct prn_input *inputs, size_t n, const struct prn_input_s
     all.sources = PRN_ARENA_ARRAY(arena, n + 1, const char *);
     if (!all.places || !all.sources)
         return prn_fail_memory(err);
-    all.fd = memfd_create("prony-inputs", MFD_CLOEXEC);
+    all.fd = memfd_create("prony-inputs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (all.fd < 0)
         return prn_fail_errno(err, errno, "create", "shared memory");
     size_t offset = 0;
@@ -194,6 +195,10 @@ int prn_inputs_make(struct prn_input *inputs, size_t n, const struct prn_input_s
     /* The last tensor's padding is part of the file, so that all offsets lie inside. */
     if (code == 0 && ftruncate(all.fd, (off_t)offset) < 0)
         code = prn_fail_errno(err, errno, "size", "shared memory");
+    /* All backends are to see the same bytes, so none may change them. */
+    const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    if (code == 0 && fcntl(all.fd, F_ADD_SEALS, seals) < 0)
+        code = prn_fail_errno(err, errno, "seal", "shared memory");
     if (code < 0)
         prn_inputs_release(&all);
     else

@@ -253,7 +253,7 @@ static int bring_up(struct engine *e, struct runner *r, struct prn_launch *launc
     tell(e, r, "loading");
     int code = prn_executor_spawn(&process, &r->executor, err);
     if (code == 0)
-        code = prn_executor_open(r->executor, &runtime, q->model_folder, err);
+        code = prn_executor_open(r->executor, &runtime, q->model_path, q->model_folder, err);
     if (code == 0 && !r->result->runtime_version) {
         r->result->runtime_version = kept(e->profile, prn_executor_version(r->executor));
         r->result->runtime_library = kept(e->profile, prn_executor_library(r->executor));

@@ -56,9 +56,12 @@ static int compare_one(int reference_fd, const struct prn_place *reference, int 
     /* A complex number is compared as the two real ones that it consists of. */
     if (dtype == PRN_DTYPE_COMPLEX64 || dtype == PRN_DTYPE_COMPLEX128) {
         dtype = dtype == PRN_DTYPE_COMPLEX64 ? PRN_DTYPE_FLOAT : PRN_DTYPE_DOUBLE;
-        left *= 2;
+        if (__builtin_mul_overflow(left, 2, &left))
+            return -1;
     }
     int bits = prn_dtype_bits(dtype);
+    if (bits == 0 && !text)
+        return -1;
     if (text && reference->bytes != other->bytes)
         s.unlike = true;
     for (size_t at = 0; at < reference->bytes && at < other->bytes; at += PIECE) {

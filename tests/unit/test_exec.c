@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,7 +74,9 @@ static int try_everything(const char *folder)
     char text[256];
     char inside[512];
     snprintf(inside, sizeof inside, "%s/inside", folder);
-    struct prn_sandbox sandbox = {.model_folder = folder, .memory_bytes = (int64_t)64 << 20};
+    char beside[512];
+    snprintf(beside, sizeof beside, "%s/beside", folder);
+    struct prn_sandbox sandbox = {.model_path = inside, .memory_bytes = (int64_t)64 << 20};
     if (prn_sandbox_enter(&sandbox, text, sizeof text, NULL) < 0)
         return 1;
     if (strstr(text, "no landlock") || strstr(text, "no seccomp"))
@@ -96,6 +100,21 @@ static int try_everything(const char *folder)
     if (mmap(NULL, (size_t)256 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) !=
         MAP_FAILED)
         return 10;
+    if (open(beside, O_RDONLY) >= 0 || errno != EACCES)
+        return 11;
+    struct rlimit limit;
+    if (prlimit(0, RLIMIT_NOFILE, NULL, &limit) < 0)
+        return 12;
+    if (prlimit(getppid(), RLIMIT_NOFILE, NULL, &limit) == 0 || errno != EPERM)
+        return 13;
+    if (prlimit(0, RLIMIT_NOFILE, &limit, NULL) == 0 || errno != EPERM)
+        return 14;
+    if (fcntl(STDIN_FILENO, F_SETOWN, getppid()) == 0 || errno != EPERM)
+        return 15;
+    if (prctl(PR_SET_PDEATHSIG, 0) == 0 || errno != EPERM)
+        return 16;
+    if (prctl(PR_SET_NAME, "other") < 0 || fcntl(STDIN_FILENO, F_GETFD) < 0)
+        return 17;
     return 0;
 }
 
@@ -107,15 +126,19 @@ static void sandbox_forbids(void **state)
 #endif
     char folder[] = "/tmp/prony-test-XXXXXX";
     char inside[64];
+    char beside[64];
     assert_non_null(mkdtemp(folder));
     snprintf(inside, sizeof inside, "%s/inside", folder);
+    snprintf(beside, sizeof beside, "%s/beside", folder);
     close(open(inside, O_CREAT | O_WRONLY, 0600));
+    close(open(beside, O_CREAT | O_WRONLY, 0600));
     pid_t child = fork();
     if (child == 0)
         _exit(try_everything(folder));
     int status;
     assert_int_equal(waitpid(child, &status, 0), child);
     unlink(inside);
+    unlink(beside);
     rmdir(folder);
     assert_true(WIFEXITED(status));
     if (WEXITSTATUS(status) == 77)

@@ -179,6 +179,16 @@ static void outputs_are_compared(void **state)
         prn_outputs_compare(reference_fd, &place, reference_fd, &other, 1, &arena, &check, NULL),
         0);
     assert_true(!check->same_shape && prn_output_differs(check));
+    /* An executor may say anything. */
+    const struct prn_place wrong[] = {
+        {.name = "y", .dtype = 12345, .rank = 1, .dims = {4}, .bytes = sizeof reference},
+        {.name = "y", .dtype = PRN_DTYPE_FLOAT, .rank = 1, .dims = {-4}, .bytes = 16},
+        {.name = "y", .dtype = PRN_DTYPE_COMPLEX64, .rank = 1, .dims = {INT64_MAX}, .bytes = 16},
+        {.name = "y", .dtype = PRN_DTYPE_FLOAT, .rank = 1, .dims = {1 << 20}, .bytes = 4 << 20}};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(wrong); i++)
+        assert_int_equal(prn_outputs_compare(reference_fd, &wrong[i], reference_fd, &wrong[i], 1,
+                                             &arena, &check, NULL),
+                         PRONY_EIO);
     close(reference_fd);
     prn_arena_release(&arena);
 }
