@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -22,6 +23,7 @@ struct work {
     struct prn_inputs inputs;
     char model_path[PATH_MAX];
     char model_folder[PATH_MAX];
+    bool external; /* the model keeps data in other files of its folder */
 };
 
 static const char *keep(struct work *w, const char *text)
@@ -148,6 +150,7 @@ static int read_model(struct work *w, struct prony_error *err)
         code = prn_model_analyse(model, inputs, &work, err);
     if (code == 0) {
         w->profile->model_bytes = (int64_t)(model->file_bytes + model->external_bytes);
+        w->external = model->n_external_files > 0;
         w->profile->model_parameters = (int64_t)model->n_parameters;
         w->profile->model_flops = work->flops;
         w->profile->flops_complete = work->n_uncounted == 0;
@@ -160,13 +163,25 @@ static int read_model(struct work *w, struct prony_error *err)
     return code;
 }
 
+/* Makes the path absolute. With external data its last part stays as it is: a symbolic link's data
+ * lies beside the link, not beside what it points to. */
 static int resolve_path(struct work *w, struct prony_error *err)
 {
-    if (!realpath(w->job->model_path, w->model_path))
-        return prn_fail_errno(err, errno, "open", w->job->model_path);
-    memcpy(w->model_folder, w->model_path, sizeof w->model_folder);
-    char *slash = strrchr(w->model_folder, '/');
-    slash[slash == w->model_folder ? 1 : 0] = '\0';
+    const char *path = w->job->model_path;
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    char folder[PATH_MAX];
+    if (!w->external)
+        return realpath(path, w->model_path) ? 0 : prn_fail_errno(err, errno, "open", path);
+    if (name - path >= PATH_MAX)
+        return prn_fail_errno(err, ENAMETOOLONG, "open", path);
+    snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path);
+    if (!realpath(slash ? folder : ".", w->model_folder))
+        return prn_fail_errno(err, errno, "open", path);
+    const char *separator = w->model_folder[1] ? "/" : "";
+    if (snprintf(w->model_path, sizeof w->model_path, "%s%s%s", w->model_folder, separator, name) >=
+        PATH_MAX)
+        return prn_fail_errno(err, ENAMETOOLONG, "open", path);
     return 0;
 }
 
@@ -275,6 +290,19 @@ static int begin_profile(struct work *w, struct prony_error *err)
     return prn_environment_read(&p->environment, &p->arena) < 0 ? prn_fail_memory(err) : 0;
 }
 
+/* A fixed number of repeats is a promise; the reader must know when time was up before. */
+static int note_missing_repeats(struct work *w, struct prony_error *err)
+{
+    const struct prn_profile *p = w->profile;
+    for (size_t i = 0; i < p->n_results; i++) {
+        const struct prn_result *r = &p->results[i];
+        bool ended = r->error_code || (r->flags & PRN_FLAG_INTERRUPTED);
+        if (!ended && (int64_t)r->n_samples < p->settings.repeats)
+            return add_note(w, "--max-time was up before all --repeats were measured", err);
+    }
+    return 0;
+}
+
 int prn_job_run(const struct prn_job *job, struct prn_profile **ret_profile,
                 struct prony_error *err)
 {
@@ -294,7 +322,7 @@ int prn_job_run(const struct prn_job *job, struct prn_profile **ret_profile,
     if (code == 0) {
         struct prn_measure_request request = {
             .model_path = w.model_path,
-            .model_folder = w.model_folder,
+            .model_folder = w.external ? w.model_folder : NULL,
             .backends = w.backends,
             .ort_library = job->ort_library,
             .inputs_fd = w.inputs.fd,
@@ -307,6 +335,8 @@ int prn_job_run(const struct prn_job *job, struct prn_profile **ret_profile,
         };
         code = prn_measure(&request, w.profile, err);
     }
+    if (code == 0)
+        code = note_missing_repeats(&w, err);
     if (code == 0)
         code = prn_summarise(w.profile, err);
     prn_inputs_release(&w.inputs);

@@ -14,12 +14,16 @@
 #define BLOCK_RUNS_MAX 4096 /* at most, so that a fast model doesn't fill the report */
 #define BLOCK_NS 20e6       /* at least */
 #define BLOCK_REDOS 3
+#define REDO_SHARE 0.25     /* of the time allowed, at most, goes to blocks that are redone */
+#define SLICE_NS 1000000000 /* after which a block is continued by another command */
 #define WAIT_TOLERANCE 0.10 /* of a block's time */
 #define WINDOW_NS 5000000   /* of warm-up */
 #define WINDOWS_MAX 10
 #define WINDOWS_AGREE 3
+#define WINDOWS_AGREE_SLOW 2
 #define WINDOW_TOLERANCE 1.10
 #define REWARM_NS 3e6       /* after a stop: caches and threads come back */
+#define REWARM_RUN_NS 1e9   /* a run this long hardly notices */
 #define MEASURING_SHARE 0.7 /* of the time allowed; the rest goes to loading and warm-up */
 #define MEMORY_SHARE 0.9    /* of what is available, for one executor */
 
@@ -37,6 +41,7 @@ struct runner {
     size_t rewarm_runs;
     double least_wait;    /* smallest share of a block spent waiting for a core; NAN: none yet */
     int64_t repeats_left; /* with a fixed number of repeats; -1 otherwise */
+    size_t launch_repeats_left;
     bool failed;
 };
 
@@ -50,6 +55,9 @@ struct engine {
     struct prn_random random;
     struct prn_canary canary;
     int64_t start_ns;
+    int64_t tell_ns;   /* no progress before */
+    int64_t redo_ns;   /* spent on blocks that were redone */
+    double bring_up_s; /* what the last launch took until it measured */
     int64_t launches_min, launches_max;
     int64_t memory_bytes;
     int32_t block; /* next number */
@@ -77,9 +85,10 @@ static bool cancelled(struct engine *e)
     return e->interrupted;
 }
 
-static void tell(const struct engine *e, const struct runner *r, const char *phase)
+static void tell(struct engine *e, const struct runner *r, const char *phase)
 {
-    if (!e->request->progress)
+    int64_t now_ns = prn_clock_ns();
+    if (!e->request->progress || now_ns < e->tell_ns)
         return;
     struct prn_interval i = prn_median_interval(r->samples, r->n_samples);
     struct prn_progress p = {
@@ -93,6 +102,8 @@ static void tell(const struct engine *e, const struct runner *r, const char *pha
         .elapsed_s = elapsed_s(e),
     };
     e->request->progress(e->request->context, &p);
+    /* With many samples the interval takes its time; measuring comes first. */
+    e->tell_ns = now_ns + 10 * (prn_clock_ns() - now_ns);
 }
 
 /* A failed backend keeps what it has measured and takes no further part. */
@@ -158,20 +169,19 @@ static int warm_up(struct engine *e, struct runner *r, struct prn_launch *launch
             return code;
         launch->warmup_runs += (int32_t)n;
         windows[i] = r->run_ns = median_of(e->scratch, n);
-        if (i + 1 < WINDOWS_AGREE)
+        /* A model so slow that windows eat the time gets fewer. */
+        bool slow = r->run_ns * 1e-9 * (double)e->n_runners > e->settings->max_time_s / 10;
+        int agree = slow ? WINDOWS_AGREE_SLOW : WINDOWS_AGREE;
+        if (i + 1 < agree)
             continue;
         double low = windows[i];
         double high = windows[i];
-        for (int k = 1; k < WINDOWS_AGREE; k++) {
+        for (int k = 1; k < agree; k++) {
             low = fmin(low, windows[i - k]);
             high = fmax(high, windows[i - k]);
         }
-        if (high <= low * WINDOW_TOLERANCE) {
-            launch->settled = true;
-            break;
-        }
-        /* A model so slow that windows eat the time is measured as it is. */
-        if (r->run_ns * 1e-9 * (double)e->n_runners > e->settings->max_time_s / 10)
+        launch->settled = high <= low * WINDOW_TOLERANCE;
+        if (launch->settled || slow)
             break;
     }
     return 0;
@@ -186,7 +196,7 @@ static int warm_up_fixed(struct engine *e, struct runner *r, struct prn_launch *
     while (left > 0) {
         size_t n = 0;
         size_t now = left < BLOCK_RUNS_MAX ? (size_t)left : BLOCK_RUNS_MAX;
-        int code = prn_executor_run(r->executor, 0, now, 0, e->scratch, &n, err);
+        int code = prn_executor_run(r->executor, 0, now, SLICE_NS, e->scratch, &n, err);
         if (code < 0)
             return code;
         r->run_ns = median_of(e->scratch, n);
@@ -267,7 +277,7 @@ static int bring_up(struct engine *e, struct runner *r, struct prn_launch *launc
         code = prn_executor_bind(r->executor, q->inputs, q->n_inputs, err);
     if (code == 0)
         code = prn_executor_run(r->executor, 0, 1, 0, &launch->first_run_ns, &n, err);
-    if (code == 0 && r->n_launches == 1)
+    if (code == 0 && r->n_launches == 1 && e->n_runners > 1)
         code = check_outputs(e, r, err);
     return code;
 }
@@ -299,6 +309,18 @@ static void launch_one(struct engine *e, struct runner *r)
     prn_executor_park(r->executor);
 }
 
+static size_t divided_up(size_t n, size_t by)
+{
+    return n / by + (n % by != 0);
+}
+
+/* This launch's share of a fixed number of repeats. */
+static size_t launch_repeats(const struct engine *e, const struct runner *r)
+{
+    int64_t launches_left = e->launches_max - (int64_t)r->n_launches + 1;
+    return divided_up((size_t)r->repeats_left, (size_t)launches_left);
+}
+
 /* How many runs make a block, so that the least number of launches fits into the time. */
 static size_t plan_blocks(struct engine *e)
 {
@@ -322,20 +344,40 @@ static size_t plan_blocks(struct engine *e)
         double affordable = floor(share_ns / (double)blocks / fmax(r->run_ns, 1));
         if (affordable < (double)r->block_runs)
             r->block_runs = affordable < 1 ? 1 : (size_t)affordable;
-        r->rewarm_runs = runs_within(REWARM_NS, r->run_ns, 1, BLOCK_RUNS_MAX);
+        r->rewarm_runs =
+            r->run_ns < REWARM_RUN_NS ? runs_within(REWARM_NS, r->run_ns, 1, BLOCK_RUNS_MAX) : 0;
+        /* A fixed number of repeats may need more blocks than usual. */
+        r->launch_repeats_left = r->executor && r->repeats_left > 0 ? launch_repeats(e, r) : 0;
+        size_t needed = divided_up(r->launch_repeats_left, BLOCK_RUNS_MAX);
+        blocks = needed > blocks ? needed : blocks;
     }
     return blocks;
 }
 
 /* With a fixed number of repeats, each launch gets its share, spread over the blocks. */
-static size_t runs_now(const struct engine *e, const struct runner *r, size_t blocks_left)
+static size_t runs_now(const struct runner *r, size_t blocks_left)
 {
     if (r->repeats_left < 0)
         return r->block_runs;
-    int64_t launches_left = e->launches_max - (int64_t)r->n_launches + 1;
-    int64_t launch_share = (r->repeats_left + launches_left * (int64_t)blocks_left - 1) /
-                           (launches_left * (int64_t)blocks_left);
-    return launch_share > BLOCK_RUNS_MAX ? BLOCK_RUNS_MAX : (size_t)launch_share;
+    return divided_up(r->launch_repeats_left, blocks_left);
+}
+
+/* Runs a block. A long one is cut into slices, so that the limit on one command is a limit on a
+ * run, not on how many were asked for, and so that it ends when time is up. */
+static int run_sliced(struct engine *e, struct runner *r, size_t runs, size_t *ret_n,
+                      struct prony_error *err)
+{
+    size_t n = 0;
+    while (n < runs && (n == 0 || !time_is_up(e))) {
+        size_t now;
+        int code = prn_executor_run(r->executor, n == 0 ? r->rewarm_runs : 0, runs - n, SLICE_NS,
+                                    e->scratch + n, &now, err);
+        if (code < 0)
+            return code;
+        n += now;
+    }
+    *ret_n = n;
+    return 0;
 }
 
 /* One block between two canaries; says whether something else ran meanwhile. The canary tells of a
@@ -349,7 +391,7 @@ static int try_block(struct engine *e, struct runner *r, size_t runs, size_t *re
     int64_t waited = prn_executor_waited_ns(r->executor, &threads);
     int64_t start = prn_clock_ns();
     prn_executor_unpark(r->executor);
-    int code = prn_executor_run(r->executor, r->rewarm_runs, runs, 0, e->scratch, ret_n, err);
+    int code = run_sliced(e, r, runs, ret_n, err);
     prn_executor_park(r->executor);
     if (code < 0)
         return code;
@@ -370,19 +412,24 @@ static void run_block(struct engine *e, struct runner *r, size_t runs)
     size_t n = 0;
     for (int attempt = 0; runs > 0; attempt++) {
         bool disturbed = false;
+        int64_t start_ns = prn_clock_ns();
         code = try_block(e, r, runs, &n, &disturbed, &err);
         if (code < 0 || !disturbed)
             break;
-        if (attempt == BLOCK_REDOS || time_is_up(e) || cancelled(e)) {
+        bool spent = (double)e->redo_ns * 1e-9 >= REDO_SHARE * e->settings->max_time_s;
+        if (attempt == BLOCK_REDOS || spent || time_is_up(e) || cancelled(e)) {
             r->result->flags |= PRN_FLAG_NOISY;
             break;
         }
         r->result->redone_blocks++;
+        e->redo_ns += prn_clock_ns() - start_ns;
     }
     if (code == 0)
         code = keep_samples(r, e->scratch, n, e->block, &err);
-    if (r->repeats_left >= 0)
+    if (r->repeats_left >= 0) {
         r->repeats_left -= (int64_t)n;
+        r->launch_repeats_left -= n;
+    }
     if (code < 0)
         fail(e, r, code, &err);
     else
@@ -397,7 +444,7 @@ static void run_blocks(struct engine *e)
         for (size_t i = 0; i < e->n_runners && !cancelled(e); i++) {
             struct runner *r = &e->runners[e->order[i]];
             if (r->executor)
-                run_block(e, r, runs_now(e, r, blocks - b));
+                run_block(e, r, runs_now(r, blocks - b));
         }
         e->block++;
         if (cancelled(e) || time_is_up(e))
@@ -407,9 +454,11 @@ static void run_blocks(struct engine *e)
 
 static void launch_all(struct engine *e)
 {
+    double start_s = elapsed_s(e);
     for (size_t i = 0; i < e->n_runners && !cancelled(e); i++)
         if (!e->runners[i].failed)
             launch_one(e, &e->runners[i]);
+    e->bring_up_s = elapsed_s(e) - start_s;
     if (!cancelled(e))
         run_blocks(e);
     for (size_t i = 0; i < e->n_runners; i++) {
@@ -459,7 +508,10 @@ static void measure_all(struct engine *e)
     bool fixed = e->settings->repeats > 0;
     for (int64_t launch = 1; anyone_left(e); launch++) {
         launch_all(e);
-        if (cancelled(e) || time_is_up(e) || launch >= e->launches_max)
+        if (cancelled(e) || launch >= e->launches_max)
+            break;
+        /* A launch that couldn't measure anything in time isn't begun. */
+        if (elapsed_s(e) + e->bring_up_s >= e->settings->max_time_s)
             break;
         if (!fixed && launch >= e->launches_min && precise(e))
             break;

@@ -30,8 +30,8 @@ struct prn_progress {
 };
 
 struct prn_measure_request {
-    const char *model_path; /* absolute */
-    const char *model_folder;
+    const char *model_path;          /* absolute */
+    const char *model_folder;        /* NULL: the model keeps nothing beside its file */
     const struct prn_spec *backends; /* one for each result of the profile */
     const char *ort_library;         /* NULL: search */
     const char *program;             /* of the executor; NULL: this one */
