@@ -26,17 +26,24 @@ static volatile int cancelled;
 /* The first Ctrl-C ends measuring and reports what there is; the second ends the program. */
 static void on_interrupt(int number)
 {
-    if (interrupted)
+    if (interrupted) {
         signal(number, SIG_DFL);
-    interrupted = number;
+        raise(number); /* delivered when this returns */
+    }
+    interrupted = 1;
     cancelled = 1;
 }
 
 static void catch_signals(void)
 {
+    static const int signals[] = {SIGINT, SIGTERM};
     struct sigaction action = {.sa_handler = on_interrupt};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(signals); i++) {
+        struct sigaction former;
+        sigaction(signals[i], NULL, &former);
+        if (former.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    }
 }
 
 /* One line on the terminal that is written over. */
@@ -45,17 +52,15 @@ static void show_progress(void *context, const struct prn_progress *p)
     (void)context;
     struct winsize window = {0};
     char median[PRN_FORMAT_SIZE] = "";
+    char width_text[32] = "";
     char line[512];
-    int n =
-        snprintf(line, sizeof line, "%s: %s, launch %lld of %lld or more, %lld samples", p->backend,
-                 p->phase, (long long)p->launch, (long long)p->launches, (long long)p->samples);
-    if (p->samples > 0 && n > 0 && (size_t)n < sizeof line) {
+    if (p->samples > 0)
         prn_format_duration(median, p->median_ns);
-        int used = snprintf(line + n, sizeof line - (size_t)n, ", %s", median);
-        if (isfinite(p->half_width))
-            snprintf(line + n + used, sizeof line - (size_t)(n + used), " ±%.1f %%",
-                     100 * p->half_width);
-    }
+    if (p->samples > 0 && isfinite(p->half_width))
+        snprintf(width_text, sizeof width_text, " ±%.1f %%", 100 * p->half_width);
+    snprintf(line, sizeof line, "%s: %s, launch %lld of %lld or more, %lld samples%s%s%s",
+             p->backend, p->phase, (long long)p->launch, (long long)p->launches,
+             (long long)p->samples, p->samples > 0 ? ", " : "", median, width_text);
     int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 10
                     ? window.ws_col - 1
                     : 79;
@@ -115,8 +120,11 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
         .progress = terminal ? show_progress : NULL,
     };
     struct prn_profile *profile = NULL;
+    int code = prn_output_check(o->output, err);
+    if (code < 0)
+        return code;
     catch_signals();
-    int code = prn_job_run(&job, &profile, err);
+    code = prn_job_run(&job, &profile, err);
     if (terminal)
         end_progress();
     if (code < 0)
@@ -182,14 +190,14 @@ static const struct prn_option options[] = {
            "smallest difference between backends that counts (default 0.5%)"),
     NUMBER(COUNT, 0, "launches", "N", launches, 1, 1000,
            "fresh processes per backend (default: 5, up to 20 while precision needs them)"),
-    NUMBER(COUNT, 0, "repeats", "N", repeats, 1, 1e8,
+    NUMBER(COUNT, 0, "repeats", "N", repeats, 1, 1e7,
            "exactly N timed runs per backend, whatever the precision"),
     NUMBER(COUNT, 0, "warmups", "N", warmups, 0, 1e6,
            "untimed runs per launch after the first one (default: until times settle)"),
     NUMBER(NUMBER, 0, "max-time", "SECONDS", max_time_s, 0.1, 1e6,
            "stop measuring after this time (default 60)"),
     NUMBER(NUMBER, 0, "timeout", "SECONDS", timeout_s, 0.1, 1e6,
-           "give up a backend when loading or one block of runs takes longer (default 120)"),
+           "give up a backend when loading or one run takes longer (default 120)"),
     GROUP("Report"),
     {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text, json, csv or md (default text)",
      FIELD(format), 0, 0, prn_report_formats},

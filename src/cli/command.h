@@ -91,4 +91,7 @@ typedef int prn_output_producer(int fd, const char *name, void *context, struct 
 PRONY_MUST_CHECK int prn_output_stream(const char *path, prn_output_producer *produce,
                                        void *context, struct prony_error *err);
 
+/* Fails now when writing to `path` would fail, as far as that can be known: before long work. */
+PRONY_MUST_CHECK int prn_output_check(const char *path, struct prony_error *err);
+
 #endif

@@ -81,6 +81,8 @@ int main(int argc, char **argv)
     occupy_standard_descriptors();
     /* A reader that goes away is a write error like any other, not a silent death. */
     signal(SIGPIPE, SIG_IGN);
+    /* Whoever started us may have ignored it, and then how a child ended can't be asked. */
+    signal(SIGCHLD, SIG_DFL);
     if (argc < 2) {
         print(prn_command_overview, NULL);
         return 2;

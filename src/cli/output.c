@@ -149,3 +149,35 @@ int prn_output(const char *path, const struct prn_buffer *out, struct prony_erro
     int code = prn_buffer_error(out, err);
     return code < 0 ? code : prn_output_stream(path, produce_buffer, &whole, err);
 }
+
+static int check_folder(const char *path, struct prony_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    size_t len = slash ? (size_t)(slash - path) + 1 : 0;
+    char *folder = slash ? strndup(path, len) : strdup(".");
+    if (!folder)
+        return prn_fail_memory(err);
+    int code = access(folder, W_OK | X_OK) < 0 ? prn_fail_errno(err, errno, "create", path) : 0;
+    free(folder);
+    return code;
+}
+
+int prn_output_check(const char *path, struct prony_error *err)
+{
+    if (!path || strcmp(path, "-") == 0) {
+        int flags = fcntl(STDOUT_FILENO, F_GETFL);
+        if (flags < 0 || (flags & O_ACCMODE) == O_RDONLY)
+            return prn_fail_errno(err, EBADF, "write", "standard output");
+        return 0;
+    }
+    struct stat status;
+    bool exists = stat(path, &status) == 0;
+    if (exists && S_ISDIR(status.st_mode))
+        return prn_fail_errno(err, EISDIR, "create", path);
+    if (exists && !S_ISREG(status.st_mode))
+        return access(path, W_OK) < 0 ? prn_fail_errno(err, errno, "create", path) : 0;
+    char *target = exists ? realpath(path, NULL) : NULL;
+    int code = check_folder(target ? target : path, err);
+    free(target);
+    return code;
+}

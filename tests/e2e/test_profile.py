@@ -80,6 +80,12 @@ def test_json_holds_every_sample_and_honest_statistics(profile, networks):
     assert data["environment"]["cores"] >= 1 and "landlock" in data["environment"]["sandbox"]
 
 
+def test_repeats_are_exact(profile, networks):
+    for repeats in (1, 7, 20001):
+        data = profile(networks["mlp"], "--launches", "2", "--repeats", str(repeats))
+        assert len(data["results"][0]["samples_ns"]) == repeats and not data["notes"]
+
+
 def test_few_samples_give_no_percentiles(profile, networks):
     (result,) = profile(networks["mlp"], "--launches", "1", "--repeats", "63")["results"]
     assert result["stats"]["p90_ns"] is None
@@ -154,6 +160,51 @@ def test_every_element_type(profile, workdir, name):
 def test_rank_zero_and_empty_tensors(profile, workdir):
     for shape in ((), (0, 3)):
         profile(identity(workdir / "m.onnx", TensorProto.FLOAT, shape), *QUICK)
+
+
+def test_outputs_whose_shape_changes(profile, workdir):
+    """NonZero of random numbers: every run gives another number of elements."""
+    path = save(workdir / "m.onnx",
+                [helper.make_node("RandomUniform", [], ["r"], shape=[100]),
+                 helper.make_node("Greater", ["r", "half"], ["b"]),
+                 helper.make_node("NonZero", ["b"], ["y"])],
+                [], [helper.make_tensor_value_info("y", TensorProto.INT64, [1, "n"])],
+                [helper.make_tensor("half", TensorProto.FLOAT, [], [0.5])])
+    (result,) = profile(path, *QUICK)["results"]
+    assert result["error"] is None and len(result["samples_ns"]) == 40
+
+
+def test_more_outputs_than_can_be_compared(profile, prony, workdir):
+    value = helper.make_tensor_value_info
+    path = save(workdir / "m.onnx",
+                [helper.make_node("Identity", ["x"], [f"y{i}"]) for i in range(1100)],
+                [value("x", TensorProto.FLOAT, [2])],
+                [value(f"y{i}", TensorProto.FLOAT, [2]) for i in range(1100)])
+    assert profile(path, *QUICK)["results"][0]["error"] is None
+    done = prony("profile", path, "-b", "onnxrt-cpu", "-b", "onnxrt-cpu", *QUICK)
+    assert done.status == 1 and "1100 outputs" in done.stderr
+
+
+def test_paths(profile, workdir):
+    """Odd names, links, and external data beside a link or behind one."""
+    folder = workdir / "a b=c ü"
+    folder.mkdir()
+    model = identity(folder / "m=1 é.onnx", TensorProto.FLOAT)
+    (workdir / "link.onnx").symlink_to(model)
+    (workdir / "there").symlink_to(folder)
+    for path in (model, "a b=c ü/m=1 é.onnx", "link.onnx", "there/m=1 é.onnx", "./there/../link.onnx"):
+        profile(path, *QUICK)
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[2],
+                         data_location=TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="w.bin")
+    value = helper.make_tensor_value_info
+    (workdir / "store").mkdir()
+    save(workdir / "store/1234", [helper.make_node("Add", ["x", "w"], ["y"])],
+         [value("x", TensorProto.FLOAT, [2])], [value("y", TensorProto.FLOAT, [2])], [weight])
+    (folder / "external.onnx").symlink_to(workdir / "store/1234")
+    (folder / "w.bin").write_bytes(bytes(8))
+    for path in (folder / "external.onnx", "there/external.onnx"):
+        profile(path, *QUICK)
 
 
 @pytest.mark.parametrize("kind", ["sequence", "optional", "map"])
@@ -269,6 +320,35 @@ def test_a_hang_ends_at_the_timeout(profile, networks):
     assert "--timeout" in hung["error"]["message"] and fine["error"] is None
 
 
+def test_a_runtime_that_cuts_the_connection_is_killed(profile, networks):
+    data = profile(networks["mlp"], "-b", fault("deaf"), "-b", "onnxrt-cpu", *QUICK, status=1,
+                   env=FAULT_ENV, timeout=40)
+    deaf, fine = data["results"]
+    assert "connection" in deaf["error"]["message"] and fine["error"] is None
+
+
+def test_a_runtime_cannot_shrink_shared_memory(profile, networks):
+    data = profile(networks["mlp"], "-b", fault("shrink"), "-b", "onnxrt-cpu", *QUICK, env=FAULT_ENV)
+    assert all(len(result["samples_ns"]) == 40 for result in data["results"])
+
+
+def test_the_timeout_is_for_a_run_not_for_many(profile, networks):
+    data = profile(networks["mlp"], "-b", fault("sleep"), "--timeout", "1", "--launches", "1",
+                   "--repeats", "6", "--warmups", "4", env=FAULT_ENV)
+    (result,) = data["results"]
+    assert result["error"] is None and len(result["samples_ns"]) == 6
+    assert result["launches"][0]["warmup_runs"] == 4
+
+
+def test_time_is_up_also_within_fixed_repeats(profile, networks):
+    start = time.monotonic()
+    data = profile(networks["mlp"], "-b", fault("sleep"), "--repeats", "1000", "--max-time", "3",
+                   env=FAULT_ENV)
+    assert time.monotonic() - start < 15
+    assert 0 < len(data["results"][0]["samples_ns"]) < 1000
+    assert any("--repeats" in note for note in data["notes"])
+
+
 def endless_loop(path):
     """A Loop whose condition stays true and that has no trip count."""
     body = helper.make_graph(
@@ -312,6 +392,13 @@ def executors():
     return found
 
 
+def parent(pid):
+    try:
+        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        return None
+
+
 def wait_for(condition, what, seconds=20):
     end = time.monotonic() + seconds
     while not condition():
@@ -322,11 +409,13 @@ def wait_for(condition, what, seconds=20):
 class Terminal:
     """prony profile on a terminal, so that it shows progress."""
 
-    def __init__(self, program, arguments):
+    def __init__(self, program, arguments, **options):
         self.master, slave = pty.openpty()
         self.before = executors()
-        self.process = subprocess.Popen([program, "profile", *map(str, arguments)], stdout=subprocess.PIPE,
-                                        stderr=slave, start_new_session=True)
+        self.process = subprocess.Popen(
+            [program, "profile", *map(str, arguments)], stdout=subprocess.PIPE, stderr=slave,
+            start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            **options)
         os.close(slave)
         self.shown = b""
 
@@ -337,7 +426,8 @@ class Terminal:
             self.shown += os.read(self.master, 4096)
 
     def mine(self):
-        return executors() - self.before
+        """Its executors; those of others that run beside this test have other parents."""
+        return {pid for pid in executors() - self.before if parent(pid) in (self.process.pid, 1)}
 
 
 def test_interrupt_reports_what_was_measured(program, networks):
@@ -367,6 +457,53 @@ def test_killed_prony_leaves_no_executor(program, networks):
     run.process.kill()
     run.process.communicate(timeout=20)
     wait_for(lambda: not run.mine(), "executors to end")
+
+
+def test_second_interrupt_ends_the_program(program, networks):
+    run = Terminal(program, [networks["mlp"], "--precision", "0.01%", "--launches", "1000"])
+    run.wait_for_progress(b"measuring")
+    # Stopped, so that it meets both at once and can't end by itself in between.
+    run.process.send_signal(signal.SIGSTOP)
+    run.process.send_signal(signal.SIGINT)
+    run.process.send_signal(signal.SIGTERM)
+    run.process.send_signal(signal.SIGCONT)
+    run.process.communicate(timeout=20)
+    assert run.process.returncode in (-signal.SIGINT, -signal.SIGTERM)
+    wait_for(lambda: not run.mine(), "executors to end")
+
+
+def test_stopped_longer_than_the_timeout(program, networks):
+    """Ctrl-Z and fg: the executor had time enough."""
+    run = Terminal(program, [networks["mlp"], "--launches", "3", "--timeout", "1"])
+    run.wait_for_progress(b"measuring")
+    run.process.send_signal(signal.SIGSTOP)
+    time.sleep(1.5)
+    run.process.send_signal(signal.SIGCONT)
+    out, _ = run.process.communicate(timeout=60)
+    assert run.process.returncode == 0 and b"failed" not in out
+
+
+def test_executors_inherit_nothing(program, networks, workdir):
+    with open(workdir / "private", "w") as file:
+        run = Terminal(program, [networks["mlp"], "--precision", "0.01%", "--launches", "1000"],
+                       pass_fds=[file.fileno()])
+        run.wait_for_progress(b"measuring")
+        wait_for(run.mine, "an executor")
+        names = {os.readlink(path) for pid in run.mine()
+                 for path in pathlib.Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
+        run.process.kill()
+        run.process.communicate(timeout=20)
+    assert any("prony-outputs" in name for name in names)
+    assert not any("private" in name for name in names)
+
+
+def test_output_is_checked_before_measuring(prony, workdir):
+    path = endless_loop(workdir / "m.onnx")
+    for output in ("no/such/folder.json", "m.onnx/below", "."):
+        done = prony("profile", path, "-o", output, timeout=10)
+        assert done.status == 1 and f"'{output}'" in done.stderr and done.stdout == ""
+    done = prony("profile", path, timeout=10, preexec_fn=lambda: os.close(1))
+    assert done.status == 1 and "standard output" in done.stderr
 
 
 def test_no_progress_in_a_pipe(prony, networks):

@@ -1,15 +1,18 @@
 /*
  * An ONNX Runtime with faults: stands in front of the real library and misbehaves in the run call.
  * What it does comes from the name it is loaded under, so that one process can compare a good and a
- * bad one: fault-abort.so, fault-hang.so, fault-exit.so, fault-slow.so (2 % slower), fault-old.so
- * (says it is 1.14), fault-none.so (changes nothing). PRONY_FAULT_REAL names the real library,
- * PRONY_FAULT_RUN the run at which the fault happens (default 20).
+ * bad one: fault-abort.so, fault-hang.so, fault-exit.so, fault-deaf.so (closes every descriptor and
+ * hangs), fault-shrink.so (empties every file it has open), fault-slow.so (2 % slower),
+ * fault-sleep.so (0.4 s a run), fault-old.so (says it is 1.14), fault-none.so (changes nothing).
+ * PRONY_FAULT_REAL names the real library, PRONY_FAULT_RUN the run at which the fault happens
+ * (default 20).
  */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,6 +50,8 @@ static void *run(void *session, const void *options, const void *binding)
         while ((double)(now_ns() - end) < SLOWER * (double)(end - start))
             ;
     }
+    if (strcmp(fault, "sleep") == 0)
+        usleep(400000);
     if (++runs != fault_run)
         return status;
     if (strcmp(fault, "abort") == 0) {
@@ -55,7 +60,12 @@ static void *run(void *session, const void *options, const void *binding)
     }
     if (strcmp(fault, "exit") == 0)
         _exit(3);
-    while (strcmp(fault, "hang") == 0)
+    for (int fd = 0; fd < 100 && strcmp(fault, "shrink") == 0; fd++)
+        if (syscall(SYS_ftruncate, fd, 0) == 0)
+            fprintf(stderr, "emptied %d\n", fd);
+    for (int fd = 0; fd < 100 && strcmp(fault, "deaf") == 0; fd++)
+        close(fd);
+    while (strcmp(fault, "hang") == 0 || strcmp(fault, "deaf") == 0)
         sleep(1);
     return status;
 }
