@@ -475,22 +475,29 @@ static bool narrow(struct prn_interval i, double precision)
     return (i.high - i.low) / 2 <= precision * i.estimate;
 }
 
-/* Whether every backend, and every comparison with the first, is known well enough. */
+/* Whether every backend, and every comparison with the best, is known well enough. */
 static bool precise(const struct engine *e)
 {
-    const struct runner *first = NULL;
+    const struct runner *best = NULL;
+    double best_ns = INFINITY;
     for (size_t i = 0; i < e->n_runners; i++) {
         const struct runner *r = &e->runners[i];
         if (r->failed)
             continue;
-        if (r->n_samples < PRN_SAMPLES_MIN ||
-            !narrow(prn_median_interval(r->samples, r->n_samples), e->settings->precision))
+        struct prn_interval time = prn_median_interval(r->samples, r->n_samples);
+        if (r->n_samples < PRN_SAMPLES_MIN || !narrow(time, e->settings->precision))
             return false;
-        if (first &&
-            !narrow(prn_ratio_interval(r->samples, r->n_samples, first->samples, first->n_samples),
+        if (time.estimate < best_ns) {
+            best = r;
+            best_ns = time.estimate;
+        }
+    }
+    for (size_t i = 0; i < e->n_runners; i++) {
+        const struct runner *r = &e->runners[i];
+        if (!r->failed && r != best &&
+            !narrow(prn_ratio_interval(r->samples, r->n_samples, best->samples, best->n_samples),
                     e->settings->precision))
             return false;
-        first = first ? first : r;
     }
     return true;
 }
