@@ -17,7 +17,8 @@
 #define REDO_SHARE 0.25     /* of the time allowed, at most, goes to blocks that are redone */
 #define SLICE_NS 1000000000 /* after which a block is continued by another command */
 #define WAIT_TOLERANCE 0.10 /* of a block's time */
-#define WINDOW_NS 5000000   /* of warm-up */
+#define WAIT_GRACE_NS 5e6
+#define WINDOW_NS 5000000 /* of warm-up */
 #define WINDOWS_MAX 10
 #define WINDOWS_AGREE 3
 #define WINDOWS_AGREE_SLOW 2
@@ -395,8 +396,9 @@ static int try_block(struct engine *e, struct runner *r, size_t runs, size_t *re
     prn_executor_park(r->executor);
     if (code < 0)
         return code;
-    double wait_share = (double)(prn_executor_waited_ns(r->executor, &threads) - waited) /
-                        (double)(prn_clock_ns() - start);
+    /* After a stop, threads share a core for a few ms until the kernel spreads them. */
+    double waited_ns = (double)(prn_executor_waited_ns(r->executor, &threads) - waited);
+    double wait_share = fmax(0, waited_ns - WAIT_GRACE_NS) / (double)(prn_clock_ns() - start);
     double after = prn_canary_run(&e->canary);
     r->least_wait = fmin(r->least_wait, wait_share);
     double own_wait = threads > e->profile->environment.cores ? r->least_wait : 0;
