@@ -599,7 +599,9 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     struct prn_arena arena = PRN_ARENA_INIT((size_t)64 << 20);
     struct prn_model *model = NULL;
     struct prn_bindings bindings;
-    int code = prn_bindings_parse(o->dims.items, o->dims.n, o->shapes.items, o->shapes.n, &arena,
+    int code = prn_output_spares(o->output, arguments->items[0], err);
+    if (code == 0)
+        code = prn_bindings_parse(o->dims.items, o->dims.n, o->shapes.items, o->shapes.n, &arena,
                                   &bindings, err);
     if (code == 0)
         code = prn_model_open(arguments->items[0], &model, err);

@@ -29,7 +29,9 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
 {
     const struct report_options *o = options;
     struct prn_profile *profile;
-    int code = prn_profile_read_json(arguments->items[0], &profile, err);
+    int code = prn_output_spares(o->output, arguments->items[0], err);
+    if (code == 0)
+        code = prn_profile_read_json(arguments->items[0], &profile, err);
     if (code < 0)
         return code;
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);

@@ -181,3 +181,14 @@ int prn_output_check(const char *path, struct prony_error *err)
     free(target);
     return code;
 }
+
+int prn_output_spares(const char *path, const char *input, struct prony_error *err)
+{
+    struct stat to;
+    struct stat from;
+    if (!path || stat(path, &to) < 0 || stat(input, &from) < 0 || !S_ISREG(to.st_mode))
+        return 0;
+    if (to.st_dev != from.st_dev || to.st_ino != from.st_ino)
+        return 0;
+    return prn_fail(err, PRONY_EUSAGE, "--output '%s' is the file that is read", path);
+}

@@ -516,6 +516,19 @@ def test_output_that_cannot_be_written(refused, workdir):
         refused("synth", "mlp", "-o", output, says=f"'{output}'")
 
 
+def test_output_over_the_input(refused, workdir):
+    content = relu(workdir / "m.onnx").read_bytes()
+    os.symlink("m.onnx", workdir / "link")
+    for output in ("m.onnx", "./m.onnx", "link"):
+        refused("model", "m.onnx", "-o", output, says=f"'{output}' is the file that is read",
+                status=2)
+    assert (workdir / "m.onnx").read_bytes() == content
+    saved = (ROOT / "tests/data/profile-single.json").read_bytes()
+    (workdir / "p.json").write_bytes(saved)
+    refused("report", "p.json", "-o", "p.json", says="'p.json' is the file that is read", status=2)
+    assert (workdir / "p.json").read_bytes() == saved
+
+
 # Saved profiles.
 
 def test_no_profile(refused, workdir):
