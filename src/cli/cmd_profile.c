@@ -120,7 +120,9 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
         .progress = terminal ? show_progress : NULL,
     };
     struct prn_profile *profile = NULL;
-    int code = prn_output_check(o->output, err);
+    int code = prn_output_spares(o->output, job.model_path, err);
+    if (code == 0)
+        code = prn_output_check(o->output, err);
     if (code < 0)
         return code;
     catch_signals();

@@ -57,11 +57,10 @@ int prn_input_source_parse(const char *text, struct prn_arena *arena,
 static const struct prn_input_source *find_source(const struct prn_input_source *sources, size_t n,
                                                   const char *name)
 {
-    const struct prn_input_source *found = NULL;
     for (size_t i = 0; i < n; i++)
         if (strcmp(sources[i].name, name) == 0)
-            found = &sources[i];
-    return found;
+            return &sources[i];
+    return NULL;
 }
 
 static int check_names(const struct prn_input *inputs, size_t n,
@@ -69,6 +68,8 @@ static int check_names(const struct prn_input *inputs, size_t n,
                        struct prony_error *err)
 {
     for (size_t i = 0; i < n_sources; i++) {
+        if (find_source(sources, i, sources[i].name))
+            return prn_fail(err, PRONY_EUSAGE, "--input '%s' is given twice", sources[i].name);
         struct prn_buffer names = PRN_BUFFER_INIT(400);
         bool known = false;
         for (size_t k = 0; k < n; k++) {

@@ -303,6 +303,23 @@ static int note_missing_repeats(struct work *w, struct prony_error *err)
     return 0;
 }
 
+/* A model that rejects made-up inputs needs real ones. */
+static int note_made_up_inputs(struct work *w, struct prony_error *err)
+{
+    bool rejected = false;
+    for (size_t i = 0; i < w->profile->n_results; i++) {
+        const struct prn_result *r = &w->profile->results[i];
+        rejected |= r->error_code == PRONY_ERUNTIME && r->n_launches > 0 &&
+                    r->launches[0].load_ns >= 0 && r->launches[0].first_run_ns < 0;
+    }
+    if (!rejected || w->job->inputs.n > 0 || w->job->inputs_folder || w->inputs.n == 0)
+        return 0;
+    return add_note(w,
+                    "the first run failed with inputs that prony made up; --input NAME=@FILE or "
+                    "--inputs DIR gives the model real ones",
+                    err);
+}
+
 int prn_job_run(const struct prn_job *job, struct prn_profile **ret_profile,
                 struct prony_error *err)
 {
@@ -337,6 +354,8 @@ int prn_job_run(const struct prn_job *job, struct prn_profile **ret_profile,
     }
     if (code == 0)
         code = note_missing_repeats(&w, err);
+    if (code == 0)
+        code = note_made_up_inputs(&w, err);
     if (code == 0)
         code = prn_summarise(w.profile, err);
     prn_inputs_release(&w.inputs);

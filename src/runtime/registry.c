@@ -1,6 +1,7 @@
 /* The list of runtimes, and what is common to all of them. */
 #include "runtime/runtime.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 extern const struct prn_runtime_ops prn_onnxrt_cpu, prn_onnxrt_cuda, prn_onnxrt_tensorrt;
@@ -29,6 +30,46 @@ static bool knows(const struct prn_runtime_option *option, const char *key)
     return strcmp(option->key, key) == 0;
 }
 
+bool prn_runtime_switch(const char *value)
+{
+    return !strcmp(value, "on") || !strcmp(value, "1") || value[0] == '\0';
+}
+
+/* Whether `value` is one of the words between the bars of `words`. */
+static bool is_word(const char *words, const char *value)
+{
+    size_t len = strlen(value);
+    for (const char *word = words;; word++) {
+        size_t n = strcspn(word, "|");
+        if (n == len && memcmp(word, value, n) == 0)
+            return true;
+        word += n;
+        if (*word == '\0')
+            return false;
+    }
+}
+
+static bool fits(const struct prn_runtime_option *option, const char *value)
+{
+    if (strcmp(option->value, "N") == 0) {
+        char *end;
+        long number = strtol(value, &end, 10);
+        return end != value && *end == '\0' && number >= 0 && number <= PRN_RUNTIME_COUNT_MAX;
+    }
+    if (strcmp(option->value, "on|off") == 0 && is_word("|1|0", value))
+        return true;
+    return !strchr(option->value, '|') || is_word(option->value, value);
+}
+
+static int fail_value(const struct prn_runtime_option *option, const char *software,
+                      const struct prn_spec_option *given, struct prony_error *err)
+{
+    bool number = strcmp(option->value, "N") == 0;
+    return prn_fail(err, PRONY_EUSAGE, "%s[%s=%s]: '%s' is not %s%s", software, given->key,
+                    given->value, given->value, number ? "a number from 0 to 4096" : "one of ",
+                    number ? "" : option->value);
+}
+
 int prn_runtime_check_options(const struct prn_runtime_ops *ops,
                               const struct prn_spec_option *options, size_t n,
                               struct prony_error *err)
@@ -37,8 +78,10 @@ int prn_runtime_check_options(const struct prn_runtime_ops *ops,
         const struct prn_runtime_option *o = ops->options;
         while (o->key && !knows(o, options[i].key))
             o++;
-        if (o->key)
+        if (o->key && fits(o, options[i].value))
             continue;
+        if (o->key)
+            return fail_value(o, ops->software, &options[i], err);
         struct prn_buffer list = PRN_BUFFER_INIT(512);
         for (o = ops->options; o->key; o++)
             prn_buffer_printf(&list, "%s%s=%s", o == ops->options ? "" : ", ", o->key, o->value);

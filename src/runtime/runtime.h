@@ -17,7 +17,8 @@
 /* What an option is, for help, `prony backends` and the error that lists the known ones. */
 struct prn_runtime_option {
     const char *key;   /* "threads"; "ort.*" for a prefix that is passed through */
-    const char *value; /* "N", "off|basic|extended|all", "0|1" */
+    const char *value; /* "N": a count, "on|off": a switch, "off|basic|all": one of these words,
+                          anything else: free text */
     const char *help;
     bool local_only; /* names files of this machine: refused when it comes over a network */
 };
@@ -71,10 +72,16 @@ struct prn_runtime_ops {
 extern const struct prn_runtime_ops *const prn_runtimes[];
 const struct prn_runtime_ops *prn_runtime_find(const char *software);
 
-/* Fails with the list of known options when one isn't known to `ops`. */
+#define PRN_RUNTIME_COUNT_MAX 4096
+
+/* Checks names and values against the options of `ops`, before anything is started: open() gets
+ * only what passed. Fails with the list of known options when one isn't known. */
 PRONY_MUST_CHECK int prn_runtime_check_options(const struct prn_runtime_ops *ops,
                                                const struct prn_spec_option *options, size_t n,
                                                struct prony_error *err);
+
+/* What a switch that passed the check says: on, 1 and nothing at all mean on. */
+bool prn_runtime_switch(const char *value);
 
 /* "name (title), …": for the error about an unknown software name. */
 void prn_runtime_list(struct prn_buffer *out);

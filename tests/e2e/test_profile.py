@@ -292,6 +292,30 @@ def test_wrong_backends(prony, networks, backend, status, says):
     assert done.stderr.startswith("prony: error:")
 
 
+def test_the_model_is_not_overwritten(prony, networks, workdir):
+    data = networks["mlp"].read_bytes()
+    (workdir / "m.onnx").write_bytes(data)
+    done = prony("profile", "m.onnx", "-o", "m.onnx")
+    assert done.status == 2 and (workdir / "m.onnx").read_bytes() == data
+
+
+def test_an_input_given_twice(prony, networks):
+    done = prony("profile", networks["mlp"], "--input", "input=ones", "--input", "input=zeros")
+    assert done.status == 2 and "twice" in done.stderr
+
+
+def test_made_up_inputs_that_fail_are_said(prony, workdir):
+    """Reshape to a shape that comes from an input: ones don't fit."""
+    value = helper.make_tensor_value_info
+    save(workdir / "m.onnx", [helper.make_node("Reshape", ["x", "shape"], ["y"])],
+         [value("x", TensorProto.FLOAT, [2, 3]), value("shape", TensorProto.INT64, [1])],
+         [value("y", TensorProto.FLOAT, ["n"])])
+    done = prony("profile", "m.onnx", *QUICK)
+    assert done.status == 1 and "--inputs DIR" in done.stdout and ".cc:" not in done.stderr
+    done = prony("profile", "m.onnx", "--input", "shape=6", *QUICK)
+    assert done.status == 0 and "--inputs DIR" not in done.stdout
+
+
 def test_config_keys_are_passed_on(profile, networks):
     key = "onnxrt-cpu[ort.session.use_env_allocators=0,ort.session.disable_prepacking=1]"
     assert profile(networks["mlp"], "-b", key, *QUICK)["results"][0]["error"] is None

@@ -38,56 +38,54 @@ struct prn_runtime {
     char *strings;
 };
 
+/* ONNX Runtime's messages name the place in its own source, "/src/x.cc:12 ns::F(const T&) reason":
+ * what follows matters to a user. Cuts the first such place out. */
+static void cut_source_place(char *text)
+{
+    char *mark = strstr(text, ".cc:");
+    if (!mark)
+        return;
+    char *begin = mark;
+    while (begin > text && !strchr(" :[", begin[-1]))
+        begin--;
+    char *end = mark + 4;
+    end += strspn(end, "0123456789 ");
+    char *open = end + strcspn(end, "(\n");
+    int depth = 0;
+    do {
+        depth += (*open == '(') - (*open == ')');
+    } while (depth > 0 && *++open);
+    if (*open != ')')
+        return;
+    open += 1 + strspn(open + 1, " ");
+    memmove(begin, open, strlen(open) + 1);
+}
+
 /* Turns a status into an error, releasing it. */
 static int check(struct prn_runtime *r, OrtStatus *status, int code, struct prony_error *err)
 {
     if (!status)
         return 0;
-    prn_fail(err, code, "%s", r->library.api.GetErrorMessage(status));
+    char *text = strdup(r->library.api.GetErrorMessage(status));
+    if (text)
+        cut_source_place(text);
+    prn_fail(err, code, "%s", text ? text : "out of memory");
+    free(text);
     r->library.api.ReleaseStatus(status);
     return code;
 }
 
-static int parse_count(const struct prn_spec_option *o, long *ret, struct prony_error *err)
+static int set_threads(struct prn_runtime *r, const char *value, struct prony_error *err)
 {
-    char *end;
-    long value = strtol(o->value, &end, 10);
-    if (end == o->value || *end || value < 0 || value > 4096)
-        return prn_fail(err, PRONY_EUSAGE, "option %s='%s' is not a number from 0 to 4096", o->key,
-                        o->value);
-    *ret = value;
-    return 0;
+    int n = (int)strtol(value, NULL, 10);
+    return check(r, r->library.api.SetIntraOpNumThreads(r->options, n), PRONY_EUSAGE, err);
 }
 
-static int parse_switch(const struct prn_spec_option *o, bool *ret, struct prony_error *err)
-{
-    if (!strcmp(o->value, "1") || !strcmp(o->value, "on") || o->value[0] == '\0')
-        *ret = true;
-    else if (!strcmp(o->value, "0") || !strcmp(o->value, "off"))
-        *ret = false;
-    else
-        return prn_fail(err, PRONY_EUSAGE, "option %s='%s' is not on or off", o->key, o->value);
-    return 0;
-}
-
-static int set_threads(struct prn_runtime *r, const struct prn_spec_option *o,
-                       struct prony_error *err)
-{
-    long n;
-    int code = parse_count(o, &n, err);
-    return code < 0 ? code
-                    : check(r, r->library.api.SetIntraOpNumThreads(r->options, (int)n),
-                            PRONY_EUSAGE, err);
-}
-
-static int set_inter_threads(struct prn_runtime *r, const struct prn_spec_option *o,
-                             struct prony_error *err)
+static int set_inter_threads(struct prn_runtime *r, const char *value, struct prony_error *err)
 {
     const struct ort_api *api = &r->library.api;
-    long n;
-    int code = parse_count(o, &n, err);
-    if (code == 0)
-        code = check(r, api->SetInterOpNumThreads(r->options, (int)n), PRONY_EUSAGE, err);
+    int n = (int)strtol(value, NULL, 10);
+    int code = check(r, api->SetInterOpNumThreads(r->options, n), PRONY_EUSAGE, err);
     /* Threads between operators are used by the parallel executor only. */
     if (code == 0 && n != 1)
         code = check(r, api->SetSessionExecutionMode(r->options, ORT_EXECUTION_PARALLEL),
@@ -95,31 +93,24 @@ static int set_inter_threads(struct prn_runtime *r, const struct prn_spec_option
     return code;
 }
 
-static int set_opt(struct prn_runtime *r, const struct prn_spec_option *o, struct prony_error *err)
+static int set_opt(struct prn_runtime *r, const char *value, struct prony_error *err)
 {
     static const struct {
         const char *name;
         int level;
     } levels[] = {{"off", 0}, {"basic", 1}, {"extended", 2}, {"all", 99}};
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(levels); i++)
-        if (strcmp(levels[i].name, o->value) == 0)
-            return check(
-                r, r->library.api.SetSessionGraphOptimizationLevel(r->options, levels[i].level),
-                PRONY_EUSAGE, err);
-    return prn_fail(err, PRONY_EUSAGE, "option opt='%s' is not one of off, basic, extended, all",
-                    o->value);
+    size_t i = 0;
+    while (strcmp(levels[i].name, value) != 0)
+        i++;
+    return check(r, r->library.api.SetSessionGraphOptimizationLevel(r->options, levels[i].level),
+                 PRONY_EUSAGE, err);
 }
 
-static int set_arena(struct prn_runtime *r, const struct prn_spec_option *o,
-                     struct prony_error *err)
+static int set_arena(struct prn_runtime *r, const char *value, struct prony_error *err)
 {
-    bool on;
-    int code = parse_switch(o, &on, err);
-    if (code < 0)
-        return code;
     return check(r,
-                 on ? r->library.api.EnableCpuMemArena(r->options)
-                    : r->library.api.DisableCpuMemArena(r->options),
+                 prn_runtime_switch(value) ? r->library.api.EnableCpuMemArena(r->options)
+                                           : r->library.api.DisableCpuMemArena(r->options),
                  PRONY_EUSAGE, err);
 }
 
@@ -130,15 +121,11 @@ static int set_config(struct prn_runtime *r, const char *key, const char *value,
                  err);
 }
 
-static int set_spin(struct prn_runtime *r, const struct prn_spec_option *o, struct prony_error *err)
+static int set_spin(struct prn_runtime *r, const char *value, struct prony_error *err)
 {
-    bool on;
-    int code = parse_switch(o, &on, err);
-    if (code == 0)
-        code = set_config(r, "session.intra_op.allow_spinning", on ? "1" : "0", err);
-    if (code == 0)
-        code = set_config(r, "session.inter_op.allow_spinning", on ? "1" : "0", err);
-    return code;
+    const char *on = prn_runtime_switch(value) ? "1" : "0";
+    int code = set_config(r, "session.intra_op.allow_spinning", on, err);
+    return code < 0 ? code : set_config(r, "session.inter_op.allow_spinning", on, err);
 }
 
 static int set_option(struct prn_runtime *r, const struct prn_spec_option *o,
@@ -146,7 +133,7 @@ static int set_option(struct prn_runtime *r, const struct prn_spec_option *o,
 {
     static const struct {
         const char *key;
-        int (*set)(struct prn_runtime *, const struct prn_spec_option *, struct prony_error *);
+        int (*set)(struct prn_runtime *, const char *, struct prony_error *);
     } setters[] = {{"threads", set_threads},
                    {"inter_threads", set_inter_threads},
                    {"opt", set_opt},
@@ -154,7 +141,7 @@ static int set_option(struct prn_runtime *r, const struct prn_spec_option *o,
                    {"spin", set_spin}};
     for (size_t i = 0; i < PRN_ARRAY_SIZE(setters); i++)
         if (strcmp(setters[i].key, o->key) == 0)
-            return setters[i].set(r, o, err);
+            return setters[i].set(r, o->value, err);
     if (strncmp(o->key, "ort.", 4) == 0)
         return set_config(r, o->key + 4, o->value, err);
     return 0; /* lib: was used to load the library */
