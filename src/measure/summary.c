@@ -87,13 +87,13 @@ struct prn_interval prn_ratio_interval(const struct prn_sample *a, size_t n_a,
     size_t n_units = 0;
     for (size_t i = 0; i < n_pairs;) {
         size_t n = 0;
-        double sum = 0;
         int32_t launch = pairs[i].launch;
         do {
-            sum += pairs[i++].log_ratio;
-            n++;
+            scratch[n++] = pairs[i++].log_ratio;
         } while (i < n_pairs && !by_block && pairs[i].launch == launch);
-        units[n_units++] = sum / (double)n;
+        /* The median, because one disturbed block must not speak for a launch. */
+        prn_stats_sort(scratch, n);
+        units[n_units++] = prn_stats_median(scratch, n);
     }
     r = prn_stats_mean_interval(units, n_units);
     r = (struct prn_interval){exp(r.low), exp(r.estimate), exp(r.high)};
