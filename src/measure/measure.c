@@ -496,6 +496,16 @@ static bool narrow(struct prn_interval i, double precision)
     return (i.high - i.low) / 2 <= precision * i.estimate;
 }
 
+/* A comparison is known when it is narrow and has a verdict, or so narrow that it never will. */
+static bool decided(const struct engine *e, const struct runner *r, const struct runner *best)
+{
+    const struct prn_settings *s = e->settings;
+    struct prn_interval ratio =
+        prn_ratio_interval(r->samples, r->n_samples, best->samples, best->n_samples);
+    bool verdict = prn_verdict_of(ratio, s->smallest_difference) != PRN_VERDICT_UNSURE;
+    return narrow(ratio, s->precision) && (verdict || narrow(ratio, s->smallest_difference));
+}
+
 /* Whether every backend, and every comparison with the best, is known well enough. */
 static bool precise(const struct engine *e)
 {
@@ -515,9 +525,7 @@ static bool precise(const struct engine *e)
     }
     for (size_t i = 0; i < e->n_runners; i++) {
         const struct runner *r = &e->runners[i];
-        if (!r->failed && r != best &&
-            !narrow(prn_ratio_interval(r->samples, r->n_samples, best->samples, best->n_samples),
-                    e->settings->precision))
+        if (!r->failed && r != best && !decided(e, r, best))
             return false;
     }
     return true;
