@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define BLOCKS_PER_LAUNCH 4
+#define BLOCKS_PER_LAUNCH 8
 #define BLOCK_RUNS 10       /* at least, time permitting */
-#define BLOCK_RUNS_MAX 4096 /* at most, so that a fast model doesn't fill the report */
+#define BLOCK_RUNS_MAX 2048 /* at most, so that a fast model doesn't fill the report */
 #define BLOCK_NS 20e6       /* at least */
 #define BLOCK_REDOS 3
 #define REDO_SHARE 0.25     /* of the time allowed, at most, goes to blocks that are redone */
