@@ -20,17 +20,15 @@ struct profile_options {
     int format;
 };
 
-static volatile sig_atomic_t interrupted;
-static volatile int cancelled;
+static volatile sig_atomic_t cancelled;
 
 /* The first Ctrl-C ends measuring and reports what there is; the second ends the program. */
 static void on_interrupt(int number)
 {
-    if (interrupted) {
+    if (cancelled) {
         signal(number, SIG_DFL);
         raise(number); /* delivered when this returns */
     }
-    interrupted = 1;
     cancelled = 1;
 }
 
@@ -131,13 +129,9 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
         end_progress();
     if (code < 0)
         return code;
-    struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
-    code = prn_profile_report(profile, (enum prn_report_format)o->format, &out, err);
-    if (code == 0)
-        code = prn_output(o->output, &out, err);
+    code = prn_output_profile(o->output, profile, (enum prn_report_format)o->format, err);
     if (code == 0)
         code = verdict(profile, err);
-    prn_buffer_release(&out);
     prn_profile_free(profile);
     return code;
 }

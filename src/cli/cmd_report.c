@@ -34,11 +34,7 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
         code = prn_profile_read_json(arguments->items[0], &profile, err);
     if (code < 0)
         return code;
-    struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
-    code = prn_profile_report(profile, (enum prn_report_format)o->format, &out, err);
-    if (code == 0)
-        code = prn_output(o->output, &out, err);
-    prn_buffer_release(&out);
+    code = prn_output_profile(o->output, profile, (enum prn_report_format)o->format, err);
     prn_profile_free(profile);
     return code;
 }

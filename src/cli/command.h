@@ -10,6 +10,7 @@
 #define PRN_CLI_COMMAND_H
 
 #include "base/buffer.h"
+#include "report/profile_report.h"
 
 enum prn_option_kind {
     PRN_OPTION_END = 0, /* ends a table */
@@ -97,5 +98,9 @@ PRONY_MUST_CHECK int prn_output_check(const char *path, struct prony_error *err)
 /* Fails when writing to `path` would replace `input`, the file that the command reads. */
 PRONY_MUST_CHECK int prn_output_spares(const char *path, const char *input,
                                        struct prony_error *err);
+
+/* Reports a profile to `path`, as prn_output does. */
+PRONY_MUST_CHECK int prn_output_profile(const char *path, const struct prn_profile *profile,
+                                        enum prn_report_format format, struct prony_error *err);
 
 #endif

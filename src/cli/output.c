@@ -192,3 +192,14 @@ int prn_output_spares(const char *path, const char *input, struct prony_error *e
         return 0;
     return prn_fail(err, PRONY_EUSAGE, "--output '%s' is the file that is read", path);
 }
+
+int prn_output_profile(const char *path, const struct prn_profile *profile,
+                       enum prn_report_format format, struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
+    int code = prn_profile_report(profile, format, &out, err);
+    if (code == 0)
+        code = prn_output(path, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}

@@ -32,22 +32,13 @@ struct prn_executor {
     struct prn_message message;
 };
 
-/* Descriptors have fixed numbers in the child. */
-enum {
-    CHILD_SOCKET = 3,
-    CHILD_INPUTS,
-    CHILD_SAMPLES,
-    CHILD_OUTPUTS,
-    CHILD_END,
-};
-
 /* How long a process may take to end after it closed its socket. */
 #define GRACE_NS 1000000000
 
 /* A copy above the numbers that the child's descriptors get, so that moving them can't collide. */
 static int lifted(int fd)
 {
-    int copy = fcntl(fd, F_DUPFD_CLOEXEC, CHILD_END);
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, PRN_EXECUTOR_FD_END);
     close(fd);
     return copy;
 }
@@ -67,7 +58,8 @@ static int shared_memory(const char *name, size_t bytes)
     return fd < 0 ? -1 : lifted(fd);
 }
 
-static int start(struct prn_executor *x, const char *program, const int child_fds[CHILD_END])
+static int start(struct prn_executor *x, const char *program,
+                 const int child_fds[PRN_EXECUTOR_FD_END])
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -76,13 +68,13 @@ static int start(struct prn_executor *x, const char *program, const int child_fd
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, x->stderr_fd, STDERR_FILENO);
-    for (int i = CHILD_SOCKET; i < CHILD_END; i++)
+    for (int i = PRN_EXECUTOR_FD_SOCKET; i < PRN_EXECUTOR_FD_END; i++)
         if (child_fds[i] >= 0)
             posix_spawn_file_actions_adddup2(&actions, child_fds[i], i);
         else
             posix_spawn_file_actions_addclose(&actions, i);
     /* What prony itself was given is none of the runtime's business. */
-    posix_spawn_file_actions_addclosefrom_np(&actions, CHILD_END);
+    posix_spawn_file_actions_addclosefrom_np(&actions, PRN_EXECUTOR_FD_END);
     /* A group of its own: Ctrl-C is for prony, which then ends the executor in its own time. */
     sigset_t none;
     sigset_t defaults;
@@ -132,14 +124,14 @@ int prn_executor_spawn(const struct prn_executor_config *config, struct prn_exec
     }
     int inputs_fd = -1;
     if (!error && config->inputs_fd >= 0) {
-        inputs_fd = fcntl(config->inputs_fd, F_DUPFD_CLOEXEC, CHILD_END);
+        inputs_fd = fcntl(config->inputs_fd, F_DUPFD_CLOEXEC, PRN_EXECUTOR_FD_END);
         error = inputs_fd < 0 ? errno : 0;
     }
     if (!error) {
-        int child_fds[CHILD_END] = {[CHILD_SOCKET] = sockets[1],
-                                    [CHILD_INPUTS] = inputs_fd,
-                                    [CHILD_SAMPLES] = samples_fd,
-                                    [CHILD_OUTPUTS] = x->outputs_fd};
+        int child_fds[PRN_EXECUTOR_FD_END] = {[PRN_EXECUTOR_FD_SOCKET] = sockets[1],
+                                              [PRN_EXECUTOR_FD_INPUTS] = inputs_fd,
+                                              [PRN_EXECUTOR_FD_SAMPLES] = samples_fd,
+                                              [PRN_EXECUTOR_FD_OUTPUTS] = x->outputs_fd};
         error = start(x, config->program ? config->program : "/proc/self/exe", child_fds);
     }
     const int given_away[] = {samples_fd, sockets[1], inputs_fd};

@@ -90,8 +90,18 @@ int64_t prn_executor_peak(const struct prn_executor *x);
  * and how many threads there are; -1 when the kernel doesn't say. */
 int64_t prn_executor_waited_ns(const struct prn_executor *x, int64_t *ret_threads);
 
-/* The other side: serves commands on `fd` until it is closed. Returns the exit status. */
-int prn_executor_main(int socket_fd, int inputs_fd, int samples_fd, int outputs_fd);
+/* Descriptors have fixed numbers in the executor. */
+enum prn_executor_fd {
+    PRN_EXECUTOR_FD_SOCKET = 3,
+    PRN_EXECUTOR_FD_INPUTS,
+    PRN_EXECUTOR_FD_SAMPLES,
+    PRN_EXECUTOR_FD_OUTPUTS,
+    PRN_EXECUTOR_FD_END,
+};
+
+/* The other side: serves commands on those descriptors until the socket is closed. Returns the exit
+ * status when they aren't there. */
+int prn_executor_main(void);
 
 /* The clock of all measurements (CLOCK_MONOTONIC_RAW). */
 int64_t prn_clock_ns(void);

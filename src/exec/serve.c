@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 struct server {
-    int socket_fd, inputs_fd, outputs_fd;
     int64_t *samples; /* shared with the parent */
     const unsigned char *inputs;
     size_t inputs_bytes;
@@ -92,12 +91,12 @@ static int map_inputs(struct server *s, struct prony_error *err)
     struct stat status;
     if (s->inputs)
         return 0;
-    if (fstat(s->inputs_fd, &status) < 0)
+    if (fstat(PRN_EXECUTOR_FD_INPUTS, &status) < 0)
         return prn_fail_errno(err, errno, "read", "inputs");
     s->inputs_bytes = (size_t)status.st_size;
     if (s->inputs_bytes == 0)
         return 0;
-    void *map = mmap(NULL, s->inputs_bytes, PROT_READ, MAP_PRIVATE, s->inputs_fd, 0);
+    void *map = mmap(NULL, s->inputs_bytes, PROT_READ, MAP_PRIVATE, PRN_EXECUTOR_FD_INPUTS, 0);
     if (map == MAP_FAILED)
         return prn_fail_errno(err, errno, "map", "inputs");
     s->inputs = map;
@@ -188,7 +187,7 @@ static int serve_outputs(struct server *s, struct prony_error *err)
         int code = s->ops->output(s->runtime, i, &t, err);
         if (code < 0)
             return code;
-        if (prn_pwrite_all(s->outputs_fd, t.data, t.bytes, offset) < 0)
+        if (prn_pwrite_all(PRN_EXECUTOR_FD_OUTPUTS, t.data, t.bytes, offset) < 0)
             return prn_fail_errno(err, errno, "write", t.name);
         prn_message_put_text(&s->out, t.name);
         prn_message_put_int(&s->out, t.dtype);
@@ -221,7 +220,7 @@ static int serve_one(struct server *s)
         prn_message_put_int(&s->out, code);
         prn_message_put_text(&s->out, err.text);
     }
-    return prn_message_send(&s->out, s->socket_fd);
+    return prn_message_send(&s->out, PRN_EXECUTOR_FD_SOCKET);
 }
 
 /* The kernel's out-of-memory killer is to take the executor, not what measures it. */
@@ -235,23 +234,20 @@ static void volunteer_for_oom(void)
     }
 }
 
-int prn_executor_main(int socket_fd, int inputs_fd, int samples_fd, int outputs_fd)
+int prn_executor_main(void)
 {
     static struct server s;
-    s.socket_fd = socket_fd;
-    s.inputs_fd = inputs_fd;
-    s.outputs_fd = outputs_fd;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* A file that grows too large is an error of whoever writes it, not the end. */
     signal(SIGXFSZ, SIG_IGN);
     volunteer_for_oom();
     void *samples = mmap(NULL, PRN_EXECUTOR_SAMPLES_MAX * sizeof *s.samples, PROT_READ | PROT_WRITE,
-                         MAP_SHARED, samples_fd, 0);
+                         MAP_SHARED, PRN_EXECUTOR_FD_SAMPLES, 0);
     if (samples == MAP_FAILED)
         return 1;
     s.samples = samples;
-    close(samples_fd);
-    while (prn_message_receive(&s.in, socket_fd) == 0)
+    close(PRN_EXECUTOR_FD_SAMPLES);
+    while (prn_message_receive(&s.in, PRN_EXECUTOR_FD_SOCKET) == 0)
         if (serve_one(&s) < 0)
             break;
     /* The process ends here, and the kernel frees better than any destructor. */

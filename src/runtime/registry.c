@@ -64,10 +64,11 @@ static bool fits(const struct prn_runtime_option *option, const char *value)
 static int fail_value(const struct prn_runtime_option *option, const char *software,
                       const struct prn_spec_option *given, struct prony_error *err)
 {
-    bool number = strcmp(option->value, "N") == 0;
-    return prn_fail(err, PRONY_EUSAGE, "%s[%s=%s]: '%s' is not %s%s", software, given->key,
-                    given->value, given->value, number ? "a number from 0 to 4096" : "one of ",
-                    number ? "" : option->value);
+    if (strcmp(option->value, "N") == 0)
+        return prn_fail(err, PRONY_EUSAGE, "%s[%s=%s]: '%s' is not a number from 0 to %d", software,
+                        given->key, given->value, given->value, PRN_RUNTIME_COUNT_MAX);
+    return prn_fail(err, PRONY_EUSAGE, "%s[%s=%s]: '%s' is not one of %s", software, given->key,
+                    given->value, given->value, option->value);
 }
 
 int prn_runtime_check_options(const struct prn_runtime_ops *ops,

@@ -20,7 +20,6 @@ typedef struct OrtRunOptions OrtRunOptions;
 typedef struct OrtMemoryInfo OrtMemoryInfo;
 typedef struct OrtAllocator OrtAllocator;
 typedef struct OrtValue OrtValue;
-typedef struct OrtTypeInfo OrtTypeInfo;
 typedef struct OrtTensorTypeAndShapeInfo OrtTensorTypeAndShapeInfo;
 typedef struct OrtCUDAProviderOptionsV2 OrtCUDAProviderOptionsV2;
 typedef struct OrtTensorRTProviderOptionsV2 OrtTensorRTProviderOptionsV2;
@@ -28,7 +27,7 @@ typedef struct OrtTensorRTProviderOptionsV2 OrtTensorRTProviderOptionsV2;
 enum { ORT_LOGGING_ERROR = 3 };
 enum { ORT_EXECUTION_PARALLEL = 1 };
 enum { ORT_TYPE_TENSOR = 1 };
-enum { ORT_DEVICE_ALLOCATOR = 0, ORT_ARENA_ALLOCATOR = 1 };
+enum { ORT_ARENA_ALLOCATOR = 1 };
 enum { ORT_MEMORY_DEFAULT = 0 };
 
 /* position, name, result, parameters */
