@@ -3,7 +3,8 @@
  * that come after it. Each time the operation has to report PRONY_ENOMEM, leave its out-parameters
  * alone, and free what it had (AddressSanitizer watches). The linker puts the functions below in
  * front of malloc, calloc and realloc for everything that is linked statically. Jansson isn't, and
- * is told in one place only: out of memory it may drop the end of a long text without a word.
+ * is told in one place only: out of memory it may drop the end of a long text without a word. Zlib
+ * is given an allocator by whoever uses it; zstd can't be.
  */
 #include "unit.h"
 
@@ -19,6 +20,8 @@
 #include "report/profile_json.h"
 #include "report/profile_report.h"
 #include "spec/spec.h"
+#include "trace/demangle.h"
+#include "trace/source.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -338,6 +341,64 @@ static int tensor_fill(struct prony_error *err)
     return code;
 }
 
+/* ---- Traces ---- */
+
+static int source_read(const void *data, size_t len, struct prony_error *err)
+{
+    struct prn_source *untouched = (struct prn_source *)err;
+    struct prn_source *s = untouched;
+    int code = prn_source_open_memory(data, len, 1, &s, err);
+    if (code < 0) {
+        assert_ptr_equal(s, untouched);
+        return code;
+    }
+    size_t total = 0;
+    size_t n = 0;
+    do {
+        char byte;
+        code = prn_source_read(s, &byte, 1, &n, err);
+        total += n;
+    } while (code == 0 && n > 0);
+    if (code == 0)
+        assert_int_equal(total, 5);
+    prn_source_close(s);
+    return code;
+}
+
+static int source_plain(struct prony_error *err)
+{
+    return source_read("prony", 5, err);
+}
+
+static int source_gzip(struct prony_error *err)
+{
+    static const unsigned char data[] = {0x1f, 0x8b, 0x08, 0x00, 0x00, 0x00, 0x00, 0x00, 0x02,
+                                         0x03, 0x2b, 0x28, 0xca, 0xcf, 0xab, 0x04, 0x00, 0x69,
+                                         0x7c, 0xea, 0x6f, 0x05, 0x00, 0x00, 0x00};
+    return source_read(data, sizeof data, err);
+}
+
+static int source_zstd(struct prony_error *err)
+{
+    static const unsigned char data[] = {0x28, 0xb5, 0x2f, 0xfd, 0x04, 0x58, 0x29, 0x00, 0x00,
+                                         0x70, 0x72, 0x6f, 0x6e, 0x79, 0xeb, 0x3d, 0x25, 0xf0};
+    return source_read(data, sizeof data, err);
+}
+
+static int demangle(struct prony_error *err)
+{
+    static const char *const names[] = {"_Z3fooi", "_Z3bari"};
+    const char *readable[2] = {NULL, NULL};
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    int code = prn_demangle("c++filt", names, 2, 60000, &arena, readable, err);
+    assert_int_equal(readable[0] == NULL, code < 0);
+    assert_int_equal(readable[1] == NULL, code < 0);
+    prn_arena_release(&arena);
+    return code;
+}
+
+/* ---- Profiles ---- */
+
 static int profile_parse(struct prony_error *err)
 {
     struct prn_profile *profile = NULL;
@@ -429,6 +490,10 @@ static int free_inputs(void **state)
     X(model_bind, PRONY_ENOMEM)        \
     X(analyse_control, PRONY_ENOMEM)   \
     X(analyse_functions, PRONY_ENOMEM) \
+    X(source_plain, PRONY_ENOMEM)      \
+    X(source_gzip, PRONY_ENOMEM)       \
+    X(source_zstd, PRONY_ENOMEM)       \
+    X(demangle, PRONY_ENOMEM)          \
     X(profile_parse, PRONY_ENOMEM)     \
     X(report_text, PRONY_ENOMEM)       \
     X(report_json, PRONY_ENOMEM)       \

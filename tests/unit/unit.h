@@ -2,6 +2,7 @@
 #ifndef PRN_TESTS_UNIT_H
 #define PRN_TESTS_UNIT_H
 
+#include <dirent.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,6 +21,18 @@ static inline const char *unit_data(const char *name)
     assert_non_null(end);
     snprintf(path, sizeof path, "%.*sdata/%s", (int)(end - __FILE__), __FILE__, name);
     return path;
+}
+
+/* How many descriptors are open, for tests that look for lost ones. */
+static inline int unit_descriptors(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+    assert_non_null(folder);
+    int count = 0;
+    while (readdir(folder))
+        count++;
+    closedir(folder);
+    return count;
 }
 
 #define assert_near(actual, expected, tolerance)                                      \
