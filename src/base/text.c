@@ -74,3 +74,80 @@ const char *prn_text_wrap(struct prn_buffer *out, const char *text, size_t colum
     prn_buffer_add_char(out, '\n');
     return text;
 }
+
+/* Takes one character from the text. A byte that isn't UTF-8 becomes a surrogate, which no
+ * character is. */
+static uint32_t next_character(const char **text)
+{
+    const unsigned char *p = (const unsigned char *)*text;
+    size_t len = prn_utf8_length(*text);
+    *text += len ? len : 1;
+    if (len == 0)
+        return 0xdc00u + p[0];
+    if (len == 1)
+        return p[0];
+    uint32_t character = p[0] & (0x7fu >> len);
+    for (size_t i = 1; i < len; i++)
+        character = character << 6 | (p[i] & 0x3fu);
+    return character;
+}
+
+/* Whether the sequence between brackets, without the "!", has the character. */
+static bool in_sequence(const char *at, const char *close, uint32_t character)
+{
+    bool found = false;
+    while (at < close) {
+        uint32_t low = next_character(&at);
+        uint32_t high = low;
+        if (*at == '-' && at + 1 < close) {
+            at++;
+            high = next_character(&at);
+        }
+        found = found || (low <= character && character <= high);
+    }
+    return found;
+}
+
+/* Matches one character with the part of the pattern at *pattern, which isn't a star or the end,
+ * and goes past that part. */
+static bool match_one(const char **pattern, const char *last_close, uint32_t character)
+{
+    uint32_t wanted = next_character(pattern);
+    if (wanted == '?')
+        return true;
+    if (wanted != '[')
+        return wanted == character;
+    const char *first = *pattern;
+    bool negated = *first == '!';
+    first += negated;
+    const char *close = *first == ']' ? first + 1 : first;
+    if (!last_close || close > last_close)
+        return character == '[';
+    close += strcspn(close, "]");
+    *pattern = close + 1;
+    return in_sequence(first, close, character) != negated;
+}
+
+bool prn_text_glob(const char *pattern, const char *text)
+{
+    /* Kept, so that a pattern of many open brackets isn't searched to its end for each. */
+    const char *last_close = strrchr(pattern, ']');
+    /* Only the last star has to be tried again: what an earlier one could take, it can too. */
+    const char *behind_star = NULL;
+    const char *star_end = NULL;
+    while (*text) {
+        if (*pattern == '*') {
+            behind_star = ++pattern;
+            star_end = text;
+            continue;
+        }
+        if (*pattern && match_one(&pattern, last_close, next_character(&text)))
+            continue;
+        if (!behind_star)
+            return false;
+        next_character(&star_end);
+        text = star_end;
+        pattern = behind_star;
+    }
+    return pattern[strspn(pattern, "*")] == '\0';
+}

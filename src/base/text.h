@@ -1,6 +1,6 @@
 /*
- * UTF-8 text of unknown origin: names in models, files and arguments may hold anything. And lines
- * of prose.
+ * UTF-8 text of unknown origin: names in models, files and arguments may hold anything. Patterns
+ * for such names. And lines of prose.
  */
 #ifndef PRN_BASE_TEXT_H
 #define PRN_BASE_TEXT_H
@@ -24,5 +24,12 @@ void prn_text_clean(struct prn_buffer *out, const char *text);
  * paragraph ended: at a newline or the end of the text. */
 const char *prn_text_wrap(struct prn_buffer *out, const char *text, size_t column, size_t indent,
                           size_t width);
+
+/* Whether all of the text matches the pattern: `*` stands for any characters, `?` for one, `[seq]`
+ * for one of the sequence and `[!seq]` for one that isn't in it, both with ranges like a-z; upper
+ * and lower case differ. A `]` right behind the opening is part of the sequence, and a `[` that
+ * nothing closes is itself. Nothing is an escape; `[*]` stands for a star. A byte that isn't UTF-8
+ * is a character. Time is at most proportional to the product of the lengths. */
+bool prn_text_glob(const char *pattern, const char *text);
 
 #endif

@@ -65,12 +65,131 @@ static void test_wrap(void **state)
     prn_buffer_release(&out);
 }
 
+/* What Python's fnmatch.fnmatchcase says; bytes that aren't UTF-8 are its surrogate escapes. */
+static void test_glob(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *pattern;
+        const char *text;
+        bool matches;
+    } cases[] = {
+        {"", "", true},
+        {"", "a", false},
+        {"a", "", false},
+        {"*", "", true},
+        {"***", "", true},
+        {"?", "", false},
+        {"abc", "abc", true},
+        {"abc", "abcd", false},
+        {"abc", "ABC", false},
+        {"*", "any/thing", true},
+        {"a*c", "ac", true},
+        {"a*c", "abbbc", true},
+        {"a*c", "abbbd", false},
+        {"*Conv*", "/features/Conv_12_kernel_time", true},
+        {"*a*b*c", "xaybzc", true},
+        {"*a*b*c", "xbyazc", false},
+        {"*ab", "aab", true},
+        {"*aab*", "aaaab", true},
+        {"a?c", "abc", true},
+        {"a?c", "ac", false},
+        {"a?c", "a\nc", true},
+        {"?", "é", true},
+        {"??", "é", false},
+        {"?", "😀", true},
+        {"?", "\xff", true},
+        {"??", "\xe2\x82", true},
+        {"?", "\xe2\x82", false},
+        {"\xff*", "\xffx", true},
+        {"é", "\xc3", false},
+        {"[abc]", "b", true},
+        {"[abc]", "d", false},
+        {"[a-c]", "b", true},
+        {"[a-c]", "d", false},
+        {"[c-a]", "b", false},
+        {"[!a-c]", "b", false},
+        {"[!a-c]", "d", true},
+        {"[!c-a]", "b", true},
+        {"[!a]", "", false},
+        {"[a-]", "-", true},
+        {"[a-]", "a", true},
+        {"[-a]", "-", true},
+        {"[a-c-e]", "d", false},
+        {"[a-c-e]", "-", true},
+        {"[a-c-e]", "e", true},
+        {"[--a]", "A", true},
+        {"[!-a]", "-", false},
+        {"[]]", "]", true},
+        {"[]a]", "a", true},
+        {"[!]]", "]", false},
+        {"[!]]", "a", true},
+        {"[]-a]", "_", true},
+        {"[]-a]", "-", false},
+        {"[", "[", true},
+        {"[a", "[a", true},
+        {"[!", "[!", true},
+        {"[]", "[]", true},
+        {"[!]", "[!]", true},
+        {"a[b", "a[b", true},
+        {"[[]", "[", true},
+        {"[[a]", "a", true},
+        {"x[*]", "x*", true},
+        {"x[*]", "xy", false},
+        {"[?]", "a", false},
+        {"[^a]", "^", true},
+        {"[^a]", "a", true},
+        {"[^a]", "b", false},
+        {"\\*", "\\a", true},
+        {"\\*", "*", false},
+        {"[\\]", "\\", true},
+        {"[a\\-z]", "]", true},
+        {"[a&&b]", "&", true},
+        {"[a||b]", "|", true},
+        {"[à-ü]", "é", true},
+        {"[à-ü]", "a", false},
+        {"[!é]", "é", false},
+        {"[😀-😂]", "😁", true},
+        {"[\xfe-\xff]", "\xff", true},
+        {"[a]*[b]", "axb", true},
+        {"[a]*[b]", "axc", false},
+        {"*[0-9]", "Add_12", true},
+        {"*[0-9]", "Add_", false},
+        {"a]", "a]", true},
+        {"a]b", "a]c", false},
+        {"*.onnx", "m.onnx", true},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++)
+        if (prn_text_glob(cases[i].pattern, cases[i].text) != cases[i].matches)
+            fail_msg("'%s' and '%s'", cases[i].pattern, cases[i].text);
+}
+
+/* Patterns that take other matchers time without end. */
+static void test_glob_hostile(void **state)
+{
+    (void)state;
+    static char text[20001];
+    static char pattern[401];
+    memset(text, 'a', sizeof text - 1);
+    for (size_t i = 0; i < sizeof pattern - 1; i++)
+        pattern[i] = i % 2 ? 'a' : '*';
+    assert_true(prn_text_glob(pattern, text));
+    text[sizeof text - 2] = 'b';
+    assert_false(prn_text_glob(pattern, text));
+    memset(text, '[', sizeof text - 1);
+    memset(pattern, '[', sizeof pattern - 1);
+    pattern[0] = '*';
+    assert_true(prn_text_glob(pattern, text));
+    text[sizeof text - 2] = 'b';
+    assert_false(prn_text_glob(pattern, text));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_utf8),
-        cmocka_unit_test(test_clean),
-        cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_utf8),         cmocka_unit_test(test_clean),
+        cmocka_unit_test(test_wrap),         cmocka_unit_test(test_glob),
+        cmocka_unit_test(test_glob_hostile),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
