@@ -21,6 +21,7 @@
 #include "report/profile_report.h"
 #include "spec/spec.h"
 #include "trace/demangle.h"
+#include "trace/select.h"
 #include "trace/source.h"
 
 #include <fcntl.h>
@@ -436,6 +437,27 @@ static int report_markdown(struct prony_error *err)
     return report(PRN_REPORT_FORMAT_MARKDOWN, err);
 }
 
+static int run_select(struct prony_error *err)
+{
+    struct prn_run_choice choice = {
+        PRN_RUN_UNSET, PRN_RUN_UNSET,
+        "2 * ([i for i in range(-50, 99) if i in [0, 1] or [i] * 3] + range(9)) + [-1]"};
+    struct prn_run_selection *s = NULL;
+    int code = prn_run_selection_new(&choice, &s, err);
+    assert_int_equal(s == NULL, code < 0);
+    if (code < 0)
+        return code;
+    struct prn_buffer out = PRN_BUFFER_INIT(100000);
+    code = prn_run_selection_resolve(s, 100, err);
+    if (code == 0) {
+        prn_run_selection_describe(s, 100, &out);
+        code = prn_buffer_error(&out, err);
+    }
+    prn_buffer_release(&out);
+    prn_run_selection_free(s);
+    return code;
+}
+
 static int make_profile(void)
 {
     int fd = open(unit_data("profile-tiny.json"), O_RDONLY | O_CLOEXEC);
@@ -494,6 +516,7 @@ static int free_inputs(void **state)
     X(source_gzip, PRONY_ENOMEM)       \
     X(source_zstd, PRONY_ENOMEM)       \
     X(demangle, PRONY_ENOMEM)          \
+    X(run_select, PRONY_ENOMEM)        \
     X(profile_parse, PRONY_ENOMEM)     \
     X(report_text, PRONY_ENOMEM)       \
     X(report_json, PRONY_ENOMEM)       \
