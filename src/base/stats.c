@@ -86,7 +86,7 @@ static double incomplete_beta(double a, double b, double x)
     return 1 - front * beta_fraction(b, a, 1 - x) / b;
 }
 
-static double student_cdf(double t, double df)
+double prn_stats_student_cdf(double t, double df)
 {
     double tail = 0.5 * incomplete_beta(df / 2, 0.5, df / (df + t * t));
     return t > 0 ? 1 - tail : tail;
@@ -98,11 +98,11 @@ double prn_stats_student_quantile(double p, double df)
         return -prn_stats_student_quantile(1 - p, df);
     double low = 0;
     double high = 1;
-    while (student_cdf(high, df) < p && high < 1e12)
+    while (prn_stats_student_cdf(high, df) < p && high < 1e12)
         high *= 2;
     for (int i = 0; i < 200 && high - low > 1e-12 * high; i++) {
         double middle = (low + high) / 2;
-        if (student_cdf(middle, df) < p)
+        if (prn_stats_student_cdf(middle, df) < p)
             low = middle;
         else
             high = middle;
@@ -123,15 +123,44 @@ size_t prn_stats_percentile_need(double p)
     return SIZE_MAX;
 }
 
-struct prn_interval prn_stats_mean_interval(const double *units, size_t n)
+struct prn_interval prn_stats_interval(double mean, double sd, uint64_t n)
 {
-    struct prn_interval r = {
-        .low = -INFINITY, .estimate = prn_stats_mean(units, n), .high = INFINITY};
+    struct prn_interval r = {.low = -INFINITY, .estimate = mean, .high = INFINITY};
     if (n >= 2) {
-        double half = prn_stats_student_quantile(0.975, (double)(n - 1)) * prn_stats_sd(units, n) /
-                      sqrt((double)n);
-        r.low = r.estimate - half;
-        r.high = r.estimate + half;
+        double half = prn_stats_student_quantile(0.975, (double)(n - 1)) * sd / sqrt((double)n);
+        r.low = mean - half;
+        r.high = mean + half;
     }
     return r;
+}
+
+struct prn_interval prn_stats_mean_interval(const double *units, size_t n)
+{
+    return prn_stats_interval(prn_stats_mean(units, n), prn_stats_sd(units, n), n);
+}
+
+static int compare_targets(const void *a, const void *b)
+{
+    return compare(*(const double *const *)a, *(const double *const *)b);
+}
+
+int prn_stats_holm(const double *p, size_t n, double *adjusted)
+{
+    const double **order = calloc(n ? n : 1, sizeof *order);
+    if (!order)
+        return PRONY_ENOMEM;
+    size_t known = 0;
+    for (size_t i = 0; i < n; i++) {
+        adjusted[i] = NAN;
+        if (!isnan(p[i]))
+            order[known++] = &p[i];
+    }
+    qsort(order, known, sizeof *order, compare_targets);
+    double most = 0;
+    for (size_t i = 0; i < known; i++) {
+        most = fmin(1, fmax(most, (double)(known - i) * *order[i]));
+        adjusted[order[i] - p] = most;
+    }
+    free(order);
+    return 0;
 }

@@ -5,6 +5,8 @@
 #ifndef PRN_BASE_STATS_H
 #define PRN_BASE_STATS_H
 
+#include <prony/prony.h>
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +20,10 @@ double prn_stats_mean(const double *values, size_t n);
 
 /* Sample standard deviation (n-1); 0 for n < 2. */
 double prn_stats_sd(const double *values, size_t n);
+
+/* The probability that a Student variable with `df` ≥ 1 degrees of freedom stays below t. For
+ * negative t the error is relative to it, however small it gets. */
+double prn_stats_student_cdf(double t, double df);
 
 /* The t that a Student variable with `df` ≥ 1 degrees of freedom stays below with probability p. */
 double prn_stats_student_quantile(double p, double df);
@@ -35,5 +41,12 @@ struct prn_interval {
 /* 95 % interval of the mean of n independent units (t distribution). With one unit the interval
  * knows nothing and is infinite. */
 struct prn_interval prn_stats_mean_interval(const double *units, size_t n);
+
+/* The same from the mean and the standard deviation. */
+struct prn_interval prn_stats_interval(double mean, double sd, uint64_t n);
+
+/* Adjusts n p-values for being looked at together (Holm's method): `adjusted` keeps their order and
+ * is at most 1. NAN stays NAN and isn't counted. Returns 0 or PRONY_ENOMEM. */
+PRONY_MUST_CHECK int prn_stats_holm(const double *p, size_t n, double *adjusted);
 
 #endif

@@ -94,6 +94,55 @@ static void test_student_formulas(void **state)
     }
 }
 
+/* The closed forms of one and two degrees of freedom, far out in the tail too. */
+static void test_student_cdf(void **state)
+{
+    (void)state;
+    static const double ts[] = {0, 0.1, 1, 3, 30, 1e3, 1e6};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(ts); i++) {
+        double t = ts[i];
+        double tail1 = atan2(1, t) / 3.141592653589793;
+        double root = sqrt(2 + t * t);
+        double tail2 = 1 / (root * (root + t));
+        assert_near(prn_stats_student_cdf(-t, 1) / tail1, 1, 1e-10);
+        assert_near(prn_stats_student_cdf(-t, 2) / tail2, 1, 1e-10);
+        assert_near(prn_stats_student_cdf(t, 1), 1 - tail1, 1e-12);
+        assert_near(prn_stats_student_cdf(t, 2), 1 - tail2, 1e-12);
+    }
+    assert_near(prn_stats_student_cdf(-INFINITY, 5), 0, 0);
+    /* Nearly a normal variable, which is below -10 with probability 7.6199e-24. */
+    assert_near(prn_stats_student_cdf(-1.959963984540054, 1e7), 0.025, 1e-7);
+    assert_near(prn_stats_student_cdf(-10, 1e7) / 7.6199e-24, 1, 1e-3);
+}
+
+/* Worked out by hand: the smallest of m is multiplied by m, the next by m - 1, …, and none may be
+ * below the one before it. */
+static void test_holm(void **state)
+{
+    (void)state;
+    const double p[] = {0.01, 0.04, 0.03, 0.005};
+    const double expected[] = {0.03, 0.06, 0.06, 0.02};
+    double adjusted[7];
+    assert_int_equal(prn_stats_holm(p, 4, adjusted), 0);
+    for (size_t i = 0; i < 4; i++)
+        assert_near(adjusted[i], expected[i], 1e-15);
+
+    /* Without the two NAN there are five: 1e-20 × 5, 0.2 × 4, 0.2 × 3 raised to 0.8, 0.3 × 2 raised
+     * to 0.8, 0.9 × 1. */
+    const double q[] = {NAN, 0.3, 1e-20, 0.2, NAN, 0.2, 0.9};
+    const double expected_q[] = {NAN, 0.8, 5e-20, 0.8, NAN, 0.8, 0.9};
+    assert_int_equal(prn_stats_holm(q, 7, adjusted), 0);
+    for (size_t i = 0; i < 7; i++) {
+        assert_true(isnan(adjusted[i]) == isnan(expected_q[i]));
+        if (!isnan(expected_q[i]))
+            assert_near(adjusted[i], expected_q[i], 1e-15);
+    }
+    const double large[] = {0.6, 0.5, 0};
+    assert_int_equal(prn_stats_holm(large, 3, adjusted), 0);
+    assert_true(adjusted[0] == 1 && adjusted[1] == 1 && adjusted[2] == 0);
+    assert_int_equal(prn_stats_holm(NULL, 0, NULL), 0);
+}
+
 static void test_percentile_need(void **state)
 {
     (void)state;
@@ -190,6 +239,8 @@ int main(void)
         cmocka_unit_test(test_mean_and_sd),
         cmocka_unit_test(test_student_table),
         cmocka_unit_test(test_student_formulas),
+        cmocka_unit_test(test_student_cdf),
+        cmocka_unit_test(test_holm),
         cmocka_unit_test(test_percentile_need),
         cmocka_unit_test(test_mean_interval),
         cmocka_unit_test(test_interval_covers),
