@@ -1,8 +1,11 @@
 #include "base/format.h"
 
+#include <float.h>
+#include <locale.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 const char *prn_format_significant(char buffer[PRN_FORMAT_SIZE], double value, int digits)
@@ -93,5 +96,32 @@ const char *prn_format_dollars(char buffer[PRN_FORMAT_SIZE], double dollars)
     else
         prn_format_significant(number, dollars, 2);
     snprintf(buffer, PRN_FORMAT_SIZE, "$%.40s", number);
+    return buffer;
+}
+
+/* printf and strtod speak the locale of the program that uses the library; files have points. */
+static void use_decimal_point(char *number)
+{
+    const char *point = localeconv()->decimal_point;
+    char *found = strcmp(point, ".") == 0 ? NULL : strstr(number, point);
+    if (found) {
+        *found = '.';
+        memmove(found + 1, found + strlen(point), strlen(found + strlen(point)) + 1);
+    }
+}
+
+const char *prn_format_shortest(char buffer[PRN_FORMAT_SIZE], double value)
+{
+    /* "-0" would come back as the integer 0. */
+    if (value == 0 && signbit(value))
+        return memcpy(buffer, "-0.0", sizeof "-0.0");
+    /* A decimal of up to 15 digits survives the way through a double and back, but for the numbers
+     * near zero that have fewer bits. */
+    for (int digits = fabs(value) < DBL_MIN ? 1 : DBL_DIG; digits <= DBL_DECIMAL_DIG; digits++) {
+        snprintf(buffer, PRN_FORMAT_SIZE, "%.*g", digits, value);
+        if (strtod(buffer, NULL) == value)
+            break;
+    }
+    use_decimal_point(buffer);
     return buffer;
 }

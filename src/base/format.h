@@ -30,4 +30,7 @@ const char *prn_format_dollars(char buffer[PRN_FORMAT_SIZE], double dollars);
 /* `digits` significant digits: 0.0123, 1.23, 123; with an exponent only past 20 places. */
 const char *prn_format_significant(char buffer[PRN_FORMAT_SIZE], double value, int digits);
 
+/* The shortest decimal that reads back as the same double, in every locale: for files. */
+const char *prn_format_shortest(char buffer[PRN_FORMAT_SIZE], double value);
+
 #endif

@@ -1,7 +1,9 @@
 #include "base/table.h"
 #include "base/arena.h"
+#include "base/format.h"
 #include "base/text.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +13,7 @@
 struct column {
     const char *title;
     enum prn_table_align align;
+    bool shrinks, omits;
 };
 
 struct prn_table {
@@ -19,7 +22,8 @@ struct prn_table {
     size_t n_columns;
     const char **cells;
     size_t n_cells;
-    int error; /* the first failure */
+    size_t width_max; /* 0: no limit */
+    int error;        /* the first failure */
 };
 
 struct prn_table *prn_table_new(void)
@@ -58,7 +62,25 @@ void prn_table_column(struct prn_table *t, const char *title, enum prn_table_ali
         t->error = PRONY_ENOMEM;
         return;
     }
-    t->columns[t->n_columns++] = (struct column){copy, align};
+    t->columns[t->n_columns++] = (struct column){.title = copy, .align = align};
+}
+
+void prn_table_width(struct prn_table *t, size_t width)
+{
+    if (t)
+        t->width_max = width;
+}
+
+void prn_table_omit(struct prn_table *t)
+{
+    if (t && t->n_columns > 0)
+        t->columns[t->n_columns - 1].omits = true;
+}
+
+void prn_table_shrink(struct prn_table *t)
+{
+    if (t && t->n_columns > 0)
+        t->columns[t->n_columns - 1].shrinks = true;
 }
 
 void prn_table_cell(struct prn_table *t, const char *format, ...)
@@ -81,19 +103,15 @@ void prn_table_cell(struct prn_table *t, const char *format, ...)
     prn_buffer_release(&text);
 }
 
+void prn_table_cell_exact(struct prn_table *t, double value)
+{
+    char text[PRN_FORMAT_SIZE];
+    prn_table_cell(t, "%s", isfinite(value) ? prn_format_shortest(text, value) : "");
+}
+
 size_t prn_table_rows(const struct prn_table *t)
 {
     return t && t->n_columns ? (t->n_cells + t->n_columns - 1) / t->n_columns : 0;
-}
-
-size_t prn_text_width(const char *text)
-{
-    size_t width = 0;
-    for (; *text; width++) {
-        size_t n = prn_utf8_length(text);
-        text += n ? n : 1;
-    }
-    return width;
 }
 
 void prn_csv_field(struct prn_buffer *out, const char *text)
@@ -126,10 +144,16 @@ static void repeat(struct prn_buffer *out, char c, size_t n)
 static void text_cell(struct prn_buffer *out, const char *text, size_t width,
                       enum prn_table_align align, bool last)
 {
-    size_t pad = width - prn_text_width(text);
+    size_t need = prn_text_width(text);
+    size_t pad = need < width ? width - need : 0;
+    struct prn_buffer clean = PRN_BUFFER_INIT(CELL_MAX);
     if (align == PRN_TABLE_ALIGN_RIGHT)
         repeat(out, ' ', pad);
-    prn_text_clean(out, text);
+    prn_text_clean(&clean, text);
+    prn_text_shorten(out, prn_buffer_text(&clean), width);
+    if (clean.error)
+        out->error = clean.error;
+    prn_buffer_release(&clean);
     if (align == PRN_TABLE_ALIGN_LEFT && !last)
         repeat(out, ' ', pad);
 }
@@ -164,17 +188,61 @@ static void markdown_cell(struct prn_buffer *out, const char *text, size_t width
     prn_buffer_add(out, " |");
 }
 
-static void write_text(const struct prn_table *t, const size_t *widths, struct prn_buffer *out)
+#define OMITTED SIZE_MAX
+
+/* How wide the table is; with `narrow` > 0, when the columns that shrink are no wider than that. */
+static size_t total_width(const struct prn_table *t, const size_t *widths, size_t narrow)
 {
-    size_t total = 2 * (t->n_columns - 1);
+    size_t total = 0;
     for (size_t c = 0; c < t->n_columns; c++)
-        total += widths[c];
+        if (widths[c] != OMITTED) {
+            bool narrowed = narrow > 0 && t->columns[c].shrinks && widths[c] > narrow;
+            total += (total ? 2 : 0) + (narrowed ? narrow : widths[c]);
+        }
+    return total;
+}
+
+/* Leaves columns out, from the right, while names would have to get very short. */
+static void omit_columns(const struct prn_table *t, size_t *widths)
+{
+    const size_t readable = 36;
+    for (size_t c = t->n_columns; c-- > 0 && total_width(t, widths, readable) > t->width_max;)
+        if (t->columns[c].omits)
+            widths[c] = OMITTED;
+}
+
+/* Narrows the widest of the columns that may be, again and again, until the table fits. */
+static void narrow_columns(const struct prn_table *t, size_t *widths)
+{
+    const size_t narrowest = 12;
+    for (size_t over = total_width(t, widths, 0); over > t->width_max; over--) {
+        size_t widest = t->n_columns;
+        for (size_t c = 0; c < t->n_columns; c++)
+            if (t->columns[c].shrinks && widths[c] > narrowest &&
+                (widest == t->n_columns || widths[c] > widths[widest]))
+                widest = c;
+        if (widest == t->n_columns)
+            break;
+        widths[widest]--;
+    }
+}
+
+static void write_text(const struct prn_table *t, size_t *widths, struct prn_buffer *out)
+{
+    if (t->width_max > 0) {
+        omit_columns(t, widths);
+        narrow_columns(t, widths);
+    }
+    size_t total = total_width(t, widths, 0);
     for (size_t row = 0; row <= prn_table_rows(t); row++) {
+        const char *between = "";
         for (size_t c = 0; c < t->n_columns; c++) {
-            const char *text = row == 0 ? t->columns[c].title : cell(t, row - 1, c);
-            text_cell(out, text, widths[c], t->columns[c].align, c + 1 == t->n_columns);
-            if (c + 1 < t->n_columns)
-                prn_buffer_add(out, "  ");
+            if (widths[c] == OMITTED)
+                continue;
+            prn_buffer_add(out, between);
+            between = "  ";
+            text_cell(out, row == 0 ? t->columns[c].title : cell(t, row - 1, c), widths[c],
+                      t->columns[c].align, c + 1 == t->n_columns);
         }
         /* Empty cells at the end of a row leave no spaces behind. */
         while (out->len > 0 && out->data[out->len - 1] == ' ')

@@ -29,14 +29,20 @@ void prn_table_free(struct prn_table *t);
 void prn_table_column(struct prn_table *t, const char *title, enum prn_table_align align);
 void prn_table_cell(struct prn_table *t, const char *format, ...) PRN_PRINTF(2, 3);
 
+/* A number with every digit; empty when it isn't known. */
+void prn_table_cell_exact(struct prn_table *t, double value);
+
+/* As text, a table of at most `width` characters; 0, as at first: no limit. The column added last
+ * may be left out, or its cells shortened in the middle, to make the others fit. */
+void prn_table_width(struct prn_table *t, size_t width);
+void prn_table_omit(struct prn_table *t);
+void prn_table_shrink(struct prn_table *t);
+
 size_t prn_table_rows(const struct prn_table *t);
 
 /* Appends the table to `out`. */
 PRONY_MUST_CHECK int prn_table_write(const struct prn_table *t, enum prn_table_style style,
                                      struct prn_buffer *out, struct prony_error *err);
-
-/* Number of characters (code points) of a UTF-8 text; bytes that aren't UTF-8 count one each. */
-size_t prn_text_width(const char *text);
 
 /* Appends one CSV field, quoted where RFC 4180 needs it. */
 void prn_csv_field(struct prn_buffer *out, const char *text);

@@ -42,6 +42,40 @@ void prn_text_clean(struct prn_buffer *out, const char *text)
     }
 }
 
+size_t prn_text_width(const char *text)
+{
+    size_t width = 0;
+    for (; *text; width++) {
+        size_t n = prn_utf8_length(text);
+        text += n ? n : 1;
+    }
+    return width;
+}
+
+/* Where `n` characters end. */
+static const char *skip_characters(const char *text, size_t n)
+{
+    for (; n > 0 && *text; n--) {
+        size_t len = prn_utf8_length(text);
+        text += len ? len : 1;
+    }
+    return text;
+}
+
+void prn_text_shorten(struct prn_buffer *out, const char *text, size_t width)
+{
+    size_t have = prn_text_width(text);
+    if (have <= width || width < 2) {
+        prn_buffer_add(out, text);
+        return;
+    }
+    size_t head = (width - 1) / 2;
+    size_t tail = width - 1 - head;
+    prn_buffer_append(out, text, (size_t)(skip_characters(text, head) - text));
+    prn_buffer_add(out, "…");
+    prn_buffer_add(out, skip_characters(text, have - tail));
+}
+
 /* Characters, not bytes: continuation bytes don't count. */
 static size_t characters(const char *text, size_t len)
 {

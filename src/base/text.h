@@ -7,6 +7,9 @@
 
 #include "base/buffer.h"
 
+/* Number of characters (code points) of a UTF-8 text; bytes that aren't UTF-8 count one each. */
+size_t prn_text_width(const char *text);
+
 /* Length in bytes of the valid UTF-8 sequence at `text`, which ends in NUL; 0 when the bytes aren't
  * UTF-8. The NUL itself has length 1. */
 size_t prn_utf8_length(const char *text);
@@ -18,6 +21,9 @@ bool prn_utf8_printable(const char *text);
 /* Appends text as one line for a terminal: newlines and tabs become spaces; what isn't printable,
  * and the U+FFFD that stands for such bytes in JSON, become '?'. */
 void prn_text_clean(struct prn_buffer *out, const char *text);
+
+/* Appends text, with its middle replaced by "…" where it is over `width` characters. */
+void prn_text_shorten(struct prn_buffer *out, const char *text, size_t width);
 
 /* Appends the words of one paragraph, breaking lines before `width` characters; a word is never
  * cut. The first line goes on at `column`, the others are indented by `indent`. Returns where the

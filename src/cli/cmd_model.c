@@ -178,12 +178,6 @@ static void work_columns(struct prn_table *t, bool exact)
         prn_table_column(t, titles[i][exact], PRN_TABLE_ALIGN_RIGHT);
 }
 
-static void exact_cell(struct prn_table *t, double value)
-{
-    char text[32];
-    prn_table_cell(t, "%s", isfinite(value) ? prn_json_shortest(text, value) : "");
-}
-
 static void work_cells(struct prn_table *t, bool exact, bool counted, double flops, double bytes,
                        double all_flops)
 {
@@ -191,10 +185,10 @@ static void work_cells(struct prn_table *t, bool exact, bool counted, double flo
     double intensity = bytes > 0 ? flops / bytes : NAN;
     char text[PRN_FORMAT_SIZE];
     if (exact) {
-        exact_cell(t, counted ? flops : NAN);
-        exact_cell(t, counted ? share : NAN);
-        exact_cell(t, counted ? bytes : NAN);
-        exact_cell(t, counted ? intensity : NAN);
+        prn_table_cell_exact(t, counted ? flops : NAN);
+        prn_table_cell_exact(t, counted ? share : NAN);
+        prn_table_cell_exact(t, counted ? bytes : NAN);
+        prn_table_cell_exact(t, counted ? intensity : NAN);
         return;
     }
     prn_table_cell(t, "%s", counted ? prn_format_count(text, flops) : "-");

@@ -18,6 +18,7 @@ enum prn_option_kind {
     PRN_OPTION_FLAG,    /* bool */
     PRN_OPTION_TEXT,    /* const char * */
     PRN_OPTION_LIST,    /* struct prn_strings: may be given several times */
+    PRN_OPTION_WORDS,   /* struct prn_strings: every word up to the next option, and repeatable */
     PRN_OPTION_COUNT,   /* int64_t, within [min, max] */
     PRN_OPTION_NUMBER,  /* double, within [min, max] */
     PRN_OPTION_PERCENT, /* double fraction: "1%" and "0.01" both give 0.01 */

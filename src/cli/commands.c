@@ -7,6 +7,7 @@
 #define COMMANDS(X) \
     X(profile)      \
     X(report)       \
+    X(explore)      \
     X(model)        \
     X(backends)     \
     X(synth)        \

@@ -234,7 +234,8 @@ void prn_command_zsh(struct prn_buffer *out)
         for (const struct prn_option *o = c->options; o && o->kind; o++) {
             if (o->kind == PRN_OPTION_GROUP)
                 continue;
-            prn_buffer_printf(out, "            '%s--%s%s[", o->kind == PRN_OPTION_LIST ? "*" : "",
+            prn_buffer_printf(out, "            '%s--%s%s[",
+                              o->kind == PRN_OPTION_LIST || o->kind == PRN_OPTION_WORDS ? "*" : "",
                               o->name, o->kind == PRN_OPTION_FLAG ? "" : "=");
             zsh_text(out, o->help);
             prn_buffer_add_char(out, ']');

@@ -103,6 +103,7 @@ static int set(const struct prn_option *o, const char *text, void *options, stru
         *(const char **)field = text;
         return 0;
     case PRN_OPTION_LIST:
+    case PRN_OPTION_WORDS:
         return add(field, text, err);
     case PRN_OPTION_CHOICE:
         return set_choice(o, text, field, err);
@@ -157,7 +158,24 @@ static int parse_option(const struct prn_command *command, int argc, char **argv
                             o->value);
         value = argv[++*i];
     }
-    return set(o, value, options, err);
+    int code = set(o, value, options, err);
+    while (code == 0 && o->kind == PRN_OPTION_WORDS && *i + 1 < argc && argv[*i + 1][0] != '-')
+        code = set(o, argv[++*i], options, err);
+    return code;
+}
+
+/* An option that takes every word may have taken the argument too. */
+static int fail_missing(const struct prn_command *command, const void *options,
+                        struct prony_error *err)
+{
+    for (const struct prn_option *o = command->options; o && o->kind; o++)
+        if (o->kind == PRN_OPTION_WORDS &&
+            ((const struct prn_strings *)((const char *)options + o->offset))->n > 1)
+            return prn_fail(err, PRONY_EUSAGE,
+                            "an argument is missing: %s (--%s takes every word up to the next "
+                            "option: put the argument before it)",
+                            command->arguments, o->name);
+    return prn_fail(err, PRONY_EUSAGE, "an argument is missing: %s", command->arguments);
 }
 
 int prn_command_parse(const struct prn_command *command, int argc, char **argv, void *options,
@@ -181,7 +199,7 @@ int prn_command_parse(const struct prn_command *command, int argc, char **argv, 
             return code;
     }
     if (arguments->n < command->min_arguments)
-        return prn_fail(err, PRONY_EUSAGE, "an argument is missing: %s", command->arguments);
+        return fail_missing(command, options, err);
     if (arguments->n > command->max_arguments)
         return prn_fail(err, PRONY_EUSAGE, "unexpected argument '%s'",
                         arguments->items[command->max_arguments]);
@@ -192,7 +210,7 @@ void prn_command_release(const struct prn_command *command, void *options,
                          struct prn_strings *arguments)
 {
     for (const struct prn_option *o = command->options; o && o->kind; o++)
-        if (o->kind == PRN_OPTION_LIST)
+        if (o->kind == PRN_OPTION_LIST || o->kind == PRN_OPTION_WORDS)
             free(((struct prn_strings *)((char *)options + o->offset))->items);
     free(arguments->items);
 }

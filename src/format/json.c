@@ -1,12 +1,11 @@
 #include "format/json.h"
 
+#include "base/format.h"
 #include "base/text.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <float.h>
-#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +24,7 @@ static void newline(struct prn_json_writer *w)
         prn_buffer_add(w->out, "  ");
 }
 
-static void quoted(struct prn_buffer *out, const char *text)
+void prn_json_quote(struct prn_buffer *out, const char *text)
 {
     prn_buffer_add_char(out, '"');
     for (const char *p = text; *p;) {
@@ -64,7 +63,7 @@ static void begin(struct prn_json_writer *w, const char *key)
         w->levels[top].empty = false;
     }
     if (key) {
-        quoted(w->out, key);
+        prn_json_quote(w->out, key);
         prn_buffer_add(w->out, ": ");
     }
 }
@@ -110,7 +109,7 @@ void prn_json_text(struct prn_json_writer *w, const char *key, const char *text)
 {
     begin(w, key);
     if (text)
-        quoted(w->out, text);
+        prn_json_quote(w->out, text);
     else
         prn_buffer_add(w->out, "null");
 }
@@ -121,38 +120,11 @@ void prn_json_integer(struct prn_json_writer *w, const char *key, int64_t value)
     prn_buffer_printf(w->out, "%lld", (long long)value);
 }
 
-/* printf and strtod speak the locale of the program that uses the library; JSON has points. */
-static void use_decimal_point(char *number)
-{
-    const char *point = localeconv()->decimal_point;
-    char *found = strcmp(point, ".") == 0 ? NULL : strstr(number, point);
-    if (found) {
-        *found = '.';
-        memmove(found + 1, found + strlen(point), strlen(found + strlen(point)) + 1);
-    }
-}
-
-const char *prn_json_shortest(char buffer[32], double value)
-{
-    /* "-0" would come back as the integer 0. */
-    if (value == 0 && signbit(value))
-        return memcpy(buffer, "-0.0", sizeof "-0.0");
-    /* A decimal of up to 15 digits survives the way through a double and back, but for the numbers
-     * near zero that have fewer bits. */
-    for (int digits = fabs(value) < DBL_MIN ? 1 : DBL_DIG; digits <= DBL_DECIMAL_DIG; digits++) {
-        snprintf(buffer, 32, "%.*g", digits, value);
-        if (strtod(buffer, NULL) == value)
-            break;
-    }
-    use_decimal_point(buffer);
-    return buffer;
-}
-
 void prn_json_number(struct prn_json_writer *w, const char *key, double value)
 {
-    char text[32];
+    char text[PRN_FORMAT_SIZE];
     begin(w, key);
-    prn_buffer_add(w->out, isfinite(value) ? prn_json_shortest(text, value) : "null");
+    prn_buffer_add(w->out, isfinite(value) ? prn_format_shortest(text, value) : "null");
 }
 
 void prn_json_bool(struct prn_json_writer *w, const char *key, bool value)

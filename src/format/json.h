@@ -50,8 +50,8 @@ void prn_json_number(struct prn_json_writer *w, const char *key, double value);
 void prn_json_bool(struct prn_json_writer *w, const char *key, bool value);
 void prn_json_null(struct prn_json_writer *w, const char *key);
 
-/* The shortest decimal that reads back as the same double. */
-const char *prn_json_shortest(char buffer[32], double value);
+/* Appends text as a JSON string, quotes and all. */
+void prn_json_quote(struct prn_buffer *out, const char *text);
 
 /*
  * Reader: the whole text as a tree, freed with json_decref(). Duplicate keys and trailing text are

@@ -4,8 +4,8 @@
  */
 #include "report/profile_view.h"
 
+#include "base/format.h"
 #include "base/text.h"
-#include "format/json.h"
 #include "report/profile_json.h"
 
 #include <math.h>
@@ -32,8 +32,8 @@ static void field(struct row *row, const char *name, const char *value)
 
 static void number(struct row *row, const char *name, double value)
 {
-    char text[32];
-    field(row, name, isfinite(value) ? prn_json_shortest(text, value) : "");
+    char text[PRN_FORMAT_SIZE];
+    field(row, name, isfinite(value) ? prn_format_shortest(text, value) : "");
 }
 
 static void integer(struct row *row, const char *name, int64_t value)

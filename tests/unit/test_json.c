@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include "base/format.h"
 #include "base/random.h"
 #include "format/json.h"
 
@@ -102,9 +103,9 @@ static void test_numbers(void **state)
         {9007199254740993.0, "9007199254740992"},
         {-2.5e-7, "-2.5e-07"},
     };
-    char text[32];
+    char text[PRN_FORMAT_SIZE];
     for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++)
-        assert_string_equal(prn_json_shortest(text, cases[i].value), cases[i].text);
+        assert_string_equal(prn_format_shortest(text, cases[i].value), cases[i].text);
 
     struct prn_buffer out = PRN_BUFFER_INIT(100);
     struct prn_json_writer w = prn_json_writer_init(&out);
@@ -131,9 +132,9 @@ static void test_numbers_round_trip(void **state)
         memcpy(&value, &bits, sizeof value);
         if (!isfinite(value))
             continue;
-        char number[32];
-        char text[40];
-        int len = snprintf(text, sizeof text, "[%s]", prn_json_shortest(number, value));
+        char number[PRN_FORMAT_SIZE];
+        char text[PRN_FORMAT_SIZE + 8];
+        int len = snprintf(text, sizeof text, "[%s]", prn_format_shortest(number, value));
         json_t *root;
         assert_int_equal(prn_json_parse(text, (size_t)len, "text", &root, NULL), 0);
         double back = json_number_value(json_array_get(root, 0));
@@ -152,8 +153,8 @@ static void test_locale_does_not_matter(void **state)
         found = setlocale(LC_NUMERIC, names[i]) != NULL;
     if (!found)
         skip(); /* such a locale is rarely installed where tests run */
-    char text[32];
-    assert_string_equal(prn_json_shortest(text, 2.5), "2.5");
+    char text[PRN_FORMAT_SIZE];
+    assert_string_equal(prn_format_shortest(text, 2.5), "2.5");
     setlocale(LC_NUMERIC, "C");
 }
 

@@ -1,0 +1,425 @@
+/*
+ * `prony explore`: what ONNX Runtime's profiler wrote. The options of profile_explorer.py have the
+ * same names and meaning here.
+ */
+#include "cli/command.h"
+
+#include "report/trace_report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+struct explore_options {
+    int64_t start, end;
+    const char *gather;
+    struct prn_strings filters;
+    const char *by;
+    bool shape_sensitive, dimension_sensitive, mapping;
+    const char *compare;
+    int64_t count;
+    const char *demangler;
+    const char *csv;
+    int format; /* enum prn_trace_format */
+    const char *output;
+    bool wide, recover;
+    int64_t max_groups;
+};
+
+/* ---- Progress ---- */
+
+struct progress {
+    bool shown;
+};
+
+static void show_progress(void *context, const struct prn_source *source, uint64_t events,
+                          uint64_t runs)
+{
+    struct progress *progress = context;
+    uint64_t size = prn_source_size(source);
+    uint64_t at = prn_source_position(source);
+    if (size > 0)
+        fprintf(stderr, "\r\033[K%3d %%", (int)(100 * ((double)at / (double)size)));
+    else
+        fprintf(stderr, "\r\033[K%.0f MB", (double)at / 1e6);
+    fprintf(stderr, ", %llu events, %llu runs", (unsigned long long)events,
+            (unsigned long long)runs);
+    progress->shown = true;
+}
+
+static void end_progress(struct progress *progress)
+{
+    if (progress->shown)
+        fputs("\r\033[K", stderr);
+    progress->shown = false;
+}
+
+/* ---- Options ---- */
+
+static int parse_by(const char *text, unsigned *ret_by, struct prony_error *err)
+{
+    static const struct {
+        const char *name;
+        unsigned bit;
+    } keys[] = {{"node", PRN_TRACE_BY_NODE},
+                {"op", PRN_TRACE_BY_OP},
+                {"provider", PRN_TRACE_BY_PROVIDER},
+                {"shape", PRN_TRACE_BY_SHAPE}};
+    unsigned by = 0;
+    for (const char *p = text;; p++) {
+        size_t len = strcspn(p, ",");
+        size_t i = 0;
+        while (i < PRN_ARRAY_SIZE(keys) &&
+               !(strlen(keys[i].name) == len && memcmp(keys[i].name, p, len) == 0))
+            i++;
+        if (i == PRN_ARRAY_SIZE(keys))
+            return prn_fail(err, PRONY_EUSAGE,
+                            "--by: '%.*s' is not one of node, op, provider, shape", (int)len, p);
+        by |= keys[i].bit;
+        p += len;
+        if (!*p)
+            break;
+    }
+    *ret_by = by;
+    return 0;
+}
+
+static int read_options(const struct explore_options *o, struct prn_trace_options *ret_options,
+                        struct prony_error *err)
+{
+    unsigned by = PRN_TRACE_BY_OP;
+    int code = o->by ? parse_by(o->by, &by, err) : 0;
+    if (code < 0)
+        return code;
+    if (o->shape_sensitive)
+        by |= PRN_TRACE_BY_SHAPE;
+    *ret_options = (struct prn_trace_options){
+        .runs = {.start = o->start, .end = o->end, .gather = o->gather},
+        .by = {by, o->compare && !(by & PRN_TRACE_BY_NODE) ? PRN_TRACE_BY_NODE : 0},
+        .kernel_shapes = o->shape_sensitive,
+        .kernel_dimensions = o->dimension_sensitive,
+        .mapping = o->mapping,
+        .filters = o->filters.items,
+        .n_filters = o->filters.n,
+        .recover = o->recover,
+        .groups_max = (size_t)o->max_groups};
+    return 0;
+}
+
+/* As wide as the terminal; without one, as COLUMNS says, or without a limit. */
+static size_t table_width(const struct explore_options *o)
+{
+    struct winsize size;
+    const char *columns = getenv("COLUMNS");
+    if (o->wide || o->output)
+        return 0;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        return size.ws_col;
+    long width = columns ? strtol(columns, NULL, 10) : 0;
+    return width > 0 && width < 100000 ? (size_t)width : 0;
+}
+
+static struct prn_trace_view make_view(const struct explore_options *o)
+{
+    return (struct prn_trace_view){.top = (size_t)o->count,
+                                   .width = table_width(o),
+                                   .kernel_shapes = o->shape_sensitive,
+                                   .kernel_dimensions = o->dimension_sensitive,
+                                   .mapping = o->mapping,
+                                   .demangler = o->demangler};
+}
+
+static int check_options(const struct explore_options *o, const struct prn_strings *arguments,
+                         struct prony_error *err)
+{
+    bool perfetto = o->format == PRN_TRACE_FORMAT_PERFETTO;
+    if (o->compare && (perfetto || o->mapping || o->csv))
+        return prn_fail(err, PRONY_EUSAGE, "--compare goes without %s",
+                        perfetto     ? "--format perfetto"
+                        : o->mapping ? "--mapping"
+                                     : "--csv");
+    if (o->compare && !strcmp(o->compare, "-") && !strcmp(arguments->items[0], "-"))
+        return prn_fail(err, PRONY_EUSAGE, "only one of two traces can be standard input");
+    if (perfetto && o->filters.n > 0)
+        return prn_fail(err, PRONY_EUSAGE,
+                        "--format perfetto shows all events: leave --filter out");
+    int code = prn_output_check(o->output, err);
+    if (code == 0)
+        code = prn_output_spares(o->output, arguments->items[0], err);
+    if (code == 0 && o->compare)
+        code = prn_output_spares(o->output, o->compare, err);
+    return code;
+}
+
+/* ---- Reading ---- */
+
+static int read_trace(const char *path, struct prn_trace_options *options,
+                      struct prn_trace **ret_trace, struct prony_error *err)
+{
+    struct prn_source *source;
+    struct progress progress = {0};
+    int code = prn_source_open(path, &source, err);
+    if (code < 0)
+        return code;
+    if (isatty(STDERR_FILENO) && !options->on_event) {
+        options->on_progress = show_progress;
+        options->context = &progress;
+    }
+    code = prn_trace_read(source, options, ret_trace, err);
+    end_progress(&progress);
+    prn_source_close(source);
+    return code;
+}
+
+static void warn(void *context, const char *sentence)
+{
+    (void)context;
+    prn_warn("%s", sentence);
+}
+
+/* ---- Perfetto ---- */
+
+struct conversion {
+    const char *path;
+    struct prn_trace_options *options;
+    const struct prn_trace_view *view;
+};
+
+static int convert_event(void *context, const struct prn_trace_event *event, uint64_t run,
+                         struct prony_error *err)
+{
+    return prn_perfetto_event(context, event, run, err);
+}
+
+static int convert(int fd, const char *name, void *context, struct prony_error *err)
+{
+    struct conversion *c = context;
+    struct prn_perfetto *perfetto;
+    struct prn_trace *trace;
+    int code = prn_perfetto_new(fd, name, &perfetto, err);
+    if (code < 0)
+        return code;
+    c->options->on_event = convert_event;
+    c->options->context = perfetto;
+    code = read_trace(c->path, c->options, &trace, err);
+    if (code == 0) {
+        struct prn_trace_report *report;
+        code = prn_perfetto_end(perfetto, err);
+        if (code == 0)
+            code = prn_trace_report_new(trace, c->view, &report, err);
+        if (code == 0) {
+            prn_trace_report_warnings(report, warn, NULL);
+            prn_trace_report_free(report);
+        }
+        prn_trace_free(trace);
+    }
+    prn_perfetto_free(perfetto);
+    return code;
+}
+
+/* ---- Reports ---- */
+
+static int write_csv_file(const struct prn_trace_report *report, const char *prefix,
+                          const char *suffix, enum prn_trace_csv which, struct prony_error *err)
+{
+    struct prn_buffer path = PRN_BUFFER_INIT(8192);
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_TRACE_REPORT_MAX);
+    prn_buffer_printf(&path, "%s_%s.csv", prefix, suffix);
+    int code = prn_buffer_error(&path, err);
+    if (code == 0)
+        code = prn_trace_report_csv(report, which, &out, err);
+    if (code == 0 && out.len > 0)
+        code = prn_output(prn_buffer_text(&path), &out, err);
+    prn_buffer_release(&path);
+    prn_buffer_release(&out);
+    return code;
+}
+
+static int write_csv_files(const struct prn_trace_report *report, const char *prefix,
+                           struct prony_error *err)
+{
+    int code = write_csv_file(report, prefix, "cpu_kernel_times", PRN_TRACE_CSV_CPU, err);
+    if (code == 0)
+        code = write_csv_file(report, prefix, "gpu_kernel_times", PRN_TRACE_CSV_GPU, err);
+    if (code == 0)
+        code = write_csv_file(report, prefix, "op_kernel_mapping", PRN_TRACE_CSV_MAPPING, err);
+    return code;
+}
+
+static int report_trace(const struct explore_options *o, const struct prn_trace *trace,
+                        struct prony_error *err)
+{
+    struct prn_trace_view view = make_view(o);
+    struct prn_trace_report *report;
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_TRACE_REPORT_MAX);
+    int code = prn_trace_report_new(trace, &view, &report, err);
+    if (code < 0)
+        return code;
+    prn_trace_report_warnings(report, warn, NULL);
+    code = prn_trace_report_write(report, (enum prn_trace_format)o->format, &out, err);
+    if (code == 0 && o->csv)
+        code = write_csv_files(report, o->csv, err);
+    if (code == 0)
+        code = prn_output(o->output, &out, err);
+    prn_buffer_release(&out);
+    prn_trace_report_free(report);
+    return code;
+}
+
+static int warn_of(const struct prn_trace *trace, const struct prn_trace_view *view,
+                   struct prony_error *err)
+{
+    struct prn_trace_report *report;
+    int code = prn_trace_report_new(trace, view, &report, err);
+    if (code == 0)
+        prn_trace_report_warnings(report, warn, NULL);
+    if (code == 0)
+        prn_trace_report_free(report);
+    return code;
+}
+
+static int report_comparison(const struct explore_options *o, const struct prn_trace *a,
+                             const struct prn_trace *b, struct prony_error *err)
+{
+    struct prn_trace_view view = make_view(o);
+    struct prn_trace_comparison comparison;
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_TRACE_REPORT_MAX);
+    int code = warn_of(a, &view, err);
+    if (code == 0)
+        code = warn_of(b, &view, err);
+    if (code == 0)
+        code = prn_trace_compare(a, b, &comparison, err);
+    if (code < 0)
+        return code;
+    code = prn_trace_comparison_write(&comparison, a, b, &view, (enum prn_trace_format)o->format,
+                                      &out, err);
+    if (code == 0)
+        code = prn_output(o->output, &out, err);
+    prn_buffer_release(&out);
+    prn_trace_comparison_release(&comparison);
+    return code;
+}
+
+static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+{
+    const struct explore_options *o = opaque;
+    struct prn_trace_options options;
+    struct prn_trace *trace;
+    struct prn_trace *other = NULL;
+    int code = check_options(o, arguments, err);
+    if (code == 0)
+        code = read_options(o, &options, err);
+    if (code < 0)
+        return code;
+    if (o->format == PRN_TRACE_FORMAT_PERFETTO) {
+        struct prn_trace_view view = make_view(o);
+        struct conversion c = {arguments->items[0], &options, &view};
+        return prn_output_stream(o->output, convert, &c, err);
+    }
+    code = read_trace(arguments->items[0], &options, &trace, err);
+    if (code < 0)
+        return code;
+    if (o->compare)
+        code = read_trace(o->compare, &options, &other, err);
+    if (code == 0)
+        code = other ? report_comparison(o, trace, other, err) : report_trace(o, trace, err);
+    prn_trace_free(other);
+    prn_trace_free(trace);
+    return code;
+}
+
+static void set_defaults(void *opaque)
+{
+    struct explore_options *o = opaque;
+    o->start = PRN_RUN_UNSET;
+    o->end = PRN_RUN_UNSET;
+    o->count = 40;
+    o->demangler = "c++filt";
+    o->max_groups = PRN_TRACE_GROUPS_MAX;
+}
+
+#define FIELD(name) offsetof(struct explore_options, name)
+
+static const struct prn_option options_table[] = {
+    {.kind = PRN_OPTION_GROUP, .help = "Which runs and events"},
+    {PRN_OPTION_COUNT, 's', "start", "RUN",
+     "first run to analyse, from 0; negative counts from the end (default 1: run 0 is warm-up)",
+     FIELD(start), -1e15, 1e15, NULL},
+    {PRN_OPTION_COUNT, 'e', "end", "RUN",
+     "the run before which to stop; negative counts from the end (default: all)", FIELD(end), -1e15,
+     1e15, NULL},
+    {PRN_OPTION_TEXT, 'g', "gather", "LIST",
+     "the runs to analyse, as a Python list: '[1, 3]', 'range(2, 20, 3)', '[i for i in range(20) "
+     "if i % 3 == 0]'",
+     FIELD(gather), 0, 0, NULL},
+    {PRN_OPTION_WORDS, 0, "filter", "PATTERN...",
+     "only nodes, kernels and operators with these names; wildcards * ? [ are understood; "
+     "repeatable",
+     FIELD(filters), 0, 0, NULL},
+    {PRN_OPTION_FLAG, 0, "recover", NULL,
+     "skip what is broken in the trace, analyse the rest, and say how much was lost",
+     FIELD(recover), 0, 0, NULL},
+
+    {.kind = PRN_OPTION_GROUP, .help = "How to group and compare"},
+    {PRN_OPTION_TEXT, 0, "by", "KEYS",
+     "group CPU times by node, op, provider, shape, or several: op,shape (default op)", FIELD(by),
+     0, 0, NULL},
+    {PRN_OPTION_FLAG, 0, "shape-sensitive", NULL,
+     "tell operators and kernels apart by input shapes", FIELD(shape_sensitive), 0, 0, NULL},
+    {PRN_OPTION_FLAG, 0, "dimension-sensitive", NULL,
+     "tell kernels apart by the dimensions of their launch", FIELD(dimension_sensitive), 0, 0,
+     NULL},
+    {PRN_OPTION_FLAG, 'm', "mapping", NULL, "also show which kernels each operator launched",
+     FIELD(mapping), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "compare", "OTHER.json",
+     "show what takes longer or shorter in OTHER.json than in TRACE.json", FIELD(compare), 0, 0,
+     NULL},
+    {PRN_OPTION_COUNT, 0, "max-groups", "N",
+     "stop at more distinct groups than this (default 16384)", FIELD(max_groups), 1, 1e8, NULL},
+
+    {.kind = PRN_OPTION_GROUP, .help = "Output"},
+    {PRN_OPTION_COUNT, 'c', "count", "N", "rows of a table (default 40)", FIELD(count), 1, 1e9,
+     NULL},
+    {PRN_OPTION_FLAG, 0, "wide", NULL, "never shorten names to the terminal's width", FIELD(wide),
+     0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "demangler", "CMD",
+     "program that demangles kernel names (default c++filt)", FIELD(demangler), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "csv", "PREFIX",
+     "also write PREFIX_cpu_kernel_times.csv, PREFIX_gpu_kernel_times.csv and, with --mapping, "
+     "PREFIX_op_kernel_mapping.csv",
+     FIELD(csv), 0, 0, NULL},
+    {PRN_OPTION_CHOICE, 0, "format", "FORMAT",
+     "text, json, csv, md, or perfetto: a trace for ui.perfetto.dev (default text)", FIELD(format),
+     0, 0, prn_trace_formats},
+    {PRN_OPTION_TEXT, 'o', "output", "FILE", "write to FILE instead of standard output",
+     FIELD(output), 0, 0, NULL},
+    {0},
+};
+
+const struct prn_command prn_command_explore = {
+    .name = "explore",
+    .arguments = "TRACE.json",
+    .summary = "show where the time goes in a trace that ONNX Runtime wrote",
+    .description =
+        "Reads what ONNX Runtime's profiler wrote (session option enable_profiling): per operator, "
+        "node, shape and GPU kernel, how much time it took, how often, and how it varies from run "
+        "to run; and a ledger of where a run's time goes.\n"
+        "TRACE.json may be - for standard input, and compressed with gzip or zstd. It is read "
+        "once, "
+        "in little memory, however large it is.",
+    .examples =
+        "# where does the time go?\n"
+        "prony explore trace.json\n"
+        "# it got slower after an upgrade: where?\n"
+        "prony explore before.json --compare after.json\n"
+        "# convolutions by shape, for a spreadsheet\n"
+        "prony explore trace.json --filter 'Conv*' --shape-sensitive --format csv -o conv.csv",
+    .options = options_table,
+    .options_size = sizeof(struct explore_options),
+    .defaults = set_defaults,
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .run = run,
+};

@@ -1,0 +1,263 @@
+/* Two traces side by side, as text, Markdown, CSV or JSON. */
+#include "report/trace_view.h"
+
+#include "base/format.h"
+#include "base/text.h"
+#include "format/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct comparison_view {
+    const struct prn_trace_comparison *comparison;
+    const struct prn_trace *a, *b;
+    const struct prn_trace_view *view;
+};
+
+/* ---- Tables ---- */
+
+static void columns(const struct prn_trace_table *table, struct prn_table *t, bool exact)
+{
+    if (table->by & PRN_TRACE_BY_NODE) {
+        prn_table_column(t, exact ? "node" : "Node", PRN_TABLE_ALIGN_LEFT);
+        prn_table_shrink(t);
+    }
+    if (table->by & (PRN_TRACE_BY_OP | PRN_TRACE_BY_NODE))
+        prn_table_column(t, exact ? "op" : "Operator", PRN_TABLE_ALIGN_LEFT);
+    if (table->by & PRN_TRACE_BY_PROVIDER)
+        prn_table_column(t, exact ? "provider" : "Provider", PRN_TABLE_ALIGN_LEFT);
+    if (table->by & PRN_TRACE_BY_SHAPE) {
+        prn_table_column(t, exact ? "input_type_shape" : "Input shapes", PRN_TABLE_ALIGN_LEFT);
+        prn_table_shrink(t);
+    }
+    static const char *const titles[][2] = {{"First", "first_median_us"},
+                                            {"Second", "second_median_us"},
+                                            {"Difference", "difference_us"},
+                                            {"Ratio", "ratio"}};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+        prn_table_column(t, titles[i][exact], PRN_TABLE_ALIGN_RIGHT);
+    if (exact) {
+        prn_table_column(t, "ratio_low", PRN_TABLE_ALIGN_RIGHT);
+        prn_table_column(t, "ratio_high", PRN_TABLE_ALIGN_RIGHT);
+    } else {
+        prn_table_column(t, "95 % interval", PRN_TABLE_ALIGN_LEFT);
+    }
+    prn_table_column(t, exact ? "p_holm" : "p (Holm)", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, exact ? "verdict" : "Second is", PRN_TABLE_ALIGN_LEFT);
+}
+
+static void key_cells(const struct prn_trace_difference *row, const struct prn_trace_table *table,
+                      struct prn_table *t)
+{
+    const struct prn_trace_group *group = row->a ? row->a : row->b;
+    if (table->by & PRN_TRACE_BY_NODE)
+        prn_table_cell(t, "%.*s", (int)prn_trace_node_length(row->node), row->node->text);
+    if (table->by & (PRN_TRACE_BY_OP | PRN_TRACE_BY_NODE))
+        prn_table_cell(t, "%s", row->op->text);
+    if (table->by & PRN_TRACE_BY_PROVIDER)
+        prn_table_cell(t, "%s", group->key.provider ? group->key.provider->text : "");
+    if (table->by & PRN_TRACE_BY_SHAPE)
+        prn_table_cell(t, "%s", group->key.shape ? group->key.shape->text : "");
+}
+
+static void exact_cells(const struct prn_trace_difference *row, struct prn_table *t)
+{
+    prn_table_cell_exact(t, row->median_a_ns / 1e3);
+    prn_table_cell_exact(t, row->median_b_ns / 1e3);
+    prn_table_cell_exact(t, (row->median_b_ns - row->median_a_ns) / 1e3);
+    prn_table_cell_exact(t, row->ratio.estimate);
+    prn_table_cell_exact(t, row->ratio.low);
+    prn_table_cell_exact(t, row->ratio.high);
+    prn_table_cell_exact(t, row->p);
+    prn_table_cell(t, "%s", prn_trace_verdict_name(row->verdict));
+}
+
+static void text_cells(const struct prn_trace_difference *row, struct prn_table *t)
+{
+    char text[PRN_FORMAT_SIZE];
+    double difference = row->median_b_ns - row->median_a_ns;
+    prn_table_cell(t, "%s", row->a ? prn_format_duration(text, row->median_a_ns) : "-");
+    prn_table_cell(t, "%s", row->b ? prn_format_duration(text, row->median_b_ns) : "-");
+    prn_table_cell(t, "%s%s",
+                   difference > 0   ? "+"
+                   : difference < 0 ? "-"
+                                    : "",
+                   prn_format_duration(text, fabs(difference)));
+    if (isfinite(row->ratio.estimate))
+        prn_table_cell(t, "%.3f", row->ratio.estimate);
+    else
+        prn_table_cell(t, "-");
+    if (isfinite(row->ratio.low) && isfinite(row->ratio.high))
+        prn_table_cell(t, "%.3f to %.3f", row->ratio.low, row->ratio.high);
+    else
+        prn_table_cell(t, "-");
+    if (isnan(row->p))
+        prn_table_cell(t, "-");
+    else if (row->p < 0.001)
+        prn_table_cell(t, "<0.001");
+    else
+        prn_table_cell(t, "%.3f", row->p);
+    prn_table_cell(t, "%s",
+                   row->verdict == PRN_TRACE_SAME ? "" : prn_trace_verdict_name(row->verdict));
+}
+
+static int write_table(const struct comparison_view *v, size_t which, size_t top,
+                       enum prn_table_style style, struct prn_buffer *out, struct prony_error *err)
+{
+    const struct prn_trace_table *table = &v->a->cpu[which];
+    bool exact = style == PRN_TABLE_STYLE_CSV;
+    struct prn_table *t = prn_table_new();
+    prn_table_width(t, v->view->width);
+    columns(table, t, exact);
+    for (size_t i = 0; i < v->comparison->n[which] && i < top; i++) {
+        const struct prn_trace_difference *row = &v->comparison->rows[which][i];
+        key_cells(row, table, t);
+        (exact ? exact_cells : text_cells)(row, t);
+    }
+    int code = prn_table_write(t, style, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+/* ---- Text ---- */
+
+static void write_trace_line(const char *item, const char *title, const struct prn_trace *t,
+                             struct prn_buffer *out)
+{
+    char text[PRN_FORMAT_SIZE];
+    prn_buffer_printf(out, "%s%s  ", item, title);
+    prn_text_clean(out, t->name);
+    prn_buffer_printf(out, ", %s run%s analysed", prn_format_integer(text, t->n_selected),
+                      t->n_selected == 1 ? "" : "s");
+    prn_buffer_printf(out, ": %s\n", t->selected);
+}
+
+/* The answer in one sentence. */
+static void write_answer(const struct comparison_view *v, struct prn_buffer *out)
+{
+    const struct prn_trace_comparison *c = v->comparison;
+    const struct prn_trace_difference *run = &c->run;
+    char text[PRN_FORMAT_SIZE];
+    if (!c->has_run)
+        return;
+    prn_buffer_printf(out, "\nA run takes %s in the first",
+                      prn_format_duration(text, run->median_a_ns));
+    prn_buffer_printf(out, " and %s in the second", prn_format_duration(text, run->median_b_ns));
+    if (isfinite(run->ratio.low) && isfinite(run->ratio.high))
+        prn_buffer_printf(out, ": %.3f times as long (%.3f to %.3f)", run->ratio.estimate,
+                          run->ratio.low, run->ratio.high);
+    switch (run->verdict) {
+    case PRN_TRACE_SAME:
+        prn_buffer_add(out, ", which may be chance.\n");
+        break;
+    case PRN_TRACE_TOO_FEW_RUNS:
+        prn_buffer_printf(out, ". For a verdict each needs %d runs.\n", PRN_TRACE_COMPARE_RUNS_MIN);
+        break;
+    default:
+        prn_buffer_add(out, ".\n");
+    }
+}
+
+static int write_text(const struct comparison_view *v, bool markdown, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    enum prn_table_style style = markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT;
+    const char *item = markdown ? "- " : "";
+    write_trace_line(item, "First: ", v->a, out);
+    write_trace_line(item, "Second:", v->b, out);
+    write_answer(v, out);
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < 2; i++) {
+        size_t n = v->comparison->n[i];
+        if (n == 0)
+            continue;
+        const char *what = v->a->cpu[i].by & PRN_TRACE_BY_NODE ? "node" : "operator";
+        prn_buffer_printf(out, "%sPer run and %s, largest difference first",
+                          markdown ? "\n## " : "\n", what);
+        if (n > v->view->top)
+            prn_buffer_printf(out, ": %zu of %zu", v->view->top, n);
+        prn_buffer_add(out, "\n\n");
+        code = write_table(v, i, v->view->top, style, out, err);
+    }
+    return code;
+}
+
+/* ---- JSON ---- */
+
+static void json_difference(struct prn_json_writer *w, const char *key,
+                            const struct prn_trace_difference *row, struct prn_buffer *scratch)
+{
+    const struct prn_trace_group *group = row->a ? row->a : row->b;
+    prn_json_object(w, key);
+    if (row->node)
+        prn_json_text(w, "node", prn_trace_node_name(row->node, scratch));
+    if (row->op)
+        prn_json_text(w, "op", row->op->text);
+    if (group && group->key.provider)
+        prn_json_text(w, "provider", group->key.provider->text);
+    if (group && group->key.shape)
+        prn_json_text(w, "input_type_shape", group->key.shape->text);
+    prn_json_number(w, "first_median_us", row->median_a_ns / 1e3);
+    prn_json_number(w, "second_median_us", row->median_b_ns / 1e3);
+    prn_json_number(w, "ratio", row->ratio.estimate);
+    prn_json_number(w, "ratio_low", row->ratio.low);
+    prn_json_number(w, "ratio_high", row->ratio.high);
+    prn_json_number(w, "p_holm", row->p);
+    prn_json_text(w, "verdict", prn_trace_verdict_name(row->verdict));
+    prn_json_end(w);
+}
+
+static void json_trace(struct prn_json_writer *w, const char *key, const struct prn_trace *t)
+{
+    prn_json_object(w, key);
+    prn_json_text(w, "name", t->name);
+    prn_json_integer(w, "events", (int64_t)t->counts.events);
+    prn_json_integer(w, "runs", (int64_t)t->n_runs);
+    prn_json_integer(w, "analysed", (int64_t)t->n_selected);
+    prn_json_text(w, "selected", t->selected);
+    prn_json_end(w);
+}
+
+static void write_json(const struct comparison_view *v, struct prn_buffer *out)
+{
+    const struct prn_trace_comparison *c = v->comparison;
+    struct prn_json_writer w = prn_json_writer_init(out);
+    struct prn_buffer scratch = PRN_BUFFER_INIT(PRN_TRACE_EVENT_MAX);
+    prn_json_object(&w, NULL);
+    prn_json_text(&w, "schema", "prony.trace-comparison/1");
+    json_trace(&w, "first", v->a);
+    json_trace(&w, "second", v->b);
+    if (c->has_run)
+        json_difference(&w, "run", &c->run, &scratch);
+    else
+        prn_json_null(&w, "run");
+    for (size_t i = 0; i < 2; i++) {
+        if (!v->a->cpu[i].by)
+            continue;
+        prn_json_array(&w, i == 0 ? "groups" : "nodes");
+        for (size_t row = 0; row < c->n[i]; row++)
+            json_difference(&w, NULL, &c->rows[i][row], &scratch);
+        prn_json_end(&w);
+    }
+    prn_json_end(&w);
+    prn_buffer_add(out, "\n");
+    if (scratch.error)
+        out->error = scratch.error;
+    prn_buffer_release(&scratch);
+}
+
+int prn_trace_comparison_write(const struct prn_trace_comparison *c, const struct prn_trace *a,
+                               const struct prn_trace *b, const struct prn_trace_view *view,
+                               enum prn_trace_format format, struct prn_buffer *out,
+                               struct prony_error *err)
+{
+    struct comparison_view v = {c, a, b, view};
+    int code = 0;
+    if (format == PRN_TRACE_FORMAT_JSON)
+        write_json(&v, out);
+    else if (format == PRN_TRACE_FORMAT_CSV)
+        code = write_table(&v, 0, SIZE_MAX, PRN_TABLE_STYLE_CSV, out, err);
+    else
+        code = write_text(&v, format == PRN_TRACE_FORMAT_MD, out, err);
+    return code < 0 ? code : prn_buffer_error(out, err);
+}

@@ -1,0 +1,194 @@
+#include "trace/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SIGNIFICANT 0.05
+#define SEED 1
+
+/* Times are cut to whole µs: the standard deviation of what is lost, in ns. */
+#define ROUNDING_NS 288.7
+
+const char *prn_trace_verdict_name(enum prn_trace_verdict verdict)
+{
+    static const char *const names[] = {
+        [PRN_TRACE_SAME] = "same",
+        [PRN_TRACE_SLOWER] = "slower",
+        [PRN_TRACE_FASTER] = "faster",
+        [PRN_TRACE_ONLY_A] = "only in the first",
+        [PRN_TRACE_ONLY_B] = "only in the second",
+        [PRN_TRACE_TOO_FEW_RUNS] = "too few runs",
+    };
+    return names[verdict];
+}
+
+/* ---- Matching ---- */
+
+/* Equal keys in two traces are different pointers, but the same text. */
+static const char *key_text(const struct prn_trace_key *key, struct prn_arena *arena,
+                            size_t *ret_len)
+{
+    const struct prn_symbol *parts[] = {key->node, key->op, key->provider, key->shape};
+    size_t len = 0;
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(parts); i++)
+        len += (parts[i] ? parts[i]->len : 0) + 1;
+    char *text = prn_arena_alloc(arena, len);
+    char *p = text;
+    for (size_t i = 0; text && i < PRN_ARRAY_SIZE(parts); i++) {
+        if (parts[i])
+            memcpy(p, parts[i]->text, parts[i]->len);
+        p += parts[i] ? parts[i]->len : 0;
+        *p++ = '\0';
+    }
+    *ret_len = len;
+    return text;
+}
+
+static void begin_row(struct prn_trace_difference *row, const struct prn_trace_group *group)
+{
+    *row = (struct prn_trace_difference){.node = group->key.node, .op = group->key.op};
+}
+
+/* One row per key of either table. */
+static int match(const struct prn_trace_table *a, const struct prn_trace_table *b,
+                 struct prn_trace_difference **ret_rows, size_t *ret_n, struct prony_error *err)
+{
+    const struct prn_trace_table *tables[] = {a, b};
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)256 << 20);
+    struct prn_map seen = PRN_MAP_INIT;
+    struct prn_trace_difference *rows = calloc(a->n + b->n + 1, sizeof *rows);
+    size_t n = 0;
+    int code = rows ? 0 : PRONY_ENOMEM;
+    for (size_t side = 0; side < 2; side++)
+        for (size_t i = 0; code == 0 && i < tables[side]->n; i++) {
+            const struct prn_trace_group *group = tables[side]->groups[i];
+            if (group->total.count == 0)
+                continue;
+            size_t len;
+            const char *key = key_text(&group->key, &arena, &len);
+            size_t at = key ? prn_map_get_n(&seen, key, len) : 0;
+            if (!key || (at == PRN_MAP_NONE && prn_map_set_n(&seen, key, len, n) < 0)) {
+                code = PRONY_ENOMEM;
+                break;
+            }
+            if (at == PRN_MAP_NONE) {
+                at = n++;
+                begin_row(&rows[at], group);
+            }
+            *(side == 0 ? &rows[at].a : &rows[at].b) = group;
+        }
+    prn_map_release(&seen);
+    prn_arena_release(&arena);
+    if (code < 0) {
+        free(rows);
+        return prn_fail_memory(err);
+    }
+    *ret_rows = rows;
+    *ret_n = n;
+    return 0;
+}
+
+/* ---- Differences ---- */
+
+static double per_run(const struct prn_trace_group *group)
+{
+    return (double)group->total.count / (double)group->per_run.count;
+}
+
+static void fill_row(struct prn_trace_difference *row, const struct prn_sketch *a,
+                     const struct prn_sketch *b, double events)
+{
+    struct prn_ratio r = prn_sketch_median_ratio(a, b, ROUNDING_NS * sqrt(events), SEED);
+    row->median_a_ns = prn_sketch_quantile(a, 0.5);
+    row->median_b_ns = prn_sketch_quantile(b, 0.5);
+    row->ratio = r.ratio;
+    row->p = r.p;
+}
+
+static void compare_row(struct prn_trace_difference *row)
+{
+    if (row->a && row->b) {
+        fill_row(row, &row->a->per_run, &row->b->per_run, fmax(per_run(row->a), per_run(row->b)));
+        return;
+    }
+    row->verdict = row->a ? PRN_TRACE_ONLY_A : PRN_TRACE_ONLY_B;
+    row->median_a_ns = row->a ? prn_sketch_quantile(&row->a->per_run, 0.5) : 0;
+    row->median_b_ns = row->b ? prn_sketch_quantile(&row->b->per_run, 0.5) : 0;
+    row->ratio = (struct prn_interval){NAN, NAN, NAN};
+    row->p = NAN;
+}
+
+static enum prn_trace_verdict judge(const struct prn_trace_difference *row, bool enough)
+{
+    if (!enough)
+        return PRN_TRACE_TOO_FEW_RUNS;
+    if (!(row->p < SIGNIFICANT))
+        return PRN_TRACE_SAME;
+    return row->ratio.estimate > 1 ? PRN_TRACE_SLOWER : PRN_TRACE_FASTER;
+}
+
+/* Many rows, so some differ by chance: the p of all are corrected together. */
+static int correct(struct prn_trace_difference *rows, size_t n, bool enough,
+                   struct prony_error *err)
+{
+    double *p = calloc(2 * n + 1, sizeof *p);
+    if (!p)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < n; i++)
+        p[i] = rows[i].p;
+    int code = prn_stats_holm(p, n, p + n);
+    for (size_t i = 0; code == 0 && i < n; i++) {
+        rows[i].p = p[n + i];
+        if (rows[i].a && rows[i].b)
+            rows[i].verdict = judge(&rows[i], enough);
+    }
+    free(p);
+    return code < 0 ? prn_fail_memory(err) : 0;
+}
+
+static int by_difference(const void *a, const void *b)
+{
+    const struct prn_trace_difference *x = a;
+    const struct prn_trace_difference *y = b;
+    double dx = fabs(x->median_b_ns - x->median_a_ns);
+    double dy = fabs(y->median_b_ns - y->median_a_ns);
+    if (dx != dy)
+        return dx < dy ? 1 : -1;
+    int order = strcmp(x->node ? x->node->text : "", y->node ? y->node->text : "");
+    return order ? order : strcmp(x->op ? x->op->text : "", y->op ? y->op->text : "");
+}
+
+int prn_trace_compare(const struct prn_trace *a, const struct prn_trace *b,
+                      struct prn_trace_comparison *ret_comparison, struct prony_error *err)
+{
+    struct prn_trace_comparison c = {.has_run = a->has_ledger && b->has_ledger};
+    bool enough =
+        a->n_selected >= PRN_TRACE_COMPARE_RUNS_MIN && b->n_selected >= PRN_TRACE_COMPARE_RUNS_MIN;
+    if (c.has_run) {
+        fill_row(&c.run, &a->ledger[PRN_LEDGER_TOTAL], &b->ledger[PRN_LEDGER_TOTAL], 1);
+        c.run.verdict = judge(&c.run, enough);
+    }
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < 2; i++) {
+        code = match(&a->cpu[i], &b->cpu[i], &c.rows[i], &c.n[i], err);
+        for (size_t row = 0; code == 0 && row < c.n[i]; row++)
+            compare_row(&c.rows[i][row]);
+        if (code == 0)
+            code = correct(c.rows[i], c.n[i], enough, err);
+        if (code == 0)
+            qsort(c.rows[i], c.n[i], sizeof *c.rows[i], by_difference);
+    }
+    if (code < 0)
+        prn_trace_comparison_release(&c);
+    else
+        *ret_comparison = c;
+    return code;
+}
+
+void prn_trace_comparison_release(struct prn_trace_comparison *c)
+{
+    free(c->rows[0]);
+    free(c->rows[1]);
+    *c = (struct prn_trace_comparison){0};
+}

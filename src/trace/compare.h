@@ -1,0 +1,46 @@
+/*
+ * Two traces side by side. The unit is the run: a row compares the medians over runs of the time
+ * that one operator or node takes in a run.
+ */
+#ifndef PRN_TRACE_COMPARE_H
+#define PRN_TRACE_COMPARE_H
+
+#include "trace/trace.h"
+
+/* Runs that each side needs before a difference is called one. */
+#define PRN_TRACE_COMPARE_RUNS_MIN 5
+
+enum prn_trace_verdict {
+    PRN_TRACE_SAME, /* no difference shown */
+    PRN_TRACE_SLOWER,
+    PRN_TRACE_FASTER,
+    PRN_TRACE_ONLY_A,
+    PRN_TRACE_ONLY_B,
+    PRN_TRACE_TOO_FEW_RUNS,
+};
+
+struct prn_trace_difference {
+    const struct prn_symbol *node, *op;
+    const struct prn_trace_group *a, *b; /* NULL: doesn't occur there; both NULL: the whole run */
+    double median_a_ns, median_b_ns;     /* per run */
+    struct prn_interval ratio;           /* b / a */
+    double p;                            /* two-sided, after Holm's correction; NAN: none */
+    enum prn_trace_verdict verdict;
+};
+
+struct prn_trace_comparison {
+    struct prn_trace_difference run; /* model_run as a whole; not among the corrected */
+    bool has_run;
+    struct prn_trace_difference *rows[2]; /* of the CPU tables, largest difference first */
+    size_t n[2];
+};
+
+/* Both traces were read with the same options, and outlive the comparison. */
+PRONY_MUST_CHECK int prn_trace_compare(const struct prn_trace *a, const struct prn_trace *b,
+                                       struct prn_trace_comparison *ret_comparison,
+                                       struct prony_error *err);
+void prn_trace_comparison_release(struct prn_trace_comparison *c);
+
+const char *prn_trace_verdict_name(enum prn_trace_verdict verdict);
+
+#endif

@@ -1,0 +1,34 @@
+/* Parses one event of a trace, and knows the texts that were seen before. */
+#ifndef PRN_TRACE_EVENT_H
+#define PRN_TRACE_EVENT_H
+
+#include "base/buffer.h"
+#include "trace/reader.h"
+#include "trace/scan.h"
+
+struct prn_event_parser {
+    struct prn_arena arena; /* of all texts */
+    struct prn_symbols name_texts;
+    struct prn_trace_name **names; /* by the id of their text */
+    struct prn_symbols ops, providers, shapes, dimensions;
+    struct prn_map shapes_by_raw; /* raw text → index */
+    struct prn_trace_shapes **raw_shapes;
+    size_t n_raw_shapes;
+    struct prn_trace_name *last;     /* of the event before */
+    struct prn_trace_name transient; /* a name that no longer fits into the table */
+    struct prn_buffer transient_text;
+    struct prn_buffer scratch;
+    size_t symbols_max;
+    bool want_shapes;
+    int error;        /* a failure that isn't the event's fault */
+    const char *over; /* PRONY_ELIMIT: of what there are too many */
+};
+
+void prn_event_parser_init(struct prn_event_parser *p, size_t symbols_max, bool want_shapes);
+void prn_event_parser_release(struct prn_event_parser *p);
+
+/* `s->at` is the event's '{'. As the functions of scan.h; also false when `p->error` is set. */
+bool prn_event_parse(struct prn_event_parser *p, struct prn_scan *s,
+                     struct prn_trace_event *ret_event);
+
+#endif

@@ -1,0 +1,382 @@
+/*
+ * The frame around the events: an array, or an object whose `traceEvents` is one. Each step takes
+ * one whole token, or nothing: when the window ends too early, more is read and the step is tried
+ * again, so that it doesn't matter where the stream was cut into pieces.
+ */
+#include "trace/reader.h"
+
+#include "trace/event.h"
+#include "trace/window.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WINDOW_BYTES ((size_t)256 << 10)
+
+enum state {
+    STATE_BEGIN,
+    STATE_FIRST_MEMBER, /* of the object, behind '{' */
+    STATE_MEMBER,       /* behind ',' */
+    STATE_AFTER_MEMBER,
+    STATE_FIRST_EVENT, /* behind '[' */
+    STATE_EVENT,       /* behind ',' */
+    STATE_AFTER_EVENT,
+    STATE_AFTER_TRACE,
+    STATE_END,
+};
+
+struct prn_trace_reader {
+    struct prn_window window;
+    struct prn_event_parser parser;
+    enum state state;
+    bool in_object;
+    bool seen_events; /* the array has begun */
+    bool recover;
+    struct prn_trace_reader_counts counts;
+    struct prony_error first_fault; /* code 0: none */
+};
+
+int prn_trace_reader_new(struct prn_source *source, const struct prn_trace_reader_options *options,
+                         struct prn_trace_reader **ret_reader, struct prony_error *err)
+{
+    struct prn_trace_reader *r = calloc(1, sizeof *r);
+    if (!r)
+        return prn_fail_memory(err);
+    size_t bytes = options->window_bytes ? options->window_bytes : WINDOW_BYTES;
+    int code = prn_window_init(&r->window, source, bytes, PRN_TRACE_EVENT_MAX, err);
+    if (code < 0) {
+        free(r);
+        return code;
+    }
+    prn_event_parser_init(&r->parser, options->symbols_max, options->want_shapes);
+    r->recover = options->recover;
+    *ret_reader = r;
+    return 0;
+}
+
+void prn_trace_reader_free(struct prn_trace_reader *r)
+{
+    if (!r)
+        return;
+    prn_window_release(&r->window);
+    prn_event_parser_release(&r->parser);
+    free(r);
+}
+
+const struct prn_trace_reader_counts *prn_trace_reader_counts(const struct prn_trace_reader *r)
+{
+    return &r->counts;
+}
+
+const char *prn_trace_reader_first_fault(const struct prn_trace_reader *r)
+{
+    return r->first_fault.code ? r->first_fault.text : NULL;
+}
+
+/* ---- Steps ---- */
+
+static struct prn_scan scan_here(const struct prn_trace_reader *r)
+{
+    return (struct prn_scan){.at = r->window.data + r->window.at,
+                             .end = r->window.data + r->window.len};
+}
+
+static bool begin_trace(struct prn_trace_reader *r, struct prn_scan *s)
+{
+    if ((unsigned char)s->at[0] == 0xef) { /* a byte order mark, as some editors write */
+        if (s->end - s->at < 3) {
+            s->at = s->end;
+            return false;
+        }
+        if (memcmp(s->at, "\xef\xbb\xbf", 3) == 0)
+            s->at += 3;
+    }
+    prn_scan_space(s);
+    if (*s->at != '[' && *s->at != '{')
+        return prn_scan_fail(s, "not a trace: it is neither a JSON array nor an object");
+    r->in_object = *s->at++ == '{';
+    r->seen_events = !r->in_object;
+    r->state = r->in_object ? STATE_FIRST_MEMBER : STATE_FIRST_EVENT;
+    return true;
+}
+
+/* A member of the object around the events; only `traceEvents` matters. */
+static bool take_member(struct prn_trace_reader *r, struct prn_scan *s)
+{
+    struct prn_scan_string key;
+    prn_scan_space(s);
+    if (*s->at == '}' && r->state == STATE_FIRST_MEMBER)
+        return prn_scan_fail(s, "not a trace: it has no \"traceEvents\"");
+    const char *begin = s->at;
+    if (!prn_scan_text(s, &key))
+        return false;
+    prn_scan_space(s);
+    if (*s->at != ':')
+        return prn_scan_fail(s, "':' is missing here");
+    s->at++;
+    prn_scan_space(s);
+    if (key.len != 11 || memcmp(key.text, "traceEvents", 11) != 0) {
+        r->state = STATE_AFTER_MEMBER;
+        return prn_scan_value(s) && s->at < s->end;
+    }
+    if (r->seen_events) {
+        s->at = begin;
+        return prn_scan_fail(s, "a key that was there before");
+    }
+    if (*s->at != '[')
+        return prn_scan_fail(s, "\"traceEvents\" is not an array");
+    s->at++;
+    r->seen_events = true;
+    r->state = STATE_FIRST_EVENT;
+    return true;
+}
+
+static bool after_member(struct prn_trace_reader *r, struct prn_scan *s)
+{
+    prn_scan_space(s);
+    if (*s->at == '}' && !r->seen_events)
+        return prn_scan_fail(s, "not a trace: it has no \"traceEvents\"");
+    if (*s->at != ',' && *s->at != '}')
+        return prn_scan_fail(s, "',' or '}' is missing here");
+    r->state = *s->at++ == ',' ? STATE_MEMBER : STATE_AFTER_TRACE;
+    return true;
+}
+
+static void end_events(struct prn_trace_reader *r)
+{
+    r->state = r->in_object ? STATE_AFTER_MEMBER : STATE_AFTER_TRACE;
+}
+
+static bool after_event(struct prn_trace_reader *r, struct prn_scan *s)
+{
+    prn_scan_space(s);
+    if (*s->at != ',' && *s->at != ']')
+        return prn_scan_fail(s, "',' or ']' is missing here");
+    if (*s->at++ == ',')
+        r->state = STATE_EVENT;
+    else
+        end_events(r);
+    return true;
+}
+
+static bool take_event(struct prn_trace_reader *r, struct prn_scan *s,
+                       struct prn_trace_event *ret_event, bool *ret_event_there)
+{
+    prn_scan_space(s);
+    if (*s->at == ']' && r->state == STATE_FIRST_EVENT) {
+        s->at++;
+        end_events(r);
+        return true;
+    }
+    if (!prn_event_parse(&r->parser, s, ret_event))
+        return false;
+    r->state = STATE_AFTER_EVENT;
+    *ret_event_there = true;
+    return true;
+}
+
+static bool after_trace(struct prn_scan *s)
+{
+    prn_scan_space(s);
+    return s->at == s->end || prn_scan_fail(s, "there is text behind the end of the trace");
+}
+
+/* One step. The state is put back when it fails, so that it can be tried again. */
+static bool step(struct prn_trace_reader *r, struct prn_scan *s, struct prn_trace_event *ret_event,
+                 bool *ret_event_there)
+{
+    enum state before = r->state;
+    bool ok;
+    switch (r->state) {
+    case STATE_BEGIN:
+        ok = begin_trace(r, s);
+        break;
+    case STATE_FIRST_MEMBER:
+    case STATE_MEMBER:
+        ok = take_member(r, s);
+        break;
+    case STATE_AFTER_MEMBER:
+        ok = after_member(r, s);
+        break;
+    case STATE_AFTER_EVENT:
+        ok = after_event(r, s);
+        break;
+    case STATE_AFTER_TRACE:
+        ok = after_trace(s);
+        break;
+    default:
+        ok = take_event(r, s, ret_event, ret_event_there);
+    }
+    if (!ok)
+        r->state = before;
+    return ok;
+}
+
+/* ---- Faults ---- */
+
+static int fail_at(const struct prn_trace_reader *r, const char *at, const char *fault, int code,
+                   struct prony_error *err)
+{
+    size_t offset = (size_t)(at - r->window.data);
+    return prn_fail(err, code,
+                    "'%s': byte %" PRIu64 ", line %" PRIu64 ": %s; %" PRIu64 " event%s before it%s",
+                    prn_source_name(r->window.source), r->window.base + offset,
+                    prn_window_line(&r->window, offset), fault, r->counts.events,
+                    r->counts.events == 1 ? "" : "s",
+                    r->recover || !r->seen_events ? "" : " (--recover skips what is broken)");
+}
+
+/* Whether an event may begin at `p`, which is a '{': behind it stands a key that events have. */
+static bool looks_like_event(const char *p)
+{
+    static const char *const keys[] = {"\"cat\"", "\"pid\"", "\"tid\"",  "\"dur\"",
+                                       "\"ts\"",  "\"ph\"",  "\"name\"", "\"args\""};
+    struct prn_scan s = {.at = p + 1};
+    prn_scan_space(&s);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(keys); i++)
+        if (strncmp(s.at, keys[i], strlen(keys[i])) == 0)
+            return true;
+    return false;
+}
+
+/* Moves the window to the next place where an event may begin; at the stream's end to that. */
+static int skip_to_event(struct prn_trace_reader *r, struct prony_error *err)
+{
+    r->window.at++;
+    for (;;) {
+        const char *data = r->window.data;
+        const char *end = data + r->window.len;
+        for (const char *p = data + r->window.at; p < end; p++) {
+            p = memchr(p, '{', (size_t)(end - p));
+            if (!p)
+                break;
+            r->window.at = (size_t)(p - data);
+            /* Too close to the end of the window to tell. */
+            if (end - p < 64 && !r->window.ended)
+                goto more;
+            if (looks_like_event(p)) {
+                r->state = STATE_EVENT;
+                return 0;
+            }
+        }
+        r->window.at = r->window.len;
+        if (r->window.ended) {
+            r->state = STATE_END;
+            return 0;
+        }
+    more:;
+        int code = prn_window_more(&r->window, err);
+        if (code < 0)
+            return code;
+    }
+}
+
+/* An event, or what is between events, is broken at `at`. */
+static int recover(struct prn_trace_reader *r, const char *at, const char *fault,
+                   struct prony_error *err)
+{
+    if (!r->first_fault.code)
+        fail_at(r, at, fault, PRONY_EFORMAT, &r->first_fault);
+    if (r->state == STATE_AFTER_TRACE || r->state == STATE_AFTER_MEMBER ||
+        r->state == STATE_MEMBER) {
+        r->state = STATE_END; /* whatever is wrong there, the events are read */
+        return 0;
+    }
+    struct prn_scan s = scan_here(r);
+    prn_scan_space(&s);
+    /* A comma too few or too many breaks no event. */
+    if (s.at == at && (*at == '{' || *at == ']'))
+        r->window.at = (size_t)(at - r->window.data) - 1;
+    else
+        r->counts.lost++;
+    r->parser.last = NULL;
+    return skip_to_event(r, err);
+}
+
+/* The window ends before the token does, and so does the stream. */
+static int cut_off(struct prn_trace_reader *r, const char *end, struct prony_error *err)
+{
+    if (r->state == STATE_AFTER_TRACE) {
+        r->state = STATE_END;
+        return 0;
+    }
+    const char *fault = r->state == STATE_BEGIN ? "the file is empty"
+                        : r->state == STATE_EVENT || r->state == STATE_FIRST_EVENT
+                            ? "the trace is cut off inside an event"
+                            : "the trace is cut off";
+    if (!r->recover || !r->seen_events)
+        return fail_at(r, end, fault, PRONY_EFORMAT, err);
+    if (!r->first_fault.code)
+        fail_at(r, end, fault, PRONY_EFORMAT, &r->first_fault);
+    struct prn_scan s = scan_here(r);
+    prn_scan_space(&s);
+    r->counts.lost += s.at < s.end; /* nothing is lost where an event hadn't begun */
+    r->state = STATE_END;
+    return 0;
+}
+
+/* Reads on, or makes the best of a stream that fails. */
+static int more(struct prn_trace_reader *r, struct prony_error *err)
+{
+    if (r->window.ended)
+        return cut_off(r, r->window.data + r->window.len, err);
+    struct prony_error reason = {0};
+    int code = prn_window_more(&r->window, &reason);
+    if (code == PRONY_ELIMIT)
+        return fail_at(r, r->window.data + r->window.at, "an event of over 16 MiB", code, err);
+    if (code == PRONY_EFORMAT && r->recover && r->seen_events) {
+        /* Damaged compressed data: nothing comes behind it. */
+        if (!r->first_fault.code)
+            r->first_fault = reason;
+        r->window.ended = true;
+        return 0;
+    }
+    if (code < 0 && err)
+        *err = reason;
+    return code;
+}
+
+static int fault(struct prn_trace_reader *r, const struct prn_scan *s, struct prony_error *err)
+{
+    if (r->parser.error == PRONY_ELIMIT)
+        return prn_fail(err, PRONY_ELIMIT,
+                        "'%s': over %zu distinct %s; --max-groups raises the limit",
+                        prn_source_name(r->window.source), r->parser.symbols_max, r->parser.over);
+    if (r->parser.error)
+        return prn_fail_memory(err);
+    if (!s->fault)
+        return more(r, err);
+    if (r->recover && r->seen_events)
+        return recover(r, s->at, s->fault, err);
+    return fail_at(r, s->at, s->fault, PRONY_EFORMAT, err);
+}
+
+int prn_trace_reader_next(struct prn_trace_reader *r, struct prn_trace_event *ret_event,
+                          struct prony_error *err)
+{
+    while (r->state != STATE_END) {
+        struct prn_scan s = scan_here(r);
+        bool there = false;
+        if (!step(r, &s, ret_event, &there)) {
+            int code = fault(r, &s, err);
+            if (code < 0)
+                return code;
+            continue;
+        }
+        r->window.at = (size_t)(s.at - r->window.data);
+        if (r->state == STATE_AFTER_TRACE && s.at == s.end) {
+            int code = more(r, err);
+            if (code < 0)
+                return code;
+        }
+        if (there) {
+            r->counts.events++;
+            r->counts.passed_over += ret_event->category == PRN_TRACE_NONE;
+            r->counts.bytes = r->window.base + r->window.at;
+            return 1;
+        }
+    }
+    r->counts.bytes = r->window.base + r->window.len;
+    return 0;
+}

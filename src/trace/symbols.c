@@ -1,0 +1,48 @@
+#include "trace/symbols.h"
+
+#include <stdlib.h>
+
+void prn_symbols_release(struct prn_symbols *t)
+{
+    prn_map_release(&t->by_text);
+    free(t->items);
+    t->items = NULL;
+    t->n = 0;
+}
+
+static int add(struct prn_symbols *t, const char *text, size_t len)
+{
+    if ((t->n & (t->n - 1)) == 0) {
+        const struct prn_symbol **items =
+            reallocarray(t->items, t->n ? 2 * t->n : 1, sizeof *t->items);
+        if (!items)
+            return PRONY_ENOMEM;
+        t->items = items;
+    }
+    struct prn_symbol *symbol = PRN_ARENA_NEW(t->arena, struct prn_symbol);
+    const char *copy = prn_arena_strndup(t->arena, text, len);
+    /* The arena's limit is there for the same reason as the table's. */
+    if (!symbol || !copy)
+        return PRONY_ELIMIT;
+    *symbol = (struct prn_symbol){.text = copy, .len = len, .id = (uint32_t)t->n};
+    if (prn_map_set_n(&t->by_text, copy, len, t->n) < 0)
+        return PRONY_ENOMEM;
+    t->items[t->n++] = symbol;
+    return 0;
+}
+
+int prn_symbols_get(struct prn_symbols *t, const char *text, size_t len,
+                    const struct prn_symbol **ret_symbol)
+{
+    size_t i = prn_map_get_n(&t->by_text, text, len);
+    if (i == PRN_MAP_NONE) {
+        if (t->n >= t->limit)
+            return PRONY_ELIMIT;
+        int code = add(t, text, len);
+        if (code < 0)
+            return code;
+        i = t->n - 1;
+    }
+    *ret_symbol = t->items[i];
+    return 0;
+}

@@ -1,0 +1,682 @@
+/*
+ * The pass over the events. What an event belongs to is looked up once per name and remembered
+ * there (struct seen): in a trace the same few events come again and again, so most cost two
+ * comparisons and two additions.
+ */
+#include "trace/trace.h"
+
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GROUPS_BYTES_MAX ((size_t)256 << 20)
+#define PROGRESS_EVENTS 65536
+
+static const char unit[] = "kernel_time";
+
+/* Stands for the shapes of a kernel that no node launched. */
+static const struct prn_symbol unknown_shape = {.text = "unknown", .len = 7};
+
+/* What was found out about a name, and holds while the event says the same of it. */
+struct seen {
+    bool kernel; /* a kernel's event, not a node's */
+    const struct prn_symbol *op, *provider, *shape, *dimensions;
+    bool passes; /* the filter */
+    struct prn_trace_group *groups[3];
+};
+
+struct kernel_counts {
+    uint64_t kernels, unresolved;
+};
+
+struct pass {
+    struct prn_trace *trace;
+    const struct prn_trace_options *options;
+    struct prn_run_selection *selection;
+    struct prn_ledger *ledger;
+    size_t groups_left;
+    bool selected;                         /* the run being read is */
+    bool launched;                         /* a node came before, inside the selection */
+    const struct prn_symbol *launch_shape; /* of that node; NULL: it has none */
+    struct kernel_counts pending, first;
+    uint64_t pending_events;
+    struct seen transient; /* of a name that isn't remembered */
+    bool overflow;
+};
+
+/* ---- Groups ---- */
+
+static int grow_table(struct prn_trace_table *table)
+{
+    size_t n = table->n;
+    if ((n & (n - 1)) != 0)
+        return 0;
+    size_t capacity = n ? 2 * n : 1;
+    struct prn_trace_group **groups =
+        reallocarray(table->groups, capacity, sizeof(struct prn_trace_group *));
+    if (groups)
+        table->groups = groups;
+    struct prn_trace_group **touched =
+        groups ? reallocarray(table->touched, capacity, sizeof(struct prn_trace_group *)) : NULL;
+    if (touched)
+        table->touched = touched;
+    return touched ? 0 : PRONY_ENOMEM;
+}
+
+/* Symbols are unique, so a key is told by its pointers. */
+static int find_group(struct pass *p, struct prn_trace_table *table,
+                      const struct prn_trace_key *key, struct prn_trace_group **ret_group,
+                      struct prony_error *err)
+{
+    size_t i = prn_map_get_n(&table->by_key, (const char *)key, sizeof *key);
+    if (i == PRN_MAP_NONE) {
+        if (p->groups_left == 0)
+            return prn_fail(err, PRONY_ELIMIT,
+                            "'%s': over %zu distinct groups; --filter or grouping by less makes "
+                            "fewer, --max-groups raises the limit",
+                            p->trace->name, p->options->groups_max);
+        struct prn_trace_group *group = PRN_ARENA_NEW(&p->trace->arena, struct prn_trace_group);
+        if (!group || grow_table(table) < 0)
+            return prn_fail_memory(err);
+        group->key = *key;
+        if (prn_map_set_n(&table->by_key, (const char *)&group->key, sizeof *key, table->n) < 0)
+            return prn_fail_memory(err);
+        i = table->n++;
+        table->groups[i] = group;
+        p->groups_left--;
+    }
+    *ret_group = table->groups[i];
+    return 0;
+}
+
+static void add(struct pass *p, struct prn_trace_sum *sum, uint64_t count, int64_t ns)
+{
+    sum->count += count;
+    p->overflow |= __builtin_add_overflow(sum->ns, ns, &sum->ns);
+}
+
+static void touch(struct pass *p, struct prn_trace_table *table, struct prn_trace_group *group,
+                  int64_t ns)
+{
+    if (group->pending.count == 0)
+        table->touched[table->n_touched++] = group;
+    add(p, &group->pending, 1, ns);
+}
+
+/* Puts one run's sum into the totals. */
+static int settle(struct pass *p, struct prn_trace_table *table, struct prn_trace_group *group,
+                  const struct prn_trace_sum *sum, struct prony_error *err)
+{
+    add(p, &group->total, sum->count, sum->ns);
+    add(p, &table->total, sum->count, sum->ns);
+    if (table->with_statistics && prn_sketch_add(&group->per_run, (double)sum->ns) < 0)
+        return prn_fail_memory(err);
+    return 0;
+}
+
+static int end_run_of_table(struct pass *p, struct prn_trace_table *table, uint64_t run,
+                            struct prony_error *err)
+{
+    int code = 0;
+    for (size_t i = 0; i < table->n_touched; i++) {
+        struct prn_trace_group *group = table->touched[i];
+        if (run == 0)
+            group->first = group->pending;
+        if (p->selected && code == 0)
+            code = settle(p, table, group, &group->pending, err);
+        group->pending = (struct prn_trace_sum){0};
+    }
+    table->n_touched = 0;
+    return code;
+}
+
+/* Run 0 was left out, but is all there is. */
+static int settle_first(struct pass *p, struct prn_trace_table *table, struct prony_error *err)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < table->n; i++)
+        if (table->groups[i]->first.count > 0)
+            code = settle(p, table, table->groups[i], &table->groups[i]->first, err);
+    return code;
+}
+
+/* ---- Events ---- */
+
+static bool matches(const struct prn_trace_options *options, const struct prn_symbol *symbol)
+{
+    for (size_t i = 0; i < options->n_filters; i++)
+        if (prn_text_glob(options->filters[i], symbol->text))
+            return true;
+    return false;
+}
+
+static bool passes(const struct prn_trace_options *options, const struct prn_trace_event *event)
+{
+    return options->n_filters == 0 || !event->op || matches(options, event->op) ||
+           matches(options, &event->name->symbol);
+}
+
+static int fail_names(const struct pass *p, struct prony_error *err)
+{
+    return prn_fail(err, PRONY_ELIMIT,
+                    "'%s': over %zu distinct event names; --max-groups raises the limit",
+                    p->trace->name, p->options->groups_max);
+}
+
+static int find_cpu_groups(struct pass *p, const struct prn_trace_event *event, struct seen *seen,
+                           struct prony_error *err)
+{
+    struct prn_trace *t = p->trace;
+    for (size_t i = 0; i < 2; i++) {
+        unsigned by = t->cpu[i].by;
+        if (by == 0)
+            continue;
+        if (by & PRN_TRACE_BY_NODE && event->name->transient)
+            return fail_names(p, err);
+        struct prn_trace_key key = {.node = by & PRN_TRACE_BY_NODE ? &event->name->symbol : NULL,
+                                    .op = by & (PRN_TRACE_BY_OP | PRN_TRACE_BY_NODE) ? event->op
+                                                                                     : NULL,
+                                    .provider = by & PRN_TRACE_BY_PROVIDER ? event->provider : NULL,
+                                    .shape = by & PRN_TRACE_BY_SHAPE ? seen->shape : NULL};
+        int code = find_group(p, &t->cpu[i], &key, &seen->groups[i], err);
+        if (code < 0)
+            return code;
+    }
+    if (!p->options->mapping)
+        return 0;
+    struct prn_trace_key key = {.op = event->op, .shape = seen->shape};
+    return find_group(p, &t->mapped, &key, &seen->groups[2], err);
+}
+
+static int find_gpu_groups(struct pass *p, const struct prn_trace_event *event, struct seen *seen,
+                           struct prony_error *err)
+{
+    struct prn_trace *t = p->trace;
+    if (event->name->transient)
+        return fail_names(p, err);
+    struct prn_trace_key key = {.node = &event->name->symbol,
+                                .shape = p->options->kernel_shapes ? seen->shape : NULL,
+                                .dimensions =
+                                    p->options->kernel_dimensions ? event->dimensions : NULL};
+    int code = find_group(p, &t->gpu, &key, &seen->groups[0], err);
+    if (code < 0 || !p->options->mapping || !event->op)
+        return code;
+    key = (struct prn_trace_key){.node = &event->name->symbol,
+                                 .op = event->op,
+                                 .shape = seen->shape,
+                                 .dimensions = event->dimensions};
+    return find_group(p, &t->mapping, &key, &seen->groups[1], err);
+}
+
+/* What is known of an event with this name, operator, provider, shapes and dimensions. */
+static int look_up(struct pass *p, const struct prn_trace_event *event,
+                   const struct prn_symbol *shape, struct seen **ret_seen, struct prony_error *err)
+{
+    bool kernel = event->category == PRN_TRACE_KERNEL;
+    struct seen *seen = event->name->user;
+    if (seen && seen->kernel == kernel && seen->op == event->op &&
+        seen->provider == event->provider && seen->shape == shape &&
+        seen->dimensions == event->dimensions) {
+        *ret_seen = seen;
+        return 0;
+    }
+    if (event->name->transient)
+        seen = &p->transient;
+    else if (!seen && !(seen = PRN_ARENA_NEW(&p->trace->arena, struct seen)))
+        return prn_fail_memory(err);
+    event->name->user = NULL; /* until all of it is known */
+    *seen = (struct seen){.kernel = kernel,
+                          .op = event->op,
+                          .provider = event->provider,
+                          .shape = shape,
+                          .dimensions = event->dimensions,
+                          .passes = passes(p->options, event)};
+    int code = 0;
+    if (seen->passes && (kernel || event->op))
+        code = (kernel ? find_gpu_groups : find_cpu_groups)(p, event, seen, err);
+    if (code == 0) {
+        event->name->user = seen;
+        *ret_seen = seen;
+    }
+    return code;
+}
+
+static int take_kernel(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
+{
+    const struct prn_symbol *shape = p->launch_shape ? p->launch_shape : &unknown_shape;
+    struct seen *seen;
+    int code = look_up(p, event, shape, &seen, err);
+    if (code < 0 || !seen->passes)
+        return code;
+    p->pending.kernels++;
+    if (!p->launched && !strstr(event->name->symbol.text, "hipMem"))
+        p->pending.unresolved++;
+    touch(p, &p->trace->gpu, seen->groups[0], event->duration_ns);
+    if (seen->groups[1])
+        touch(p, &p->trace->mapping, seen->groups[1], event->duration_ns);
+    return 0;
+}
+
+static int take_node(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
+{
+    struct prn_trace *t = p->trace;
+    int code = prn_ledger_node(p->ledger, event->thread, event->start_ns, event->duration_ns);
+    if (code < 0)
+        return prn_fail_memory(err);
+    const struct prn_symbol *shape = event->shape ? event->shape : &unknown_shape;
+    struct seen *seen;
+    code = look_up(p, event, shape, &seen, err);
+    if (code < 0 || !seen->passes)
+        return code;
+    p->launched = true;
+    p->launch_shape = event->shape;
+    if (!event->op) {
+        t->without_op++;
+        return 0;
+    }
+    for (size_t i = 0; i < 2; i++)
+        if (t->cpu[i].by)
+            touch(p, &t->cpu[i], seen->groups[i], event->duration_ns);
+    if (seen->groups[2])
+        touch(p, &t->mapped, seen->groups[2], event->duration_ns);
+    return 0;
+}
+
+/* ---- Runs ---- */
+
+static int add_run(struct prn_trace *t, const struct prn_trace_event *event, int64_t node_ns)
+{
+    uint64_t n = t->n_runs;
+    if ((n & (n - 1)) == 0) {
+        struct prn_trace_run *runs = reallocarray(t->runs, n ? 2 * n : 1, sizeof *runs);
+        if (!runs)
+            return PRONY_ENOMEM;
+        t->runs = runs;
+    }
+    if (n > 0) {
+        /* The difference, because the sum may not fit. */
+        const struct prn_trace_run *last = &t->runs[n - 1];
+        int64_t since;
+        bool far = __builtin_sub_overflow(event->start_ns, last->start_ns, &since);
+        t->overlapping += !far && since < last->duration_ns;
+    }
+    t->runs[n] = (struct prn_trace_run){event->start_ns, event->duration_ns, node_ns};
+    return 0;
+}
+
+static int settle_ledger(struct prn_trace *t, const struct prn_ledger_run *run,
+                         struct prony_error *err)
+{
+    const int64_t values[PRN_LEDGER_ROW_COUNT] = {
+#define PRN_X(name, field, title) [PRN_LEDGER_##name] = run->field,
+        PRN_LEDGER_ROWS(PRN_X)
+#undef PRN_X
+            [PRN_LEDGER_TOTAL] = run->total};
+    for (size_t i = 0; i < PRN_LEDGER_ROW_COUNT; i++) {
+        t->ledger_ns[i] += (double)values[i];
+        if (prn_sketch_add(&t->ledger[i], (double)values[i]) < 0)
+            return prn_fail_memory(err);
+    }
+    t->ledger_node_sum_ns += (double)run->node_sum;
+    t->ledger_nodes += run->nodes;
+    t->ledger_approximate |= run->approximate;
+    t->has_ledger = true;
+    return 0;
+}
+
+static void settle_kernels(struct prn_trace *t, const struct kernel_counts *counts)
+{
+    t->kernels += counts->kernels;
+    t->kernels_unresolved += counts->unresolved;
+}
+
+/* The five tables, with what each is for. */
+static void list_tables(struct prn_trace *t, struct prn_trace_table *ret_tables[5])
+{
+    struct prn_trace_table *tables[] = {&t->cpu[0], &t->cpu[1], &t->gpu, &t->mapping, &t->mapped};
+    memcpy(ret_tables, tables, sizeof tables);
+}
+
+/* The groups' part of a run's end. */
+static int end_run_of_groups(struct pass *p, uint64_t run, struct prony_error *err)
+{
+    struct prn_trace_table *tables[5];
+    list_tables(p->trace, tables);
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < PRN_ARRAY_SIZE(tables); i++)
+        code = end_run_of_table(p, tables[i], run, err);
+    if (run == 0)
+        p->first = p->pending;
+    if (p->selected)
+        settle_kernels(p->trace, &p->pending);
+    else
+        p->launched = false; /* what follows is launched by nodes inside the selection */
+    if (!p->launched)
+        p->launch_shape = NULL;
+    p->pending = (struct kernel_counts){0};
+    p->pending_events = 0;
+    return code;
+}
+
+static int end_run(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
+{
+    struct prn_trace *t = p->trace;
+    struct prn_ledger_run ledger;
+    prn_ledger_close(p->ledger, event->start_ns, event->duration_ns, &ledger);
+    int code = end_run_of_groups(p, t->n_runs, err);
+    if (code == 0 && p->selected)
+        code = settle_ledger(t, &ledger, err);
+    if (t->n_runs == 0)
+        t->first_ledger = ledger;
+    if (code == 0 && add_run(t, event, ledger.node) < 0)
+        code = prn_fail_memory(err);
+    t->n_runs++;
+    p->selected = prn_run_selection_has(p->selection, t->n_runs);
+    return code;
+}
+
+static int take(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
+{
+    p->pending_events++;
+    if (p->selected && p->options->on_event) {
+        int code = p->options->on_event(p->options->context, event, p->trace->n_runs, err);
+        if (code < 0)
+            return code;
+    }
+    if (event->category == PRN_TRACE_KERNEL) {
+        int code = take_kernel(p, event, err);
+        if (event->name->role == PRN_TRACE_ROLE_KERNEL_TIME) {
+            p->launched = true;
+            p->launch_shape = event->shape;
+        }
+        return code;
+    }
+    switch (event->name->role) {
+    case PRN_TRACE_ROLE_KERNEL_TIME:
+        return take_node(p, event, err);
+    case PRN_TRACE_ROLE_MODEL_RUN:
+        return end_run(p, event, err);
+    case PRN_TRACE_ROLE_EXECUTE:
+        p->trace->has_execute = true;
+        if (prn_ledger_execute(p->ledger, event->start_ns, event->duration_ns) < 0)
+            return prn_fail_memory(err);
+        return 0;
+    default:
+        return 0;
+    }
+}
+
+/* ---- The whole ---- */
+
+/* Run 0 is all there is. */
+static int use_first_run(struct pass *p, struct prony_error *err)
+{
+    struct prn_trace *t = p->trace;
+    struct prn_trace_table *tables[5];
+    list_tables(t, tables);
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < PRN_ARRAY_SIZE(tables); i++)
+        code = settle_first(p, tables[i], err);
+    settle_kernels(t, &p->first);
+    if (code == 0 && !t->whole_is_one_run)
+        code = settle_ledger(t, &t->first_ledger, err);
+    t->includes_warm_up = true;
+    return code;
+}
+
+static int finish_runs(struct pass *p, struct prony_error *err)
+{
+    struct prn_trace *t = p->trace;
+    int code = 0;
+    if (t->n_runs == 0) {
+        t->whole_is_one_run = true;
+        code = end_run_of_groups(p, 0, err);
+    } else {
+        t->outside = p->pending_events;
+    }
+    uint64_t n_runs = t->n_runs ? t->n_runs : 1;
+    if (code == 0)
+        code = prn_run_selection_check(p->selection, n_runs, err);
+    if (code < 0)
+        return code;
+    bool first_only = n_runs == 1 && prn_run_selection_is_default(p->selection);
+    if (first_only && p->options->on_event)
+        return prn_fail(err, PRONY_EUSAGE, "'%s' has one run only: give --start 0 to see it",
+                        t->name);
+    t->n_selected = first_only ? 1 : prn_run_selection_count(p->selection, n_runs);
+    struct prn_buffer list = PRN_BUFFER_INIT((size_t)1 << 16);
+    prn_run_selection_describe(p->selection, n_runs, &list);
+    t->selected = prn_buffer_detach(&list);
+    if (!t->selected)
+        return prn_fail_memory(err);
+    return first_only ? use_first_run(p, err) : 0;
+}
+
+/* Runs without an event of a group count as well: it took no time in them. */
+static void fill_zeros(struct prn_trace *t)
+{
+    struct prn_trace_table *tables[5];
+    list_tables(t, tables);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(tables); i++)
+        for (size_t g = 0; tables[i]->with_statistics && g < tables[i]->n; g++) {
+            struct prn_sketch *s = &tables[i]->groups[g]->per_run;
+            if (s->count > 0 && s->count < t->n_selected)
+                prn_sketch_add_zeros(s, t->n_selected - s->count);
+        }
+}
+
+static int finish(struct pass *p, struct prony_error *err)
+{
+    struct prn_trace *t = p->trace;
+    t->counts = *prn_trace_reader_counts(t->reader);
+    const char *fault = prn_trace_reader_first_fault(t->reader);
+    if (fault && !(t->first_fault = strdup(fault)))
+        return prn_fail_memory(err);
+    if (t->counts.events == 0)
+        return prn_fail(err, PRONY_EFORMAT, "'%s': the trace has no events", t->name);
+    int code = finish_runs(p, err);
+    if (code == 0 && p->overflow)
+        code =
+            prn_fail(err, PRONY_EFORMAT, "'%s': the durations add up to over 290 years", t->name);
+    if (code == 0)
+        fill_zeros(t);
+    return code;
+}
+
+static int read_events(struct pass *p, struct prn_source *source, struct prony_error *err)
+{
+    struct prn_trace *t = p->trace;
+    const struct prn_trace_options *o = p->options;
+    const struct prn_trace_reader_counts *counts = prn_trace_reader_counts(t->reader);
+    struct prn_trace_event event;
+    int code;
+    p->selected = prn_run_selection_has(p->selection, 0);
+    while ((code = prn_trace_reader_next(t->reader, &event, err)) > 0) {
+        code = event.category == PRN_TRACE_NONE ? 0 : take(p, &event, err);
+        if (code < 0)
+            return code;
+        if (o->on_progress && counts->events % PROGRESS_EVENTS == 0)
+            o->on_progress(o->context, source, counts->events, t->n_runs);
+    }
+    return code < 0 ? code : finish(p, err);
+}
+
+/* A pass of its own, for indices from the end. */
+static int count_runs(struct prn_source *source, const struct prn_trace_reader_options *options,
+                      uint64_t *ret_runs, struct prony_error *err)
+{
+    if (!prn_source_can_rewind(source))
+        return prn_fail(err, PRONY_EUSAGE,
+                        "'%s' can be read only once: to count runs from the end, give a file",
+                        prn_source_name(source));
+    struct prn_trace_reader *reader;
+    int code = prn_trace_reader_new(source, options, &reader, err);
+    if (code < 0)
+        return code;
+    struct prn_trace_event event;
+    uint64_t runs = 0;
+    while ((code = prn_trace_reader_next(reader, &event, err)) > 0)
+        runs += event.category != PRN_TRACE_NONE && event.category != PRN_TRACE_KERNEL &&
+                event.name->role == PRN_TRACE_ROLE_MODEL_RUN;
+    prn_trace_reader_free(reader);
+    if (code == 0)
+        code = prn_source_rewind(source, err);
+    if (code == 0)
+        *ret_runs = runs ? runs : 1;
+    return code;
+}
+
+static int select_runs(struct pass *p, struct prn_source *source,
+                       const struct prn_trace_reader_options *options, struct prony_error *err)
+{
+    int code = prn_run_selection_new(&p->options->runs, &p->selection, err);
+    if (code < 0)
+        return code;
+    /* Who wants to see the events must know before they come whether run 0 is the only one. */
+    bool only_one = p->options->on_event && prn_run_selection_is_default(p->selection) &&
+                    prn_source_can_rewind(source);
+    if (!only_one && !prn_run_selection_needs_total(p->selection))
+        return 0;
+    uint64_t runs;
+    code = count_runs(source, options, &runs, err);
+    if (code == 0 && only_one && runs == 1) {
+        struct prn_run_choice first = {.start = 0, .end = PRN_RUN_UNSET};
+        prn_run_selection_free(p->selection);
+        p->selection = NULL;
+        p->trace->includes_warm_up = true;
+        code = prn_run_selection_new(&first, &p->selection, err);
+    }
+    return code < 0 ? code : prn_run_selection_resolve(p->selection, runs, err);
+}
+
+static void init_tables(struct prn_trace *t, const struct prn_trace_options *options)
+{
+    for (size_t i = 0; i < 2; i++) {
+        t->cpu[i].by = options->by[i];
+        t->cpu[i].with_statistics = true;
+    }
+    t->gpu.with_statistics = true;
+}
+
+static int read_trace(struct prn_trace *t, struct prn_source *source,
+                      const struct prn_trace_options *options, struct prony_error *err)
+{
+    bool by_shape = (options->by[0] | options->by[1]) & PRN_TRACE_BY_SHAPE;
+    struct prn_trace_reader_options reading = {.recover = options->recover,
+                                               .want_shapes = by_shape || options->kernel_shapes ||
+                                                              options->mapping,
+                                               .symbols_max = options->groups_max};
+    struct pass p = {.trace = t, .options = options, .groups_left = options->groups_max};
+    t->arena = PRN_ARENA_INIT(GROUPS_BYTES_MAX);
+    init_tables(t, options);
+    t->name = strdup(prn_source_name(source));
+    p.ledger = prn_ledger_new();
+    int code = t->name && p.ledger ? 0 : prn_fail_memory(err);
+    if (code == 0)
+        code = select_runs(&p, source, &reading, err);
+    if (code == 0)
+        code = prn_trace_reader_new(source, &reading, &t->reader, err);
+    if (code == 0)
+        code = read_events(&p, source, err);
+    prn_ledger_free(p.ledger);
+    prn_run_selection_free(p.selection);
+    return code;
+}
+
+int prn_trace_read(struct prn_source *source, const struct prn_trace_options *options,
+                   struct prn_trace **ret_trace, struct prony_error *err)
+{
+    struct prn_trace_options o = *options;
+    if (o.groups_max == 0)
+        o.groups_max = PRN_TRACE_GROUPS_MAX;
+    struct prn_trace *t = calloc(1, sizeof *t);
+    if (!t)
+        return prn_fail_memory(err);
+    int code = read_trace(t, source, &o, err);
+    if (code < 0)
+        prn_trace_free(t);
+    else
+        *ret_trace = t;
+    return code;
+}
+
+static void release_table(struct prn_trace_table *table)
+{
+    for (size_t i = 0; i < table->n; i++)
+        prn_sketch_release(&table->groups[i]->per_run);
+    prn_map_release(&table->by_key);
+    free(table->groups);
+    free(table->touched);
+}
+
+void prn_trace_free(struct prn_trace *t)
+{
+    if (!t)
+        return;
+    struct prn_trace_table *tables[5];
+    list_tables(t, tables);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(tables); i++)
+        release_table(tables[i]);
+    for (size_t i = 0; i < PRN_LEDGER_ROW_COUNT; i++)
+        prn_sketch_release(&t->ledger[i]);
+    prn_trace_reader_free(t->reader);
+    prn_arena_release(&t->arena);
+    free(t->name);
+    free(t->first_fault);
+    free(t->selected);
+    free(t->runs);
+    free(t);
+}
+
+bool prn_trace_probably_cut(const struct prn_trace *t)
+{
+    return t->counts.events >= PRN_TRACE_ORT_EVENTS_MAX;
+}
+
+size_t prn_trace_node_length(const struct prn_symbol *event_name)
+{
+    size_t end = sizeof unit - 1;
+    size_t len = event_name->len;
+    if (len < end || memcmp(event_name->text + len - end, unit, end) != 0)
+        return len;
+    len -= end;
+    return len > 0 && event_name->text[len - 1] == '_' ? len - 1 : len;
+}
+
+/* NULL first, then by text. */
+static int compare_texts(const struct prn_symbol *a, const struct prn_symbol *b)
+{
+    return a && b ? strcmp(a->text, b->text) : (a != NULL) - (b != NULL);
+}
+
+static int by_duration(const void *a, const void *b)
+{
+    const struct prn_trace_group *x = *(const struct prn_trace_group *const *)a;
+    const struct prn_trace_group *y = *(const struct prn_trace_group *const *)b;
+    if (x->total.ns != y->total.ns)
+        return x->total.ns < y->total.ns ? 1 : -1;
+    int order = compare_texts(x->key.op, y->key.op);
+    order = order ? order : compare_texts(x->key.node, y->key.node);
+    order = order ? order : compare_texts(x->key.provider, y->key.provider);
+    order = order ? order : compare_texts(x->key.shape, y->key.shape);
+    return order ? order : compare_texts(x->key.dimensions, y->key.dimensions);
+}
+
+int prn_trace_sorted(const struct prn_trace_table *table,
+                     const struct prn_trace_group ***ret_groups, size_t *ret_n,
+                     struct prony_error *err)
+{
+    const struct prn_trace_group **groups = calloc(table->n + 1, sizeof(struct prn_trace_group *));
+    if (!groups)
+        return prn_fail_memory(err);
+    size_t n = 0;
+    for (size_t i = 0; i < table->n; i++)
+        if (table->groups[i]->total.count > 0)
+            groups[n++] = table->groups[i];
+    qsort(groups, n, sizeof(struct prn_trace_group *), by_duration);
+    *ret_groups = groups;
+    *ret_n = n;
+    return 0;
+}

@@ -1,0 +1,147 @@
+/*
+ * What a trace says: runs, groups of events with their times, where a run's time goes. One pass
+ * over the events; memory grows with the number of distinct groups and by 24 bytes per run.
+ *
+ * A run's events come before its own `model_run`. So events are added up in each group's `pending`,
+ * and move to the totals when the run ends, if it is one of those selected. Events behind the last
+ * `model_run` belong to no run. A trace without any is one run.
+ */
+#ifndef PRN_TRACE_TRACE_H
+#define PRN_TRACE_TRACE_H
+
+#include "base/sketch.h"
+#include "trace/ledger.h"
+#include "trace/reader.h"
+#include "trace/select.h"
+
+#define PRN_TRACE_GROUPS_MAX 16384
+#define PRN_TRACE_ORT_EVENTS_MAX 1000000 /* what ONNX Runtime keeps unless told otherwise */
+
+/* What CPU events can be grouped by. A node has one operator, so NODE shows OP too. */
+enum prn_trace_by {
+    PRN_TRACE_BY_NODE = 1,
+    PRN_TRACE_BY_OP = 2,
+    PRN_TRACE_BY_PROVIDER = 4,
+    PRN_TRACE_BY_SHAPE = 8,
+};
+
+/* The key of a group; what it isn't grouped by is NULL. */
+struct prn_trace_key {
+    const struct prn_symbol *node; /* a node's event name, or a kernel's */
+    const struct prn_symbol *op;
+    const struct prn_symbol *provider;
+    const struct prn_symbol *shape;
+    const struct prn_symbol *dimensions;
+};
+
+struct prn_trace_sum {
+    uint64_t count;
+    int64_t ns;
+};
+
+struct prn_trace_group {
+    struct prn_trace_key key;
+    struct prn_trace_sum total;   /* over the selected runs */
+    struct prn_trace_sum first;   /* run 0, selected or not */
+    struct prn_trace_sum pending; /* the run being read */
+    struct prn_sketch per_run;    /* ns per selected run, 0 where it didn't occur */
+};
+
+struct prn_trace_table {
+    unsigned by; /* of a CPU table */
+    struct prn_trace_group **groups;
+    size_t n;
+    struct prn_trace_sum total; /* of all groups */
+    /* inside */
+    bool with_statistics;
+    struct prn_map by_key;
+    struct prn_trace_group **touched;
+    size_t n_touched;
+};
+
+/* The rows of the ledger. */
+#define PRN_LEDGER_ROWS(X)                     \
+    X(NODE, node, "Nodes")                     \
+    X(OVERHEAD, overhead, "Executor overhead") \
+    X(BEFORE, before, "Before the executor")   \
+    X(AFTER, after, "After the executor")      \
+    X(UNEXPLAINED, unexplained, "Unexplained")
+
+enum prn_ledger_row {
+#define PRN_X(name, field, title) PRN_LEDGER_##name,
+    PRN_LEDGER_ROWS(PRN_X)
+#undef PRN_X
+        PRN_LEDGER_TOTAL,
+    PRN_LEDGER_ROW_COUNT,
+};
+
+struct prn_trace_run {
+    int64_t start_ns, duration_ns, node_ns;
+};
+
+struct prn_trace_options {
+    struct prn_run_choice runs;
+    unsigned by[2]; /* CPU tables: masks of PRN_TRACE_BY_…; 0: no such table */
+    bool kernel_shapes, kernel_dimensions; /* keys of the GPU table beside the name */
+    bool mapping;
+    const char *const *filters; /* names and wildcards; borrowed until prn_trace_read returns */
+    size_t n_filters;
+    bool recover;
+    size_t groups_max; /* 0: PRN_TRACE_GROUPS_MAX */
+    /* Optional. Called with every event of the runs that are selected, as far as that is known when
+     * it is read, and now and then between them. */
+    int (*on_event)(void *context, const struct prn_trace_event *event, uint64_t run,
+                    struct prony_error *err);
+    void (*on_progress)(void *context, const struct prn_source *source, uint64_t events,
+                        uint64_t runs);
+    void *context;
+};
+
+struct prn_trace {
+    char *name;
+    struct prn_trace_reader_counts counts;
+    char *first_fault; /* with recover; NULL: none */
+    uint64_t n_runs;   /* model_run events */
+    uint64_t n_selected;
+    char *selected;        /* "1-99" */
+    bool whole_is_one_run; /* there was no model_run */
+    bool includes_warm_up; /* run 0 is used although the default would skip it */
+    uint64_t overlapping;  /* runs that began before the one before had ended */
+    uint64_t outside;      /* events behind the last run */
+    uint64_t without_op;   /* nodes without an operator: in no table */
+    struct prn_trace_table cpu[2];
+    struct prn_trace_table gpu;
+    struct prn_trace_table mapping; /* key: op, shape, node (the kernel's name), dimensions */
+    struct prn_trace_table mapped;  /* CPU events by op and shape: how often a kernel's op ran */
+    uint64_t kernels, kernels_unresolved;
+    struct prn_sketch ledger[PRN_LEDGER_ROW_COUNT];
+    double ledger_ns[PRN_LEDGER_ROW_COUNT]; /* sums over the selected runs */
+    double ledger_node_sum_ns;              /* per thread, added up */
+    uint64_t ledger_nodes;
+    struct prn_ledger_run first_ledger; /* of run 0 */
+    bool has_ledger, ledger_approximate;
+    bool has_execute;
+    struct prn_trace_run *runs; /* all of them */
+    /* inside */
+    struct prn_arena arena;
+    struct prn_trace_reader *reader; /* owns the symbols */
+};
+
+/* Reads all of `source`. Fails when the selection doesn't fit the trace. */
+PRONY_MUST_CHECK int prn_trace_read(struct prn_source *source,
+                                    const struct prn_trace_options *options,
+                                    struct prn_trace **ret_trace, struct prony_error *err);
+void prn_trace_free(struct prn_trace *t);
+
+/* Whether ONNX Runtime probably dropped events: it keeps a million and says nothing. */
+bool prn_trace_probably_cut(const struct prn_trace *t);
+
+/* A node's name without "_kernel_time". */
+size_t prn_trace_node_length(const struct prn_symbol *event_name);
+
+/* Groups of a table that occur in the selected runs, longest first; the caller frees the array. */
+PRONY_MUST_CHECK int prn_trace_sorted(const struct prn_trace_table *table,
+                                      const struct prn_trace_group ***ret_groups, size_t *ret_n,
+                                      struct prony_error *err);
+
+#endif
