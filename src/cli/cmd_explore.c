@@ -6,6 +6,7 @@
 
 #include "report/trace_report.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +87,12 @@ static int parse_by(const char *text, unsigned *ret_by, struct prony_error *err)
     return 0;
 }
 
+static bool has_two_cpus(void)
+{
+    cpu_set_t cpus;
+    return sched_getaffinity(0, sizeof cpus, &cpus) == 0 && CPU_COUNT(&cpus) > 1;
+}
+
 static int read_options(const struct explore_options *o, struct prn_trace_options *ret_options,
                         struct prony_error *err)
 {
@@ -104,6 +111,7 @@ static int read_options(const struct explore_options *o, struct prn_trace_option
         .filters = o->filters.items,
         .n_filters = o->filters.n,
         .recover = o->recover,
+        .two_threads = has_two_cpus(),
         .groups_max = (size_t)o->max_groups};
     return 0;
 }

@@ -19,18 +19,47 @@
 
 enum event_key { KEY_CAT, KEY_PID, KEY_TID, KEY_DUR, KEY_TS, KEY_PH, KEY_NAME, KEY_ARGS };
 
+/* Those of `args` that are read, and those that are only known, so that one that comes twice is
+ * found. */
+#define ARGS_KEYS(X)                                 \
+    X(OP, "op_name")                                 \
+    X(PROVIDER, "provider")                          \
+    X(INPUTS, "input_type_shape")                    \
+    X(OUTPUTS, "output_type_shape")                  \
+    X(BLOCK_X, "block_x")                            \
+    X(BLOCK_Y, "block_y")                            \
+    X(BLOCK_Z, "block_z")                            \
+    X(GRID_X, "grid_x")                              \
+    X(GRID_Y, "grid_y")                              \
+    X(GRID_Z, "grid_z")                              \
+    X(STREAM, "stream")                              \
+    X(FIRST_UNREAD, "node_index")                    \
+    X(THREADS, "thread_scheduling_stats")            \
+    X(ACTIVATION, "activation_size")                 \
+    X(PARAMETER, "parameter_size")                   \
+    X(OUTPUT, "output_size")                         \
+    X(IN_USE, "mem_bytes_in_use")                    \
+    X(REQUESTED, "mem_bytes_requested_in_use")       \
+    X(REQUESTED_DELTA, "mem_requested_in_use_delta") \
+    X(PEAK, "mem_in_use_peak")                       \
+    X(IN_USE_DELTA, "mem_in_use_delta")              \
+    X(HELD, "mem_arena_held")                        \
+    X(HELD_DELTA, "mem_arena_held_delta")
+
 enum args_key {
-    ARG_OP,
-    ARG_PROVIDER,
-    ARG_INPUTS,
-    ARG_OUTPUTS,
-    ARG_BLOCK_X,
-    ARG_BLOCK_Y,
-    ARG_BLOCK_Z,
-    ARG_GRID_X,
-    ARG_GRID_Y,
-    ARG_GRID_Z,
-    ARG_STREAM,
+#define X(name, text) ARG_##name,
+    ARGS_KEYS(X)
+#undef X
+        ARG_COUNT,
+};
+
+static const struct {
+    char text[32]; /* and the quote behind it; prn_scan_same reads as many bytes */
+    size_t len;
+} args_keys[] = {
+#define X(name, key) {key "\"", sizeof key},
+    ARGS_KEYS(X)
+#undef X
 };
 
 #define KEY_UNKNOWN (-1)
@@ -89,10 +118,8 @@ static bool fail(struct prn_event_parser *p, int code, const char *over)
 }
 
 /* What an escaped string stands for, in the scratch buffer. */
-static bool decoded(struct prn_event_parser *p, struct prn_scan_string *string)
+static bool decode(struct prn_event_parser *p, struct prn_scan_string *string)
 {
-    if (!string->escaped)
-        return true;
     char *text = malloc(string->len + 1);
     if (!text)
         return fail(p, PRONY_ENOMEM, NULL);
@@ -104,6 +131,11 @@ static bool decoded(struct prn_event_parser *p, struct prn_scan_string *string)
         return fail(p, p->scratch.error, NULL);
     *string = (struct prn_scan_string){.text = prn_buffer_text(&p->scratch), .len = len};
     return true;
+}
+
+static inline bool decoded(struct prn_event_parser *p, struct prn_scan_string *string)
+{
+    return !string->escaped || decode(p, string);
 }
 
 /* ---- Names ---- */
@@ -184,6 +216,12 @@ static bool find_name(struct prn_event_parser *p, const char *text, size_t len,
         return fail(p, code, NULL);
     *ret_name = p->names[symbol->id];
     return true;
+}
+
+int prn_event_name(struct prn_event_parser *p, const char *text, size_t len,
+                   struct prn_trace_name **ret_name)
+{
+    return find_name(p, text, len, ret_name) ? 0 : p->error;
 }
 
 /* Whether the string at `at` is `symbol`'s, quotes included. */
@@ -379,42 +417,26 @@ static bool parse_shapes(struct prn_scan *s, const struct prn_trace_shapes *gues
 /* `p` is behind the opening quote; the length includes the closing one. */
 static int event_key(const char *p, size_t *ret_len)
 {
-    KEY("cat", KEY_CAT);
-    KEY("pid", KEY_PID);
-    KEY("tid", KEY_TID);
-    KEY("dur", KEY_DUR);
-    KEY("ts", KEY_TS);
-    KEY("ph", KEY_PH);
-    KEY("name", KEY_NAME);
-    KEY("args", KEY_ARGS);
-    return KEY_UNKNOWN;
-}
-
-static int args_key(const char *p, size_t *ret_len)
-{
     switch (*p) {
-    case 'o':
-        KEY("op_name", ARG_OP);
-        KEY("output_type_shape", ARG_OUTPUTS);
+    case 'c':
+        KEY("cat", KEY_CAT);
         break;
     case 'p':
-        KEY("provider", ARG_PROVIDER);
+        KEY("pid", KEY_PID);
+        KEY("ph", KEY_PH);
         break;
-    case 'i':
-        KEY("input_type_shape", ARG_INPUTS);
+    case 't':
+        KEY("tid", KEY_TID);
+        KEY("ts", KEY_TS);
         break;
-    case 'b':
-        KEY("block_x", ARG_BLOCK_X);
-        KEY("block_y", ARG_BLOCK_Y);
-        KEY("block_z", ARG_BLOCK_Z);
+    case 'd':
+        KEY("dur", KEY_DUR);
         break;
-    case 'g':
-        KEY("grid_x", ARG_GRID_X);
-        KEY("grid_y", ARG_GRID_Y);
-        KEY("grid_z", ARG_GRID_Z);
+    case 'n':
+        KEY("name", KEY_NAME);
         break;
-    case 's':
-        KEY("stream", ARG_STREAM);
+    case 'a':
+        KEY("args", KEY_ARGS);
         break;
     default:
         break;
@@ -422,45 +444,92 @@ static int args_key(const char *p, size_t *ret_len)
     return KEY_UNKNOWN;
 }
 
-/* Reads `"key" :` up to the value, and which key of `known` it is. A key spelled with escapes is as
- * good as one without. */
-static bool parse_key(struct prn_event_parser *p, struct prn_scan *s,
-                      int (*known)(const char *, size_t *), unsigned *seen, int *ret_key)
+/* The keys of `args` come in random order, so branches on them would be guessed wrong. Instead, the
+ * bytes that tell ONNX Runtime's keys apart lead to a guess that is learned while reading, and then
+ * compared. */
+static inline size_t key_slot(const char *text)
+{
+    uint64_t word;
+    memcpy(&word, text, sizeof word);
+    return (word * 0x9e3779b97f4a7c15u + (unsigned char)text[14] * 0xc2b2ae3d27d4eb4fu) >> 53;
+}
+
+static int search_key(const char *text, size_t len)
+{
+    for (int key = 0; key < ARG_COUNT; key++)
+        if (args_keys[key].len == len + 1 && memcmp(args_keys[key].text, text, len) == 0)
+            return key;
+    return KEY_UNKNOWN;
+}
+
+/* `:` and the space around it; a known key that was seen already is a fault at `begin`. */
+static inline bool end_key(struct prn_scan *s, const char *begin, int key, unsigned *seen)
+{
+    if (s->at[0] == ' ' && s->at[1] == ':') { /* as ONNX Runtime writes it */
+        s->at += s->at[2] == ' ' ? 3 : 2;
+    } else {
+        prn_scan_space(s);
+        if (*s->at != ':')
+            return prn_scan_fail(s, "':' is missing here");
+        s->at++;
+    }
+    prn_scan_space(s);
+    if (key == KEY_UNKNOWN)
+        return true;
+    if (*seen >> key & 1) {
+        s->at = begin;
+        return prn_scan_fail(s, "a key that was there before");
+    }
+    *seen |= 1u << key;
+    return true;
+}
+
+static bool parse_event_key(struct prn_event_parser *p, struct prn_scan *s, unsigned *seen,
+                            int *ret_key)
 {
     if (*s->at != '"')
         return prn_scan_fail(s, "a key is missing here");
     const char *begin = s->at;
+    struct prn_scan_string string;
     size_t len;
-    int key = known(s->at + 1, &len);
+    int key = event_key(s->at + 1, &len);
     if (key != KEY_UNKNOWN) {
         s->at += len + 1;
+    } else if (!prn_scan_text(s, &string)) {
+        return false;
+    } else if (string.escaped) {
+        /* A key spelled with escapes is as good as one without. */
+        if (!decoded(p, &string))
+            return false;
+        char text[8] = {0};
+        memcpy(text, string.text, string.len < 6 ? string.len : 6);
+        text[string.len < 6 ? string.len : 6] = '"';
+        key = event_key(text, &len);
+    }
+    *ret_key = key;
+    return end_key(s, begin, key, seen);
+}
+
+static inline bool parse_args_key(struct prn_event_parser *p, struct prn_scan *s, unsigned *seen,
+                                  int *ret_key)
+{
+    if (*s->at != '"')
+        return prn_scan_fail(s, "a key is missing here");
+    const char *begin = s->at;
+    unsigned char *slot = &p->key_slots[key_slot(begin + 1)];
+    int key = *slot;
+    if (prn_scan_same(begin + 1, args_keys[key].text, args_keys[key].len)) {
+        s->at += args_keys[key].len + 1;
     } else {
         struct prn_scan_string string;
-        if (!prn_scan_text(s, &string))
+        if (!prn_scan_text(s, &string) || !decoded(p, &string))
             return false;
-        if (string.escaped) {
-            if (!decoded(p, &string))
-                return false;
-            prn_buffer_add(&p->scratch, "\"");
-            size_t padded = p->scratch.len + PRN_SCAN_PADDING;
-            while (p->scratch.len < padded)
-                prn_buffer_add_char(&p->scratch, '\0');
-            key = known(prn_buffer_text(&p->scratch), &len);
-        }
+        key = search_key(string.text, string.len);
+        if (key != KEY_UNKNOWN)
+            *slot = (unsigned char)key;
     }
-    prn_scan_space(s);
-    if (*s->at != ':')
-        return prn_scan_fail(s, "':' is missing here");
-    s->at++;
-    prn_scan_space(s);
-    if (key != KEY_UNKNOWN && *seen >> key & 1) {
-        s->at = begin;
-        return prn_scan_fail(s, "a key that was there before");
-    }
-    if (key != KEY_UNKNOWN)
-        *seen |= 1u << key;
     *ret_key = key;
-    return true;
+    return end_key(s, begin, key, seen);
 }
 
 /* After a member: true with `*ret_done` at the object's end. */
@@ -525,9 +594,11 @@ static bool parse_identity(struct prn_scan *s, int64_t *ret_identity)
     return true;
 }
 
-static bool parse_arg(struct prn_scan *s, int key, const struct prn_trace_name *guess,
-                      struct raw_event *e)
+static bool parse_arg(struct prn_event_parser *p, struct prn_scan *s, int key,
+                      const struct prn_trace_name *guess, struct raw_event *e)
 {
+    if (key >= ARG_FIRST_UNREAD || key == KEY_UNKNOWN)
+        return *s->at == '{' || *s->at == '[' ? prn_patterns_scan(&p->patterns, s) : skip_value(s);
     switch (key) {
     case ARG_OP:
     case ARG_PROVIDER:
@@ -538,8 +609,6 @@ static bool parse_arg(struct prn_scan *s, int key, const struct prn_trace_name *
         return parse_shapes(s, guess ? guess->outputs : NULL, 1, e);
     case ARG_STREAM:
         return parse_identity(s, &e->stream);
-    case KEY_UNKNOWN:
-        return skip_value(s);
     default:
         return parse_dimension(s, &e->dimensions[key - ARG_BLOCK_X]);
     }
@@ -558,8 +627,8 @@ static bool parse_args(struct prn_event_parser *p, struct prn_scan *s, struct ra
         done = true;
     }
     while (!done) {
-        int key;
-        if (!parse_key(p, s, args_key, &e->args, &key) || !parse_arg(s, key, guess, e) ||
+        int key = KEY_UNKNOWN;
+        if (!parse_args_key(p, s, &e->args, &key) || !parse_arg(p, s, key, guess, e) ||
             !next_member(s, &done))
             return false;
     }
@@ -712,8 +781,8 @@ bool prn_event_parse(struct prn_event_parser *p, struct prn_scan *s,
         done = true;
     }
     while (!done) {
-        int key;
-        if (!parse_key(p, s, event_key, &e.keys, &key) || !parse_member(p, s, key, &e) ||
+        int key = KEY_UNKNOWN;
+        if (!parse_event_key(p, s, &e.keys, &key) || !parse_member(p, s, key, &e) ||
             !next_member(s, &done))
             return false;
     }

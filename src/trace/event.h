@@ -3,8 +3,11 @@
 #define PRN_TRACE_EVENT_H
 
 #include "base/buffer.h"
+#include "trace/pattern.h"
 #include "trace/reader.h"
 #include "trace/scan.h"
+
+#define PRN_EVENT_KEY_SLOTS 2048
 
 struct prn_event_parser {
     struct prn_arena arena; /* of all texts */
@@ -16,8 +19,10 @@ struct prn_event_parser {
     size_t n_raw_shapes;
     struct prn_trace_name *last;     /* of the event before */
     struct prn_trace_name transient; /* a name that no longer fits into the table */
+    struct prn_patterns patterns;    /* of nested values that aren't read */
     struct prn_buffer transient_text;
     struct prn_buffer scratch;
+    unsigned char key_slots[PRN_EVENT_KEY_SLOTS]; /* guesses: keys of `args` by a hash */
     size_t symbols_max;
     bool want_shapes;
     int error;        /* a failure that isn't the event's fault */
@@ -30,5 +35,9 @@ void prn_event_parser_release(struct prn_event_parser *p);
 /* `s->at` is the event's '{'. As the functions of scan.h; also false when `p->error` is set. */
 bool prn_event_parse(struct prn_event_parser *p, struct prn_scan *s,
                      struct prn_trace_event *ret_event);
+
+/* The name of an event; 0 or a negative code. */
+PRONY_MUST_CHECK int prn_event_name(struct prn_event_parser *p, const char *text, size_t len,
+                                    struct prn_trace_name **ret_name);
 
 #endif

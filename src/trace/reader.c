@@ -5,7 +5,7 @@
  */
 #include "trace/reader.h"
 
-#include "trace/event.h"
+#include "trace/lane.h"
 #include "trace/window.h"
 
 #include <inttypes.h>
@@ -13,6 +13,9 @@
 #include <string.h>
 
 #define WINDOW_BYTES ((size_t)256 << 10)
+
+/* With two threads, so much that waiting for each other is rare. */
+#define WIDE_WINDOW_BYTES ((size_t)2 << 20)
 
 enum state {
     STATE_BEGIN,
@@ -35,6 +38,8 @@ struct prn_trace_reader {
     bool recover;
     struct prn_trace_reader_counts counts;
     struct prony_error first_fault; /* code 0: none */
+    struct prn_lane *lane;          /* NULL: one thread */
+    struct prn_lane_batch batch;    /* what it parsed, as far as it isn't handed out */
 };
 
 int prn_trace_reader_new(struct prn_source *source, const struct prn_trace_reader_options *options,
@@ -43,22 +48,28 @@ int prn_trace_reader_new(struct prn_source *source, const struct prn_trace_reade
     struct prn_trace_reader *r = calloc(1, sizeof *r);
     if (!r)
         return prn_fail_memory(err);
-    size_t bytes = options->window_bytes ? options->window_bytes : WINDOW_BYTES;
+    size_t bytes = options->window_bytes  ? options->window_bytes
+                   : options->two_threads ? WIDE_WINDOW_BYTES
+                                          : WINDOW_BYTES;
     int code = prn_window_init(&r->window, source, bytes, PRN_TRACE_EVENT_MAX, err);
-    if (code < 0) {
-        free(r);
-        return code;
-    }
     prn_event_parser_init(&r->parser, options->symbols_max, options->want_shapes);
     r->recover = options->recover;
-    *ret_reader = r;
-    return 0;
+    if (code == 0 && options->two_threads) {
+        r->window.wanted = bytes / 2;
+        code = prn_lane_new(options->symbols_max, options->want_shapes, &r->lane, err);
+    }
+    if (code < 0)
+        prn_trace_reader_free(r);
+    else
+        *ret_reader = r;
+    return code;
 }
 
 void prn_trace_reader_free(struct prn_trace_reader *r)
 {
     if (!r)
         return;
+    prn_lane_free(r->lane);
     prn_window_release(&r->window);
     prn_event_parser_release(&r->parser);
     free(r);
@@ -213,19 +224,7 @@ static bool step(struct prn_trace_reader *r, struct prn_scan *s, struct prn_trac
     return ok;
 }
 
-/* ---- Faults ---- */
-
-static int fail_at(const struct prn_trace_reader *r, const char *at, const char *fault, int code,
-                   struct prony_error *err)
-{
-    size_t offset = (size_t)(at - r->window.data);
-    return prn_fail(err, code,
-                    "'%s': byte %" PRIu64 ", line %" PRIu64 ": %s; %" PRIu64 " event%s before it%s",
-                    prn_source_name(r->window.source), r->window.base + offset,
-                    prn_window_line(&r->window, offset), fault, r->counts.events,
-                    r->counts.events == 1 ? "" : "s",
-                    r->recover || !r->seen_events ? "" : " (--recover skips what is broken)");
-}
+/* ---- The second thread ---- */
 
 /* Whether an event may begin at `p`, which is a '{': behind it stands a key that events have. */
 static bool looks_like_event(const char *p)
@@ -238,6 +237,78 @@ static bool looks_like_event(const char *p)
         if (strncmp(s.at, keys[i], strlen(keys[i])) == 0)
             return true;
     return false;
+}
+
+/* A likely beginning of an event behind `from`: '{' after "},", with a key of events inside. */
+static const char *guess_event(const char *from, const char *end)
+{
+    const char *p = from;
+    while ((p = memchr(p, '{', (size_t)(end - p))) != NULL) {
+        const char *before = p - 1;
+        while (before > from && (*before == ' ' || *before == '\n' || *before == '\r'))
+            before--;
+        if (*before == ',' && before > from && before[-1] == '}' && looks_like_event(p))
+            return p;
+        p++;
+    }
+    return NULL;
+}
+
+/* Gives the lane the second half of a window that was filled. */
+static void share_window(struct prn_trace_reader *r)
+{
+    const char *at = r->window.data + r->window.at;
+    const char *end = r->window.data + r->window.len;
+    if (!r->lane || !r->seen_events || (size_t)(end - at) < r->window.wanted)
+        return;
+    const char *guess = guess_event(at + (end - at) / 2, end);
+    if (guess)
+        prn_lane_start(r->lane, guess, end);
+}
+
+/* The window is about to move: what the lane did in it is void. */
+static void drop_lane(struct prn_trace_reader *r)
+{
+    struct prn_lane_batch unused;
+    if (r->lane && prn_lane_begin(r->lane))
+        prn_lane_finish(r->lane, &unused);
+}
+
+static int read_on(struct prn_trace_reader *r, struct prony_error *err)
+{
+    drop_lane(r);
+    int code = prn_window_more(&r->window, err);
+    if (code == 0)
+        share_window(r);
+    return code;
+}
+
+/* Takes over what the lane parsed, if it began where the reader is now. */
+static void take_batch(struct prn_trace_reader *r)
+{
+    struct prn_scan s = scan_here(r);
+    prn_scan_space(&s);
+    if (s.at != prn_lane_begin(r->lane))
+        return;
+    prn_lane_finish(r->lane, &r->batch);
+    if (r->batch.n == 0)
+        return;
+    r->window.at = (size_t)(r->batch.stop - r->window.data);
+    r->state = STATE_AFTER_EVENT;
+}
+
+/* ---- Faults ---- */
+
+static int fail_at(const struct prn_trace_reader *r, const char *at, const char *fault, int code,
+                   struct prony_error *err)
+{
+    size_t offset = (size_t)(at - r->window.data);
+    return prn_fail(err, code,
+                    "'%s': byte %" PRIu64 ", line %" PRIu64 ": %s; %" PRIu64 " event%s before it%s",
+                    prn_source_name(r->window.source), r->window.base + offset,
+                    prn_window_line(&r->window, offset), fault, r->counts.events,
+                    r->counts.events == 1 ? "" : "s",
+                    r->recover || !r->seen_events ? "" : " (--recover skips what is broken)");
 }
 
 /* Moves the window to the next place where an event may begin; at the stream's end to that. */
@@ -266,7 +337,7 @@ static int skip_to_event(struct prn_trace_reader *r, struct prony_error *err)
             return 0;
         }
     more:;
-        int code = prn_window_more(&r->window, err);
+        int code = read_on(r, err);
         if (code < 0)
             return code;
     }
@@ -322,7 +393,7 @@ static int more(struct prn_trace_reader *r, struct prony_error *err)
     if (r->window.ended)
         return cut_off(r, r->window.data + r->window.len, err);
     struct prony_error reason = {0};
-    int code = prn_window_more(&r->window, &reason);
+    int code = read_on(r, &reason);
     if (code == PRONY_ELIMIT)
         return fail_at(r, r->window.data + r->window.at, "an event of over 16 MiB", code, err);
     if (code == PRONY_EFORMAT && r->recover && r->seen_events) {
@@ -337,14 +408,18 @@ static int more(struct prn_trace_reader *r, struct prony_error *err)
     return code;
 }
 
+static int parser_failed(const struct prn_trace_reader *r, struct prony_error *err)
+{
+    if (r->parser.error != PRONY_ELIMIT)
+        return prn_fail_memory(err);
+    return prn_fail(err, PRONY_ELIMIT, "'%s': over %zu distinct %s; --max-groups raises the limit",
+                    prn_source_name(r->window.source), r->parser.symbols_max, r->parser.over);
+}
+
 static int fault(struct prn_trace_reader *r, const struct prn_scan *s, struct prony_error *err)
 {
-    if (r->parser.error == PRONY_ELIMIT)
-        return prn_fail(err, PRONY_ELIMIT,
-                        "'%s': over %zu distinct %s; --max-groups raises the limit",
-                        prn_source_name(r->window.source), r->parser.symbols_max, r->parser.over);
     if (r->parser.error)
-        return prn_fail_memory(err);
+        return parser_failed(r, err);
     if (!s->fault)
         return more(r, err);
     if (r->recover && r->seen_events)
@@ -352,10 +427,35 @@ static int fault(struct prn_trace_reader *r, const struct prn_scan *s, struct pr
     return fail_at(r, s->at, s->fault, PRONY_EFORMAT, err);
 }
 
+static int hand_out(struct prn_trace_reader *r, const struct prn_trace_event *event)
+{
+    r->counts.events++;
+    r->counts.passed_over += event->category == PRN_TRACE_NONE;
+    return 1;
+}
+
+static int next_of_batch(struct prn_trace_reader *r, struct prn_trace_event *ret_event,
+                         struct prony_error *err)
+{
+    struct prn_trace_event *event = r->batch.events++;
+    r->batch.n--;
+    if (prn_lane_adopt(r->lane, &r->parser, event) < 0)
+        return parser_failed(r, err);
+    *ret_event = *event;
+    return hand_out(r, event);
+}
+
 int prn_trace_reader_next(struct prn_trace_reader *r, struct prn_trace_event *ret_event,
                           struct prony_error *err)
 {
+    if (r->batch.n > 0)
+        return next_of_batch(r, ret_event, err);
     while (r->state != STATE_END) {
+        if (r->lane && r->state == STATE_EVENT && prn_lane_begin(r->lane)) {
+            take_batch(r);
+            if (r->batch.n > 0)
+                return next_of_batch(r, ret_event, err);
+        }
         struct prn_scan s = scan_here(r);
         bool there = false;
         if (!step(r, &s, ret_event, &there)) {
@@ -370,12 +470,8 @@ int prn_trace_reader_next(struct prn_trace_reader *r, struct prn_trace_event *re
             if (code < 0)
                 return code;
         }
-        if (there) {
-            r->counts.events++;
-            r->counts.passed_over += ret_event->category == PRN_TRACE_NONE;
-            r->counts.bytes = r->window.base + r->window.at;
-            return 1;
-        }
+        if (there)
+            return hand_out(r, ret_event);
     }
     r->counts.bytes = r->window.base + r->window.len;
     return 0;

@@ -74,6 +74,7 @@ struct prn_trace_reader_options {
     bool want_shapes;    /* else shapes are checked, but `shape` stays NULL */
     size_t symbols_max;  /* of each kind */
     size_t window_bytes; /* 0: a good one */
+    bool two_threads;    /* parse with a second thread where that is faster */
 };
 
 struct prn_trace_reader_counts {

@@ -1,51 +1,13 @@
-/*
- * Strings are searched eight bytes at a time for the few that matter: a quote, a backslash, control
- * characters, and the first byte that isn't ASCII, from where UTF-8 is checked. Nesting is kept in
- * bits, not on the stack, so depth can't overflow it.
- */
+/* Nesting is kept in bits, not on the stack, so depth can't overflow it. */
 #include "trace/scan.h"
 
 #include "base/text.h"
-
-#include <string.h>
-
-#define ONES 0x0101010101010101u
-#define HIGHS 0x8080808080808080u
 
 bool prn_scan_fail(struct prn_scan *s, const char *fault)
 {
     if (s->at < s->end)
         s->fault = fault;
     return false;
-}
-
-/* Marks the high bit of each byte that needs a look: '"', '\\', below 0x20, above 0x7f. A byte
- * above a marked one may be marked by mistake; the lowest mark is always right. */
-static inline uint64_t special(uint64_t word)
-{
-    uint64_t quote = word ^ (ONES * '"');
-    uint64_t backslash = word ^ (ONES * '\\');
-    return (((quote - ONES) | (backslash - ONES) | (word - ONES * 0x20)) & ~word & HIGHS) |
-           (word & HIGHS);
-}
-
-static inline const char *find_special(const char *p)
-{
-    for (;;) {
-        uint64_t word;
-        memcpy(&word, p, sizeof word);
-        uint64_t marks = special(word);
-        if (marks) {
-#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-            return p + (__builtin_ctzll(marks) >> 3);
-#else
-            while ((unsigned char)*p >= 0x20 && (unsigned char)*p < 0x80 && *p != '"' && *p != '\\')
-                p++;
-            return p;
-#endif
-        }
-        p += sizeof word;
-    }
 }
 
 static bool hex_digits(struct prn_scan *s)
@@ -87,14 +49,14 @@ static bool scan_utf8(struct prn_scan *s)
     return prn_scan_fail(s, "not UTF-8");
 }
 
-bool prn_scan_text(struct prn_scan *s, struct prn_scan_string *ret_string)
+bool prn_scan_odd_text(struct prn_scan *s, struct prn_scan_string *ret_string)
 {
     if (*s->at != '"')
         return prn_scan_fail(s, "a string is missing here");
     const char *begin = ++s->at;
     bool escaped = false;
     for (;;) {
-        s->at = find_special(s->at);
+        s->at = prn_scan_special(s->at);
         unsigned char c = (unsigned char)*s->at;
         if (c == '"')
             break;
@@ -131,6 +93,16 @@ static bool digits(struct prn_scan *s)
 
 static bool scan_number(struct prn_scan *s)
 {
+    /* The common case: digits, and a comma or bracket behind them. */
+    if (*s->at >= '1' && *s->at <= '9') {
+        const char *p = s->at + 1;
+        while (is_digit(*p))
+            p++;
+        if (*p == ',' || *p == '}' || *p == ']') {
+            s->at = p;
+            return true;
+        }
+    }
     if (*s->at == '-')
         s->at++;
     if (s->at[0] == '0' && is_digit(s->at[1]))

@@ -539,7 +539,7 @@ static int select_runs(struct pass *p, struct prn_source *source,
                     prn_source_can_rewind(source);
     if (!only_one && !prn_run_selection_needs_total(p->selection))
         return 0;
-    uint64_t runs;
+    uint64_t runs = 0;
     code = count_runs(source, options, &runs, err);
     if (code == 0 && only_one && runs == 1) {
         struct prn_run_choice first = {.start = 0, .end = PRN_RUN_UNSET};
@@ -565,6 +565,7 @@ static int read_trace(struct prn_trace *t, struct prn_source *source,
 {
     bool by_shape = (options->by[0] | options->by[1]) & PRN_TRACE_BY_SHAPE;
     struct prn_trace_reader_options reading = {.recover = options->recover,
+                                               .two_threads = options->two_threads,
                                                .want_shapes = by_shape || options->kernel_shapes ||
                                                               options->mapping,
                                                .symbols_max = options->groups_max};

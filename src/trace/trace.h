@@ -87,6 +87,7 @@ struct prn_trace_options {
     const char *const *filters; /* names and wildcards; borrowed until prn_trace_read returns */
     size_t n_filters;
     bool recover;
+    bool two_threads;
     size_t groups_max; /* 0: PRN_TRACE_GROUPS_MAX */
     /* Optional. Called with every event of the runs that are selected, as far as that is known when
      * it is read, and now and then between them. */

@@ -19,19 +19,26 @@ void prn_window_release(struct prn_window *w)
     w->data = NULL;
 }
 
-/* Every byte of the stream passes through here once, so it counts sixteen at a time. */
+typedef unsigned char lanes __attribute__((vector_size(16)));
+
+/* 1 in each lane that holds a newline. */
+static inline lanes newlines(const char *p)
+{
+    lanes bytes;
+    memcpy(&bytes, p, sizeof bytes);
+    return -(lanes)(bytes == '\n');
+}
+
+/* Every byte of the stream passes through here once, so it counts many at a time, in lanes that are
+ * added up before they can overflow. */
 static uint64_t count_newlines(const char *p, size_t len)
 {
-    typedef unsigned char lanes __attribute__((vector_size(16)));
+    const size_t block = 4 * sizeof(lanes);
     uint64_t count = 0;
-    while (len >= sizeof(lanes)) {
+    while (len >= block) {
         lanes sums = {0};
-        size_t steps = len / sizeof(lanes) < 255 ? len / sizeof(lanes) : 255;
-        for (size_t i = 0; i < steps; i++, p += sizeof(lanes), len -= sizeof(lanes)) {
-            lanes bytes;
-            memcpy(&bytes, p, sizeof bytes);
-            sums -= (lanes)(bytes == '\n');
-        }
+        for (size_t i = 0; i < 63 && len >= block; i++, p += block, len -= block)
+            sums += (newlines(p) + newlines(p + 16)) + (newlines(p + 32) + newlines(p + 48));
         for (size_t i = 0; i < sizeof(lanes); i++)
             count += sums[i];
     }
@@ -62,6 +69,8 @@ int prn_window_more(struct prn_window *w, struct prony_error *err)
     w->at = 0;
     w->len = rest;
     size_t wanted = rest + rest / 2 + 1;
+    if (wanted < w->wanted)
+        wanted = w->wanted;
     while (!w->ended && w->len < wanted) {
         int code = w->len == w->capacity ? grow(w, err) : 0;
         size_t n = 0;

@@ -12,6 +12,7 @@ struct prn_window {
     char *data;
     size_t capacity;
     size_t limit;
+    size_t wanted;  /* bytes to wait for before going on, unless the stream ends */
     size_t at, len; /* bytes before `at` are no longer needed */
     uint64_t base;  /* where data[0] is in the stream */
     uint64_t lines; /* newlines before data[0] */

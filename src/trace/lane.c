@@ -1,0 +1,206 @@
+#include "trace/lane.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define EVENTS_MAX 16384
+#define SYMBOLS_MAX 16384
+
+enum job { JOB_NONE, JOB_PARSE, JOB_DONE, JOB_QUIT };
+
+/* The reader's symbols for the lane's, by id; NULL: not looked up yet. */
+struct twins {
+    const struct prn_symbol **ops, **providers, **shapes, **dimensions;
+    struct prn_trace_name **names;
+};
+
+struct prn_lane {
+    struct prn_event_parser parser; /* of the lane's own, so that no text is shared */
+    struct twins twins;
+    struct prn_trace_event *events;
+    const char *begin, *end;
+    struct prn_lane_batch batch;
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t mutex; /* guards `job`; the rest belongs to whoever's turn it is */
+    pthread_cond_t changed;
+    enum job job;
+};
+
+/* From the end of one event to the beginning of the next; NULL: there is none here. */
+static const char *next_event(const char *at, const char *end)
+{
+    struct prn_scan s = {.at = at, .end = end};
+    prn_scan_space(&s);
+    if (*s.at != ',')
+        return NULL;
+    s.at++;
+    prn_scan_space(&s);
+    return *s.at == '{' ? s.at : NULL;
+}
+
+static void parse(struct prn_lane *l)
+{
+    struct prn_lane_batch batch = {.events = l->events, .stop = l->begin};
+    const char *at = l->begin;
+    l->parser.last = NULL;
+    while (at && batch.n < EVENTS_MAX) {
+        struct prn_scan s = {.at = at, .end = l->end};
+        struct prn_trace_event *event = &l->events[batch.n];
+        /* A name that isn't remembered is gone with the next event. */
+        if (!prn_event_parse(&l->parser, &s, event) || (event->name && event->name->transient))
+            break;
+        batch.n++;
+        batch.stop = s.at;
+        at = next_event(s.at, l->end);
+    }
+    l->parser.error = 0;
+    l->batch = batch;
+}
+
+static void *work(void *context)
+{
+    struct prn_lane *l = context;
+    pthread_mutex_lock(&l->mutex);
+    while (l->job != JOB_QUIT) {
+        if (l->job == JOB_PARSE) {
+            pthread_mutex_unlock(&l->mutex);
+            parse(l);
+            pthread_mutex_lock(&l->mutex);
+            l->job = l->job == JOB_QUIT ? JOB_QUIT : JOB_DONE;
+            pthread_cond_broadcast(&l->changed);
+        } else {
+            pthread_cond_wait(&l->changed, &l->mutex);
+        }
+    }
+    pthread_mutex_unlock(&l->mutex);
+    return NULL;
+}
+
+static int start_thread(struct prn_lane *l)
+{
+    int code = pthread_create(&l->thread, NULL, work, l);
+    l->has_thread = code == 0;
+    return code;
+}
+
+int prn_lane_new(size_t symbols_max, bool want_shapes, struct prn_lane **ret_lane,
+                 struct prony_error *err)
+{
+    struct prn_lane *l = calloc(1, sizeof *l);
+    if (!l)
+        return prn_fail_memory(err);
+    size_t n = symbols_max < SYMBOLS_MAX ? symbols_max : SYMBOLS_MAX;
+    prn_event_parser_init(&l->parser, n, want_shapes);
+    pthread_mutex_init(&l->mutex, NULL);
+    pthread_cond_init(&l->changed, NULL);
+    l->events = calloc(EVENTS_MAX, sizeof *l->events);
+    l->twins.ops = calloc(n, sizeof(struct prn_symbol *));
+    l->twins.providers = calloc(n, sizeof(struct prn_symbol *));
+    l->twins.shapes = calloc(n, sizeof(struct prn_symbol *));
+    l->twins.dimensions = calloc(n, sizeof(struct prn_symbol *));
+    l->twins.names = calloc(n, sizeof(struct prn_trace_name *));
+    if (!l->events || !l->twins.ops || !l->twins.providers || !l->twins.shapes ||
+        !l->twins.dimensions || !l->twins.names || start_thread(l) != 0) {
+        prn_lane_free(l);
+        return prn_fail_memory(err);
+    }
+    *ret_lane = l;
+    return 0;
+}
+
+void prn_lane_free(struct prn_lane *l)
+{
+    if (!l)
+        return;
+    if (l->has_thread) {
+        pthread_mutex_lock(&l->mutex);
+        l->job = JOB_QUIT;
+        pthread_cond_broadcast(&l->changed);
+        pthread_mutex_unlock(&l->mutex);
+        pthread_join(l->thread, NULL);
+    }
+    pthread_cond_destroy(&l->changed);
+    pthread_mutex_destroy(&l->mutex);
+    prn_event_parser_release(&l->parser);
+    free(l->twins.ops);
+    free(l->twins.providers);
+    free(l->twins.shapes);
+    free(l->twins.dimensions);
+    free(l->twins.names);
+    free(l->events);
+    free(l);
+}
+
+void prn_lane_start(struct prn_lane *l, const char *begin, const char *end)
+{
+    l->begin = begin;
+    l->end = end;
+    pthread_mutex_lock(&l->mutex);
+    l->job = JOB_PARSE;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->mutex);
+}
+
+const char *prn_lane_begin(const struct prn_lane *l)
+{
+    return l->begin;
+}
+
+void prn_lane_finish(struct prn_lane *l, struct prn_lane_batch *ret_batch)
+{
+    pthread_mutex_lock(&l->mutex);
+    while (l->job != JOB_DONE)
+        pthread_cond_wait(&l->changed, &l->mutex);
+    l->job = JOB_NONE;
+    pthread_mutex_unlock(&l->mutex);
+    l->begin = NULL;
+    *ret_batch = l->batch;
+}
+
+static int adopt(struct prn_symbols *table, const struct prn_symbol **twins,
+                 const struct prn_symbol **symbol)
+{
+    if (!*symbol)
+        return 0;
+    const struct prn_symbol **twin = &twins[(*symbol)->id];
+    if (!*twin) {
+        int code = prn_symbols_get(table, (*symbol)->text, (*symbol)->len, twin);
+        if (code < 0)
+            return code;
+    }
+    *symbol = *twin;
+    return 0;
+}
+
+int prn_lane_adopt(struct prn_lane *l, struct prn_event_parser *parser,
+                   struct prn_trace_event *event)
+{
+    if (!event->name)
+        return 0;
+    struct prn_trace_name **name = &l->twins.names[event->name->symbol.id];
+    if (!*name) {
+        struct prn_trace_name *own;
+        int code = prn_event_name(parser, event->name->symbol.text, event->name->symbol.len, &own);
+        if (code < 0)
+            return code;
+        /* One that the reader doesn't remember may not be kept here either. */
+        if (own->transient)
+            event->name = own;
+        else
+            *name = own;
+    }
+    if (*name)
+        event->name = *name;
+    int code = adopt(&parser->ops, l->twins.ops, &event->op);
+    if (code == 0)
+        code = adopt(&parser->providers, l->twins.providers, &event->provider);
+    if (code == 0)
+        code = adopt(&parser->shapes, l->twins.shapes, &event->shape);
+    if (code == 0)
+        code = adopt(&parser->dimensions, l->twins.dimensions, &event->dimensions);
+    if (code == PRONY_ELIMIT)
+        parser->over = "names";
+    parser->error = code;
+    return code;
+}
