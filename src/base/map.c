@@ -19,9 +19,9 @@ static uint64_t mix(uint64_t a, uint64_t b)
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
-static uint64_t hash(const char *key, size_t len)
+static uint64_t hash(const struct prn_map *m, const char *key, size_t len)
 {
-    uint64_t h = seed() ^ mix(len ^ 0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu);
+    uint64_t h = m->seed ^ mix(len ^ 0xa0761d6478bd642fu, 0xe7037ed1a0b428dbu);
     while (len > 0) {
         uint64_t word = 0;
         size_t n = len < sizeof word ? len : sizeof word;
@@ -54,7 +54,9 @@ static struct prn_map_slot *find(const struct prn_map *m, const char *key, size_
 
 static int grow(struct prn_map *m)
 {
-    struct prn_map bigger = {.capacity = m->capacity ? m->capacity * 2 : 16, .count = m->count};
+    struct prn_map bigger = {.capacity = m->capacity ? m->capacity * 2 : 16,
+                             .count = m->count,
+                             .seed = m->capacity ? m->seed : seed()};
     bigger.slots = calloc(bigger.capacity, sizeof *bigger.slots);
     if (!bigger.slots)
         return PRONY_ENOMEM;
@@ -72,7 +74,7 @@ int prn_map_set_n(struct prn_map *m, const char *key, size_t len, size_t value)
 {
     if (m->count + 1 > m->capacity / 2 && grow(m) < 0)
         return PRONY_ENOMEM;
-    uint64_t h = hash(key, len);
+    uint64_t h = hash(m, key, len);
     struct prn_map_slot *s = find(m, key, len, h);
     if (!s->key) {
         *s = (struct prn_map_slot){.key = key, .len = len, .hash = h};
@@ -91,7 +93,7 @@ size_t prn_map_get_n(const struct prn_map *m, const char *key, size_t len)
 {
     if (m->capacity == 0)
         return PRN_MAP_NONE;
-    const struct prn_map_slot *s = find(m, key, len, hash(key, len));
+    const struct prn_map_slot *s = find(m, key, len, hash(m, key, len));
     return s->key ? s->value : PRN_MAP_NONE;
 }
 

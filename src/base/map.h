@@ -20,6 +20,7 @@ struct prn_map {
     struct prn_map_slot *slots;
     size_t capacity; /* power of two, or 0 */
     size_t count;
+    uint64_t seed; /* of the hash, from the first key on */
 };
 
 #define PRN_MAP_INIT ((struct prn_map){0})

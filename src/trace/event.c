@@ -84,11 +84,13 @@ struct raw_event {
     struct span args_as_is;
 };
 
-void prn_event_parser_init(struct prn_event_parser *p, size_t symbols_max, bool want_shapes)
+void prn_event_parser_init(struct prn_event_parser *p,
+                           const struct prn_trace_reader_options *options, size_t symbols_max)
 {
     *p = (struct prn_event_parser){.arena = PRN_ARENA_INIT(TEXTS_MAX),
                                    .symbols_max = symbols_max,
-                                   .want_shapes = want_shapes,
+                                   .want_shapes = options->want_shapes,
+                                   .want_dimensions = options->want_dimensions,
                                    .transient_text = PRN_BUFFER_INIT(SCRATCH_MAX),
                                    .scratch = PRN_BUFFER_INIT(SCRATCH_MAX)};
     struct prn_symbols empty = PRN_SYMBOLS_INIT(symbols_max, &p->arena);
@@ -754,7 +756,8 @@ static bool find_texts(struct prn_event_parser *p, struct prn_scan *s, struct ra
     if (e->args >> ARG_PROVIDER & 1 && !find_text(p, &p->providers, name->provider,
                                                   &e->args_text[1], "providers", &event->provider))
         return false;
-    if (e->category == PRN_TRACE_KERNEL && !find_dimensions(p, e, &event->dimensions))
+    if (e->category == PRN_TRACE_KERNEL && p->want_dimensions &&
+        !find_dimensions(p, e, &event->dimensions))
         return false;
     if (!find_shapes(p, s, e, &event->shape))
         return false;

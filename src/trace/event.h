@@ -24,12 +24,13 @@ struct prn_event_parser {
     struct prn_buffer scratch;
     unsigned char key_slots[PRN_EVENT_KEY_SLOTS]; /* guesses: keys of `args` by a hash */
     size_t symbols_max;
-    bool want_shapes;
+    bool want_shapes, want_dimensions;
     int error;        /* a failure that isn't the event's fault */
     const char *over; /* PRONY_ELIMIT: of what there are too many */
 };
 
-void prn_event_parser_init(struct prn_event_parser *p, size_t symbols_max, bool want_shapes);
+void prn_event_parser_init(struct prn_event_parser *p,
+                           const struct prn_trace_reader_options *options, size_t symbols_max);
 void prn_event_parser_release(struct prn_event_parser *p);
 
 /* `s->at` is the event's '{'. As the functions of scan.h; also false when `p->error` is set. */

@@ -6,7 +6,7 @@
 #define EVENTS_MAX 16384
 #define SYMBOLS_MAX 16384
 
-enum job { JOB_NONE, JOB_PARSE, JOB_DONE, JOB_QUIT };
+enum job { JOB_NONE, JOB_PARSE, JOB_READ, JOB_QUIT };
 
 /* The reader's symbols for the lane's, by id; NULL: not looked up yet. */
 struct twins {
@@ -18,7 +18,8 @@ struct prn_lane {
     struct prn_event_parser parser; /* of the lane's own, so that no text is shared */
     struct twins twins;
     struct prn_trace_event *events;
-    const char *begin, *end;
+    const char *begin;
+    struct prn_window *window;
     struct prn_lane_batch batch;
     pthread_t thread;
     bool has_thread;
@@ -42,38 +43,51 @@ static const char *next_event(const char *at, const char *end)
 static void parse(struct prn_lane *l)
 {
     struct prn_lane_batch batch = {.events = l->events, .stop = l->begin};
-    const char *at = l->begin;
+    const char *end = l->window->data + l->window->len;
+    const char *at = l->begin < end ? l->begin : NULL;
     l->parser.last = NULL;
     while (at && batch.n < EVENTS_MAX) {
-        struct prn_scan s = {.at = at, .end = l->end};
+        struct prn_scan s = {.at = at, .end = end};
         struct prn_trace_event *event = &l->events[batch.n];
         /* A name that isn't remembered is gone with the next event. */
         if (!prn_event_parse(&l->parser, &s, event) || (event->name && event->name->transient))
             break;
         batch.n++;
         batch.stop = s.at;
-        at = next_event(s.at, l->end);
+        at = next_event(s.at, end);
     }
     l->parser.error = 0;
     l->batch = batch;
 }
 
+/* Goes on to the next step, unless the lane is to end. */
+static void change_job(struct prn_lane *l, enum job job)
+{
+    pthread_mutex_lock(&l->mutex);
+    l->job = l->job == JOB_QUIT ? JOB_QUIT : job;
+    pthread_cond_broadcast(&l->changed);
+    pthread_mutex_unlock(&l->mutex);
+}
+
+static enum job wait_for_job(struct prn_lane *l)
+{
+    pthread_mutex_lock(&l->mutex);
+    while (l->job == JOB_NONE)
+        pthread_cond_wait(&l->changed, &l->mutex);
+    enum job job = l->job;
+    pthread_mutex_unlock(&l->mutex);
+    return job;
+}
+
 static void *work(void *context)
 {
     struct prn_lane *l = context;
-    pthread_mutex_lock(&l->mutex);
-    while (l->job != JOB_QUIT) {
-        if (l->job == JOB_PARSE) {
-            pthread_mutex_unlock(&l->mutex);
-            parse(l);
-            pthread_mutex_lock(&l->mutex);
-            l->job = l->job == JOB_QUIT ? JOB_QUIT : JOB_DONE;
-            pthread_cond_broadcast(&l->changed);
-        } else {
-            pthread_cond_wait(&l->changed, &l->mutex);
-        }
+    while (wait_for_job(l) != JOB_QUIT) {
+        parse(l);
+        change_job(l, JOB_READ);
+        prn_window_read_ahead(l->window);
+        change_job(l, JOB_NONE);
     }
-    pthread_mutex_unlock(&l->mutex);
     return NULL;
 }
 
@@ -84,14 +98,14 @@ static int start_thread(struct prn_lane *l)
     return code;
 }
 
-int prn_lane_new(size_t symbols_max, bool want_shapes, struct prn_lane **ret_lane,
+int prn_lane_new(const struct prn_trace_reader_options *options, struct prn_lane **ret_lane,
                  struct prony_error *err)
 {
     struct prn_lane *l = calloc(1, sizeof *l);
     if (!l)
         return prn_fail_memory(err);
-    size_t n = symbols_max < SYMBOLS_MAX ? symbols_max : SYMBOLS_MAX;
-    prn_event_parser_init(&l->parser, n, want_shapes);
+    size_t n = options->symbols_max < SYMBOLS_MAX ? options->symbols_max : SYMBOLS_MAX;
+    prn_event_parser_init(&l->parser, options, n);
     pthread_mutex_init(&l->mutex, NULL);
     pthread_cond_init(&l->changed, NULL);
     l->events = calloc(EVENTS_MAX, sizeof *l->events);
@@ -114,10 +128,7 @@ void prn_lane_free(struct prn_lane *l)
     if (!l)
         return;
     if (l->has_thread) {
-        pthread_mutex_lock(&l->mutex);
-        l->job = JOB_QUIT;
-        pthread_cond_broadcast(&l->changed);
-        pthread_mutex_unlock(&l->mutex);
+        change_job(l, JOB_QUIT);
         pthread_join(l->thread, NULL);
     }
     pthread_cond_destroy(&l->changed);
@@ -132,14 +143,11 @@ void prn_lane_free(struct prn_lane *l)
     free(l);
 }
 
-void prn_lane_start(struct prn_lane *l, const char *begin, const char *end)
+void prn_lane_start(struct prn_lane *l, const char *begin, struct prn_window *window)
 {
     l->begin = begin;
-    l->end = end;
-    pthread_mutex_lock(&l->mutex);
-    l->job = JOB_PARSE;
-    pthread_cond_broadcast(&l->changed);
-    pthread_mutex_unlock(&l->mutex);
+    l->window = window;
+    change_job(l, JOB_PARSE);
 }
 
 const char *prn_lane_begin(const struct prn_lane *l)
@@ -147,15 +155,24 @@ const char *prn_lane_begin(const struct prn_lane *l)
     return l->begin;
 }
 
-void prn_lane_finish(struct prn_lane *l, struct prn_lane_batch *ret_batch)
+void prn_lane_finish(struct prn_lane *l, struct prn_lane_batch *ret_batch, bool *ret_waited)
 {
     pthread_mutex_lock(&l->mutex);
-    while (l->job != JOB_DONE)
+    *ret_waited = l->job == JOB_PARSE;
+    while (l->job == JOB_PARSE)
         pthread_cond_wait(&l->changed, &l->mutex);
-    l->job = JOB_NONE;
     pthread_mutex_unlock(&l->mutex);
     l->begin = NULL;
     *ret_batch = l->batch;
+}
+
+void prn_lane_wait(struct prn_lane *l)
+{
+    pthread_mutex_lock(&l->mutex);
+    while (l->job != JOB_NONE)
+        pthread_cond_wait(&l->changed, &l->mutex);
+    pthread_mutex_unlock(&l->mutex);
+    l->begin = NULL;
 }
 
 static int adopt(struct prn_symbols *table, const struct prn_symbol **twins,

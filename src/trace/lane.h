@@ -5,14 +5,17 @@
  * reports no faults: it stops in front of whatever it can't parse, and the reader goes on from
  * there.
  *
- *     prn_lane_start(lane, guess, end);
+ *     prn_lane_start(lane, guess, &window);
  *     … the reader parses up to `guess` …
- *     prn_lane_finish(lane, &batch);
+ *     prn_lane_finish(lane, &batch, &waited);
+ *     … hands these events out …
+ *     prn_lane_wait(lane);
  */
 #ifndef PRN_TRACE_LANE_H
 #define PRN_TRACE_LANE_H
 
 #include "trace/event.h"
+#include "trace/window.h"
 
 struct prn_lane;
 
@@ -22,18 +25,22 @@ struct prn_lane_batch {
     const char *stop; /* behind the last event */
 };
 
-PRONY_MUST_CHECK int prn_lane_new(size_t symbols_max, bool want_shapes, struct prn_lane **ret_lane,
-                                  struct prony_error *err);
+PRONY_MUST_CHECK int prn_lane_new(const struct prn_trace_reader_options *options,
+                                  struct prn_lane **ret_lane, struct prony_error *err);
 void prn_lane_free(struct prn_lane *l); /* waits for it; NULL does nothing */
 
-/* The text must stay where it is until finish. The lane must be idle. */
-void prn_lane_start(struct prn_lane *l, const char *begin, const char *end);
+/* Parses what is in `window` from `begin` on, then reads ahead. The lane must be idle, and the
+ * window stay as it is until it is idle again. */
+void prn_lane_start(struct prn_lane *l, const char *begin, struct prn_window *window);
 
-/* Where the lane began; NULL: it is idle. */
+/* Where the lane began, until what it parsed was taken; NULL: there is nothing to take. */
 const char *prn_lane_begin(const struct prn_lane *l);
 
-/* Waits until the lane is done; it is idle then. */
-void prn_lane_finish(struct prn_lane *l, struct prn_lane_batch *ret_batch);
+/* Waits for the events; the lane may go on reading ahead. `*ret_waited`: it wasn't done yet. */
+void prn_lane_finish(struct prn_lane *l, struct prn_lane_batch *ret_batch, bool *ret_waited);
+
+/* Waits until the lane is idle, and forgets what wasn't taken. */
+void prn_lane_wait(struct prn_lane *l);
 
 /* Replaces the texts of one of the lane's events by those of the reader's own parser. */
 PRONY_MUST_CHECK int prn_lane_adopt(struct prn_lane *l, struct prn_event_parser *parser,

@@ -40,6 +40,7 @@ struct prn_trace_reader {
     struct prony_error first_fault; /* code 0: none */
     struct prn_lane *lane;          /* NULL: one thread */
     struct prn_lane_batch batch;    /* what it parsed, as far as it isn't handed out */
+    double share;                   /* of a window that the reader parses itself */
 };
 
 int prn_trace_reader_new(struct prn_source *source, const struct prn_trace_reader_options *options,
@@ -52,11 +53,14 @@ int prn_trace_reader_new(struct prn_source *source, const struct prn_trace_reade
                    : options->two_threads ? WIDE_WINDOW_BYTES
                                           : WINDOW_BYTES;
     int code = prn_window_init(&r->window, source, bytes, PRN_TRACE_EVENT_MAX, err);
-    prn_event_parser_init(&r->parser, options->symbols_max, options->want_shapes);
+    prn_event_parser_init(&r->parser, options, options->symbols_max);
     r->recover = options->recover;
     if (code == 0 && options->two_threads) {
         r->window.wanted = bytes / 2;
-        code = prn_lane_new(options->symbols_max, options->want_shapes, &r->lane, err);
+        r->share = 0.5;
+        code = prn_window_add_spare(&r->window, err);
+        if (code == 0)
+            code = prn_lane_new(options, &r->lane, err);
     }
     if (code < 0)
         prn_trace_reader_free(r);
@@ -254,29 +258,21 @@ static const char *guess_event(const char *from, const char *end)
     return NULL;
 }
 
-/* Gives the lane the second half of a window that was filled. */
+/* Gives the lane the last part of a window that was filled. */
 static void share_window(struct prn_trace_reader *r)
 {
     const char *at = r->window.data + r->window.at;
     const char *end = r->window.data + r->window.len;
-    if (!r->lane || !r->seen_events || (size_t)(end - at) < r->window.wanted)
+    if (!r->lane || !r->seen_events || r->window.ended || (size_t)(end - at) < r->window.wanted)
         return;
-    const char *guess = guess_event(at + (end - at) / 2, end);
-    if (guess)
-        prn_lane_start(r->lane, guess, end);
-}
-
-/* The window is about to move: what the lane did in it is void. */
-static void drop_lane(struct prn_trace_reader *r)
-{
-    struct prn_lane_batch unused;
-    if (r->lane && prn_lane_begin(r->lane))
-        prn_lane_finish(r->lane, &unused);
+    const char *guess = guess_event(at + (size_t)((double)(end - at) * r->share), end);
+    prn_lane_start(r->lane, guess ? guess : end, &r->window);
 }
 
 static int read_on(struct prn_trace_reader *r, struct prony_error *err)
 {
-    drop_lane(r);
+    if (r->lane)
+        prn_lane_wait(r->lane);
     int code = prn_window_more(&r->window, err);
     if (code == 0)
         share_window(r);
@@ -290,9 +286,15 @@ static void take_batch(struct prn_trace_reader *r)
     prn_scan_space(&s);
     if (s.at != prn_lane_begin(r->lane))
         return;
-    prn_lane_finish(r->lane, &r->batch);
+    bool waited;
+    prn_lane_finish(r->lane, &r->batch, &waited);
     if (r->batch.n == 0)
         return;
+    /* Whoever had to wait gets more of the next window. */
+    const double least = 0.2;
+    const double most = 0.7;
+    r->share += waited ? 0.02 : -0.02;
+    r->share = r->share < least ? least : r->share > most ? most : r->share;
     r->window.at = (size_t)(r->batch.stop - r->window.data);
     r->state = STATE_AFTER_EVENT;
 }

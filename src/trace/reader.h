@@ -71,10 +71,11 @@ struct prn_trace_event {
 
 struct prn_trace_reader_options {
     bool recover;
-    bool want_shapes;    /* else shapes are checked, but `shape` stays NULL */
-    size_t symbols_max;  /* of each kind */
-    size_t window_bytes; /* 0: a good one */
-    bool two_threads;    /* parse with a second thread where that is faster */
+    bool want_shapes;     /* else shapes are checked, but `shape` stays NULL */
+    bool want_dimensions; /* else `dimensions` stays NULL */
+    size_t symbols_max;   /* of each kind */
+    size_t window_bytes;  /* 0: a good one */
+    bool two_threads;     /* parse with a second thread where that is faster */
 };
 
 struct prn_trace_reader_counts {

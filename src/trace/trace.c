@@ -13,14 +13,17 @@
 
 #define GROUPS_BYTES_MAX ((size_t)256 << 20)
 #define PROGRESS_EVENTS 65536
+#define SEEN_MAX 8 /* of a name */
 
 static const char unit[] = "kernel_time";
 
 /* Stands for the shapes of a kernel that no node launched. */
 static const struct prn_symbol unknown_shape = {.text = "unknown", .len = 7};
 
-/* What was found out about a name, and holds while the event says the same of it. */
+/* What was found out about events of a name that say the same; the next one of that name may say
+ * something else. */
 struct seen {
+    struct seen *next;
     bool kernel; /* a kernel's event, not a node's */
     const struct prn_symbol *op, *provider, *shape, *dimensions;
     bool passes; /* the filter */
@@ -210,23 +213,42 @@ static int find_gpu_groups(struct pass *p, const struct prn_trace_event *event, 
     return find_group(p, &t->mapping, &key, &seen->groups[1], err);
 }
 
+static bool is_seen(const struct seen *seen, const struct prn_trace_event *event, bool kernel,
+                    const struct prn_symbol *shape)
+{
+    return seen->kernel == kernel && seen->op == event->op && seen->provider == event->provider &&
+           seen->shape == shape && seen->dimensions == event->dimensions;
+}
+
+/* An entry to fill: a new one, or the oldest when a name has enough of them. */
+static struct seen *new_seen(struct pass *p, struct prn_trace_name *name)
+{
+    size_t n = 0;
+    if (name->transient)
+        return &p->transient;
+    for (struct seen **at = (struct seen **)&name->user; *at; at = &(*at)->next)
+        if (++n == SEEN_MAX) {
+            struct seen *oldest = *at;
+            *at = NULL;
+            return oldest;
+        }
+    return PRN_ARENA_NEW(&p->trace->arena, struct seen);
+}
+
 /* What is known of an event with this name, operator, provider, shapes and dimensions. */
 static int look_up(struct pass *p, const struct prn_trace_event *event,
                    const struct prn_symbol *shape, struct seen **ret_seen, struct prony_error *err)
 {
     bool kernel = event->category == PRN_TRACE_KERNEL;
-    struct seen *seen = event->name->user;
-    if (seen && seen->kernel == kernel && seen->op == event->op &&
-        seen->provider == event->provider && seen->shape == shape &&
-        seen->dimensions == event->dimensions) {
-        *ret_seen = seen;
-        return 0;
-    }
-    if (event->name->transient)
-        seen = &p->transient;
-    else if (!seen && !(seen = PRN_ARENA_NEW(&p->trace->arena, struct seen)))
+    struct prn_trace_name *name = event->name;
+    for (struct seen *seen = name->user; seen; seen = seen->next)
+        if (is_seen(seen, event, kernel, shape)) {
+            *ret_seen = seen;
+            return 0;
+        }
+    struct seen *seen = new_seen(p, name);
+    if (!seen)
         return prn_fail_memory(err);
-    event->name->user = NULL; /* until all of it is known */
     *seen = (struct seen){.kernel = kernel,
                           .op = event->op,
                           .provider = event->provider,
@@ -236,16 +258,20 @@ static int look_up(struct pass *p, const struct prn_trace_event *event,
     int code = 0;
     if (seen->passes && (kernel || event->op))
         code = (kernel ? find_gpu_groups : find_cpu_groups)(p, event, seen, err);
-    if (code == 0) {
-        event->name->user = seen;
-        *ret_seen = seen;
+    if (code < 0)
+        return code;
+    if (!name->transient) {
+        seen->next = name->user;
+        name->user = seen;
     }
-    return code;
+    *ret_seen = seen;
+    return 0;
 }
 
 static int take_kernel(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
 {
-    const struct prn_symbol *shape = p->launch_shape ? p->launch_shape : &unknown_shape;
+    bool by_shape = p->options->kernel_shapes || p->options->mapping;
+    const struct prn_symbol *shape = by_shape && p->launch_shape ? p->launch_shape : &unknown_shape;
     struct seen *seen;
     int code = look_up(p, event, shape, &seen, err);
     if (code < 0 || !seen->passes)
@@ -564,11 +590,12 @@ static int read_trace(struct prn_trace *t, struct prn_source *source,
                       const struct prn_trace_options *options, struct prony_error *err)
 {
     bool by_shape = (options->by[0] | options->by[1]) & PRN_TRACE_BY_SHAPE;
-    struct prn_trace_reader_options reading = {.recover = options->recover,
-                                               .two_threads = options->two_threads,
-                                               .want_shapes = by_shape || options->kernel_shapes ||
-                                                              options->mapping,
-                                               .symbols_max = options->groups_max};
+    struct prn_trace_reader_options reading = {
+        .recover = options->recover,
+        .two_threads = options->two_threads,
+        .want_dimensions = options->kernel_dimensions || options->mapping,
+        .want_shapes = by_shape || options->kernel_shapes || options->mapping,
+        .symbols_max = options->groups_max};
     struct pass p = {.trace = t, .options = options, .groups_left = options->groups_max};
     t->arena = PRN_ARENA_INIT(GROUPS_BYTES_MAX);
     init_tables(t, options);

@@ -5,18 +5,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Room in front of a block, for what is left of the one before. */
+#define ROOM ((size_t)64 << 10)
+
+static int init_block(struct prn_block *b, size_t capacity, struct prony_error *err)
+{
+    b->bytes = calloc(1, ROOM + capacity + PRN_SCAN_PADDING);
+    b->capacity = capacity;
+    return b->bytes ? 0 : prn_fail_memory(err);
+}
+
 int prn_window_init(struct prn_window *w, struct prn_source *source, size_t capacity, size_t limit,
                     struct prony_error *err)
 {
-    *w = (struct prn_window){.source = source, .capacity = capacity, .limit = limit};
-    w->data = calloc(1, capacity + PRN_SCAN_PADDING);
-    return w->data ? 0 : prn_fail_memory(err);
+    *w = (struct prn_window){.source = source, .limit = limit};
+    int code = init_block(&w->block, capacity, err);
+    w->data = code == 0 ? w->block.bytes + ROOM : NULL;
+    return code;
+}
+
+int prn_window_add_spare(struct prn_window *w, struct prony_error *err)
+{
+    return init_block(&w->spare, w->block.capacity, err);
 }
 
 void prn_window_release(struct prn_window *w)
 {
-    free(w->data);
-    w->data = NULL;
+    free(w->block.bytes);
+    free(w->spare.bytes);
+    *w = (struct prn_window){0};
 }
 
 typedef unsigned char lanes __attribute__((vector_size(16)));
@@ -47,44 +64,108 @@ static uint64_t count_newlines(const char *p, size_t len)
     return count;
 }
 
-static int grow(struct prn_window *w, struct prony_error *err)
+/* Makes room for `len` bytes in all, behind those that are kept. */
+static int grow(struct prn_window *w, size_t len, struct prony_error *err)
 {
-    if (w->capacity >= w->limit)
+    size_t capacity = w->block.capacity;
+    while (capacity < len && capacity < w->limit)
+        capacity = 2 * capacity < w->limit ? 2 * capacity : w->limit;
+    if (capacity < len)
         return PRONY_ELIMIT;
-    size_t capacity = 2 * w->capacity < w->limit ? 2 * w->capacity : w->limit;
-    char *data = realloc(w->data, capacity + PRN_SCAN_PADDING);
-    if (!data)
+    char *bytes = realloc(w->block.bytes, ROOM + capacity + PRN_SCAN_PADDING);
+    if (!bytes)
         return prn_fail_memory(err);
-    w->data = data;
-    w->capacity = capacity;
+    w->block = (struct prn_block){bytes, capacity};
+    w->data = bytes + ROOM;
+    return 0;
+}
+
+void prn_window_read_ahead(struct prn_window *w)
+{
+    size_t n = 1;
+    w->ahead_len = 0;
+    w->ahead_code = 0;
+    while (n > 0 && w->ahead_code == 0 && w->ahead_len < w->wanted) {
+        w->ahead_code = prn_source_read(w->source, w->spare.bytes + ROOM + w->ahead_len,
+                                        w->spare.capacity - w->ahead_len, &n, &w->ahead_error);
+        w->ahead_len += w->ahead_code == 0 ? n : 0;
+    }
+    w->ahead_ended = n == 0 && w->ahead_code == 0;
+    w->is_ahead = true;
+}
+
+/* Puts what was read ahead behind what is left. */
+static int take_ahead(struct prn_window *w, size_t rest, struct prony_error *err)
+{
+    if (rest <= ROOM) {
+        char *data = w->spare.bytes + ROOM - rest;
+        struct prn_block block = w->block;
+        memcpy(data, w->data + w->at, rest);
+        w->block = w->spare;
+        w->spare = block;
+        w->data = data;
+    } else {
+        memmove(w->block.bytes + ROOM, w->data + w->at, rest);
+        int code = grow(w, rest + w->ahead_len, err);
+        if (code < 0)
+            return code;
+        memcpy(w->data + rest, w->spare.bytes + ROOM, w->ahead_len);
+    }
+    w->at = 0;
+    w->len = rest + w->ahead_len;
+    w->ended = w->ahead_ended;
+    w->ahead_len = 0;
+    w->is_ahead = w->ahead_code < 0; /* to be told the next time */
+    return 0;
+}
+
+/* Reads until there are `wanted` bytes. */
+static int fill(struct prn_window *w, size_t wanted, struct prony_error *err)
+{
+    while (!w->ended && w->len < wanted) {
+        size_t room = (size_t)(w->block.bytes + ROOM + w->block.capacity - (w->data + w->len));
+        size_t n = 0;
+        int code = 0;
+        if (room == 0) {
+            memmove(w->block.bytes + ROOM, w->data, w->len);
+            w->data = w->block.bytes + ROOM;
+            code = w->len < w->block.capacity ? 0 : grow(w, w->len + 1, err);
+        } else {
+            code = prn_source_read(w->source, w->data + w->len, room, &n, err);
+            w->ended = code == 0 && n == 0;
+        }
+        if (code < 0)
+            return code;
+        w->len += n;
+    }
     return 0;
 }
 
 int prn_window_more(struct prn_window *w, struct prony_error *err)
 {
     size_t rest = w->len - w->at;
+    size_t wanted = rest + rest / 2 + 1;
+    int code = 0;
     w->lines += count_newlines(w->data, w->at);
     w->base += w->at;
-    memmove(w->data, w->data + w->at, rest);
-    w->at = 0;
-    w->len = rest;
-    size_t wanted = rest + rest / 2 + 1;
-    if (wanted < w->wanted)
-        wanted = w->wanted;
-    while (!w->ended && w->len < wanted) {
-        int code = w->len == w->capacity ? grow(w, err) : 0;
-        size_t n = 0;
-        if (code == 0)
-            code = prn_source_read(w->source, w->data + w->len, w->capacity - w->len, &n, err);
-        if (code < 0) {
-            memset(w->data + w->len, 0, PRN_SCAN_PADDING);
-            return code;
-        }
-        w->len += n;
-        w->ended = n == 0;
+    if (w->is_ahead && w->ahead_code < 0 && w->ahead_len == 0) {
+        code = w->ahead_code;
+        if (err)
+            *err = w->ahead_error;
+    } else if (w->is_ahead) {
+        code = take_ahead(w, rest, err);
+    } else {
+        memmove(w->block.bytes + ROOM, w->data + w->at, rest);
+        w->data = w->block.bytes + ROOM;
+        w->len = rest;
+        w->at = 0;
+        if (wanted < w->wanted)
+            wanted = w->wanted;
     }
+    if (code == 0 && !w->is_ahead)
+        code = fill(w, wanted, err);
     memset(w->data + w->len, 0, PRN_SCAN_PADDING);
-    return 0;
+    return code;
 }
 
 uint64_t prn_window_line(const struct prn_window *w, size_t offset)

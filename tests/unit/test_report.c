@@ -5,6 +5,7 @@
 #include "report/profile_json.h"
 #include "report/profile_report.h"
 
+#include "base/text.h"
 #include "base/table.h"
 #include "unit.h"
 

@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include "base/text.h"
 #include "base/table.h"
 
 #include <stdlib.h>
