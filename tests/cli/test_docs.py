@@ -4,7 +4,7 @@ Every ```console block is a transcript whose commands run in order; the blocks o
 scratch folder. Figures vary from run to run and from machine to machine, so numbers with their
 units, the processor's name, rules and the width of columns are left out of the comparison; `...`
 on a line of its own stands for any lines. Blocks marked ```console no-run, and those that begin
-with make, git or sudo, are only shown.
+with make, git or sudo, are only shown. The repository's examples/ are in the scratch folder.
 """
 import re
 
@@ -58,6 +58,7 @@ def trimmed(lines):
 @pytest.mark.timeout(900)
 def test_page(page, program, workdir):
     ran = 0
+    (workdir / "examples").symlink_to(ROOT / "examples")
     for body in blocks(page.read_text()):
         comments, steps = transcript.parse(body)
         assert not comments, f"a block of {page.name} doesn't begin with a command: {comments[0]}"
