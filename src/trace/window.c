@@ -64,19 +64,26 @@ static uint64_t count_newlines(const char *p, size_t len)
     return count;
 }
 
-/* Makes room for `len` bytes in all, behind those that are kept. */
-static int grow(struct prn_window *w, size_t len, struct prony_error *err)
+/* Moves what is left to where a block begins, and makes room for `need` bytes in all. */
+static int settle(struct prn_window *w, size_t need, struct prony_error *err)
 {
+    size_t rest = w->len - w->at;
+    size_t offset = (size_t)(w->data + w->at - w->block.bytes);
     size_t capacity = w->block.capacity;
-    while (capacity < len && capacity < w->limit)
+    while (capacity < need && capacity < w->limit)
         capacity = 2 * capacity < w->limit ? 2 * capacity : w->limit;
-    if (capacity < len)
+    if (capacity < need)
         return PRONY_ELIMIT;
-    char *bytes = realloc(w->block.bytes, ROOM + capacity + PRN_SCAN_PADDING);
-    if (!bytes)
-        return prn_fail_memory(err);
-    w->block = (struct prn_block){bytes, capacity};
-    w->data = bytes + ROOM;
+    if (capacity > w->block.capacity) {
+        char *bytes = realloc(w->block.bytes, ROOM + capacity + PRN_SCAN_PADDING);
+        if (!bytes)
+            return prn_fail_memory(err);
+        w->block = (struct prn_block){bytes, capacity};
+    }
+    w->data = w->block.bytes + ROOM;
+    memmove(w->data, w->block.bytes + offset, rest);
+    w->at = 0;
+    w->len = rest;
     return 0;
 }
 
@@ -105,8 +112,7 @@ static int take_ahead(struct prn_window *w, size_t rest, struct prony_error *err
         w->spare = block;
         w->data = data;
     } else {
-        memmove(w->block.bytes + ROOM, w->data + w->at, rest);
-        int code = grow(w, rest + w->ahead_len, err);
+        int code = settle(w, rest + w->ahead_len, err);
         if (code < 0)
             return code;
         memcpy(w->data + rest, w->spare.bytes + ROOM, w->ahead_len);
@@ -123,15 +129,14 @@ static int take_ahead(struct prn_window *w, size_t rest, struct prony_error *err
 static int fill(struct prn_window *w, size_t wanted, struct prony_error *err)
 {
     while (!w->ended && w->len < wanted) {
-        size_t room = (size_t)(w->block.bytes + ROOM + w->block.capacity - (w->data + w->len));
+        char *end = w->data + w->len;
+        size_t room = (size_t)(w->block.bytes + ROOM + w->block.capacity - end);
         size_t n = 0;
         int code = 0;
         if (room == 0) {
-            memmove(w->block.bytes + ROOM, w->data, w->len);
-            w->data = w->block.bytes + ROOM;
-            code = w->len < w->block.capacity ? 0 : grow(w, w->len + 1, err);
+            code = settle(w, w->len + 1, err);
         } else {
-            code = prn_source_read(w->source, w->data + w->len, room, &n, err);
+            code = prn_source_read(w->source, end, room, &n, err);
             w->ended = code == 0 && n == 0;
         }
         if (code < 0)
@@ -149,16 +154,18 @@ int prn_window_more(struct prn_window *w, struct prony_error *err)
     w->lines += count_newlines(w->data, w->at);
     w->base += w->at;
     if (w->is_ahead && w->ahead_code < 0 && w->ahead_len == 0) {
+        w->data += w->at;
+        w->len = rest;
+        w->at = 0;
         code = w->ahead_code;
         if (err)
             *err = w->ahead_error;
-    } else if (w->is_ahead) {
+        return code;
+    }
+    if (w->is_ahead) {
         code = take_ahead(w, rest, err);
     } else {
-        memmove(w->block.bytes + ROOM, w->data + w->at, rest);
-        w->data = w->block.bytes + ROOM;
-        w->len = rest;
-        w->at = 0;
+        code = settle(w, rest, err);
         if (wanted < w->wanted)
             wanted = w->wanted;
     }
