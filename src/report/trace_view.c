@@ -193,7 +193,9 @@ static void warn_of_runs(const struct prn_trace *t, const struct speaker *s)
 static void warn_of_events(const struct prn_trace *t, const struct speaker *s)
 {
     char text[PRN_FORMAT_SIZE];
-    if (t->counts.lost > 0 || t->first_fault)
+    if (t->counts.lost == 0 && t->first_fault)
+        say(s, "a fault outside the events was passed over: %s", t->first_fault);
+    else if (t->counts.lost > 0)
         say(s, "%" PRIu64 " broken event%s skipped; the first fault: %s", t->counts.lost,
             t->counts.lost == 1 ? " was" : "s were", t->first_fault);
     if (prn_trace_probably_cut(t))

@@ -313,10 +313,10 @@ static int fail_at(const struct prn_trace_reader *r, const char *at, const char 
                     r->recover || !r->seen_events ? "" : " (--recover skips what is broken)");
 }
 
-/* Moves the window to the next place where an event may begin; at the stream's end to that. */
+/* Moves the window to the next place where an event may begin, from where it is on; at the stream's
+ * end to that. */
 static int skip_to_event(struct prn_trace_reader *r, struct prony_error *err)
 {
-    r->window.at++;
     for (;;) {
         const char *data = r->window.data;
         const char *end = data + r->window.len;
@@ -340,9 +340,19 @@ static int skip_to_event(struct prn_trace_reader *r, struct prony_error *err)
         }
     more:;
         int code = read_on(r, err);
-        if (code < 0)
+        if (code == PRONY_EFORMAT)
+            r->window.ended = true; /* damaged compressed data: nothing comes behind it */
+        else if (code < 0)
             return code;
     }
+}
+
+/* Gives up what begins at `s->at`, behind the space: the search goes on one byte further, or it
+ * would find the same event again. */
+static void lose_event(struct prn_trace_reader *r, const struct prn_scan *s)
+{
+    r->counts.lost++;
+    r->window.at = (size_t)(s->at - r->window.data) + (s->at < s->end);
 }
 
 /* An event, or what is between events, is broken at `at`. */
@@ -360,9 +370,24 @@ static int recover(struct prn_trace_reader *r, const char *at, const char *fault
     prn_scan_space(&s);
     /* A comma too few or too many breaks no event. */
     if (s.at == at && (*at == '{' || *at == ']'))
-        r->window.at = (size_t)(at - r->window.data) - 1;
+        r->window.at = (size_t)(at - r->window.data);
     else
-        r->counts.lost++;
+        lose_event(r, &s);
+    r->parser.last = NULL;
+    return skip_to_event(r, err);
+}
+
+/* An event doesn't fit into the window. */
+static int oversized(struct prn_trace_reader *r, struct prony_error *err)
+{
+    static const char fault[] = "an event of over 16 MiB";
+    struct prn_scan s = scan_here(r);
+    prn_scan_space(&s);
+    if (!r->recover || !r->seen_events)
+        return fail_at(r, s.at, fault, PRONY_ELIMIT, err);
+    if (!r->first_fault.code)
+        fail_at(r, s.at, fault, PRONY_ELIMIT, &r->first_fault);
+    lose_event(r, &s);
     r->parser.last = NULL;
     return skip_to_event(r, err);
 }
@@ -397,7 +422,7 @@ static int more(struct prn_trace_reader *r, struct prony_error *err)
     struct prony_error reason = {0};
     int code = read_on(r, &reason);
     if (code == PRONY_ELIMIT)
-        return fail_at(r, r->window.data + r->window.at, "an event of over 16 MiB", code, err);
+        return oversized(r, err);
     if (code == PRONY_EFORMAT && r->recover && r->seen_events) {
         /* Damaged compressed data: nothing comes behind it. */
         if (!r->first_fault.code)
