@@ -268,6 +268,16 @@ static int look_up(struct pass *p, const struct prn_trace_event *event,
     return 0;
 }
 
+/* Kernels that follow are this node's, if it is inside the selection. Run 0 may turn out to be all
+ * there is, so it is treated as if it were. */
+static void launch(struct pass *p, const struct prn_trace_event *event)
+{
+    if (!p->selected && p->trace->n_runs > 0)
+        return;
+    p->launched = true;
+    p->launch_shape = event->shape;
+}
+
 static int take_kernel(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
 {
     bool by_shape = p->options->kernel_shapes || p->options->mapping;
@@ -282,6 +292,8 @@ static int take_kernel(struct pass *p, const struct prn_trace_event *event, stru
     touch(p, &p->trace->gpu, seen->groups[0], event->duration_ns);
     if (seen->groups[1])
         touch(p, &p->trace->mapping, seen->groups[1], event->duration_ns);
+    if (event->name->role == PRN_TRACE_ROLE_KERNEL_TIME)
+        launch(p, event);
     return 0;
 }
 
@@ -296,8 +308,7 @@ static int take_node(struct pass *p, const struct prn_trace_event *event, struct
     code = look_up(p, event, shape, &seen, err);
     if (code < 0 || !seen->passes)
         return code;
-    p->launched = true;
-    p->launch_shape = event->shape;
+    launch(p, event);
     if (!event->op) {
         t->without_op++;
         return 0;
@@ -377,8 +388,8 @@ static int end_run_of_groups(struct pass *p, uint64_t run, struct prony_error *e
         p->first = p->pending;
     if (p->selected)
         settle_kernels(p->trace, &p->pending);
-    else
-        p->launched = false; /* what follows is launched by nodes inside the selection */
+    else if (run == 0)
+        p->launched = false;
     if (!p->launched)
         p->launch_shape = NULL;
     p->pending = (struct kernel_counts){0};
@@ -411,14 +422,8 @@ static int take(struct pass *p, const struct prn_trace_event *event, struct pron
         if (code < 0)
             return code;
     }
-    if (event->category == PRN_TRACE_KERNEL) {
-        int code = take_kernel(p, event, err);
-        if (event->name->role == PRN_TRACE_ROLE_KERNEL_TIME) {
-            p->launched = true;
-            p->launch_shape = event->shape;
-        }
-        return code;
-    }
+    if (event->category == PRN_TRACE_KERNEL)
+        return take_kernel(p, event, err);
     switch (event->name->role) {
     case PRN_TRACE_ROLE_KERNEL_TIME:
         return take_node(p, event, err);
@@ -493,6 +498,15 @@ static void fill_zeros(struct prn_trace *t)
         }
 }
 
+static int fail_empty(const struct prn_trace *t, struct prony_error *err)
+{
+    if (t->first_fault)
+        return prn_fail(err, PRONY_EFORMAT, "no event is left: %s", t->first_fault);
+    return prn_fail(err, PRONY_EFORMAT,
+                    "'%s': the trace has no events; all of its %" PRIu64 " bytes were read",
+                    t->name, t->counts.bytes);
+}
+
 static int finish(struct pass *p, struct prony_error *err)
 {
     struct prn_trace *t = p->trace;
@@ -501,7 +515,7 @@ static int finish(struct pass *p, struct prony_error *err)
     if (fault && !(t->first_fault = strdup(fault)))
         return prn_fail_memory(err);
     if (t->counts.events == 0)
-        return prn_fail(err, PRONY_EFORMAT, "'%s': the trace has no events", t->name);
+        return fail_empty(t, err);
     int code = finish_runs(p, err);
     if (code == 0 && p->overflow)
         code =
