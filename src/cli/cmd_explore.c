@@ -13,6 +13,8 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#define PATH_BYTES_MAX 8192
+
 struct explore_options {
     int64_t start, end;
     const char *gather;
@@ -139,6 +141,33 @@ static struct prn_trace_view make_view(const struct explore_options *o)
                                    .demangler = o->demangler};
 }
 
+/* The files of --csv, so that a long trace isn't read in vain. */
+static int csv_path(struct prn_buffer *path, const char *prefix, enum prn_trace_csv which,
+                    struct prony_error *err)
+{
+    static const char *const suffixes[] = {[PRN_TRACE_CSV_CPU] = "cpu_kernel_times",
+                                           [PRN_TRACE_CSV_GPU] = "gpu_kernel_times",
+                                           [PRN_TRACE_CSV_MAPPING] = "op_kernel_mapping"};
+    prn_buffer_clear(path);
+    prn_buffer_printf(path, "%s_%s.csv", prefix, suffixes[which]);
+    return prn_buffer_error(path, err);
+}
+
+static int check_csv_files(const char *prefix, const char *trace, struct prony_error *err)
+{
+    struct prn_buffer path = PRN_BUFFER_INIT(PATH_BYTES_MAX);
+    int code = 0;
+    for (int which = PRN_TRACE_CSV_CPU; code == 0 && which <= PRN_TRACE_CSV_MAPPING; which++) {
+        code = csv_path(&path, prefix, (enum prn_trace_csv)which, err);
+        if (code == 0)
+            code = prn_output_check(prn_buffer_text(&path), err);
+        if (code == 0)
+            code = prn_output_spares(prn_buffer_text(&path), trace, err);
+    }
+    prn_buffer_release(&path);
+    return code;
+}
+
 static int check_options(const struct explore_options *o, const struct prn_strings *arguments,
                          struct prony_error *err)
 {
@@ -153,11 +182,18 @@ static int check_options(const struct explore_options *o, const struct prn_strin
     if (perfetto && o->filters.n > 0)
         return prn_fail(err, PRONY_EUSAGE,
                         "--format perfetto shows all events: leave --filter out");
+    if (perfetto && (o->csv || o->mapping || o->by))
+        return prn_fail(err, PRONY_EUSAGE, "--format perfetto has no tables: leave --%s out",
+                        o->csv       ? "csv"
+                        : o->mapping ? "mapping"
+                                     : "by");
     int code = prn_output_check(o->output, err);
     if (code == 0)
         code = prn_output_spares(o->output, arguments->items[0], err);
     if (code == 0 && o->compare)
         code = prn_output_spares(o->output, o->compare, err);
+    if (code == 0 && o->csv)
+        code = check_csv_files(o->csv, arguments->items[0], err);
     return code;
 }
 
@@ -230,12 +266,11 @@ static int convert(int fd, const char *name, void *context, struct prony_error *
 /* ---- Reports ---- */
 
 static int write_csv_file(const struct prn_trace_report *report, const char *prefix,
-                          const char *suffix, enum prn_trace_csv which, struct prony_error *err)
+                          enum prn_trace_csv which, struct prony_error *err)
 {
-    struct prn_buffer path = PRN_BUFFER_INIT(8192);
+    struct prn_buffer path = PRN_BUFFER_INIT(PATH_BYTES_MAX);
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_TRACE_REPORT_MAX);
-    prn_buffer_printf(&path, "%s_%s.csv", prefix, suffix);
-    int code = prn_buffer_error(&path, err);
+    int code = csv_path(&path, prefix, which, err);
     if (code == 0)
         code = prn_trace_report_csv(report, which, &out, err);
     if (code == 0 && out.len > 0)
@@ -248,11 +283,9 @@ static int write_csv_file(const struct prn_trace_report *report, const char *pre
 static int write_csv_files(const struct prn_trace_report *report, const char *prefix,
                            struct prony_error *err)
 {
-    int code = write_csv_file(report, prefix, "cpu_kernel_times", PRN_TRACE_CSV_CPU, err);
-    if (code == 0)
-        code = write_csv_file(report, prefix, "gpu_kernel_times", PRN_TRACE_CSV_GPU, err);
-    if (code == 0)
-        code = write_csv_file(report, prefix, "op_kernel_mapping", PRN_TRACE_CSV_MAPPING, err);
+    int code = 0;
+    for (int which = PRN_TRACE_CSV_CPU; code == 0 && which <= PRN_TRACE_CSV_MAPPING; which++)
+        code = write_csv_file(report, prefix, (enum prn_trace_csv)which, err);
     return code;
 }
 

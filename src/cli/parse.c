@@ -170,7 +170,7 @@ static int fail_missing(const struct prn_command *command, const void *options,
 {
     for (const struct prn_option *o = command->options; o && o->kind; o++)
         if (o->kind == PRN_OPTION_WORDS &&
-            ((const struct prn_strings *)((const char *)options + o->offset))->n > 1)
+            ((const struct prn_strings *)((const char *)options + o->offset))->n > 0)
             return prn_fail(err, PRONY_EUSAGE,
                             "an argument is missing: %s (--%s takes every word up to the next "
                             "option: put the argument before it)",
