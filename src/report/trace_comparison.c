@@ -240,7 +240,6 @@ static void write_json(const struct comparison_view *v, struct prn_buffer *out)
         prn_json_end(&w);
     }
     prn_json_end(&w);
-    prn_buffer_add(out, "\n");
     if (scratch.error)
         out->error = scratch.error;
     prn_buffer_release(&scratch);

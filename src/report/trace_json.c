@@ -169,7 +169,6 @@ void prn_trace_json_write(const struct prn_trace_report *r, struct prn_buffer *o
     if (r->view.mapping)
         mapping(&w, r);
     prn_json_end(&w);
-    prn_buffer_add(out, "\n");
     if (scratch.error)
         out->error = scratch.error;
     prn_buffer_release(&scratch);

@@ -1,7 +1,7 @@
 /*
- * Events as Chrome's JSON trace format, which Perfetto's page opens: runs, CPU threads and GPU
- * streams are tracks of their own, because events on one track must nest. Written while the trace
- * is read, so its size doesn't matter.
+ * Events as Chrome's JSON trace format, which Perfetto's page opens. Events on one track must nest,
+ * so CPU threads and GPU streams are tracks of their own, and so are the runs of each thread that
+ * asked for some. Written while the trace is read, so its size doesn't matter.
  */
 #include "report/trace_report.h"
 
@@ -18,7 +18,13 @@
 #define BUFFER_MAX (FLUSH_BYTES + 4 * PRN_TRACE_EVENT_MAX)
 #define TRACKS_MAX 4096 /* of each kind; what is beyond shares the last one */
 
-enum process { PROCESS_CPU = 1, PROCESS_GPU = 2 };
+enum process { PROCESS_RUNS = 1, PROCESS_CPU, PROCESS_GPU, PROCESS_COUNT };
+
+static const struct {
+    const char *name, *track;
+} processes[PROCESS_COUNT] = {[PROCESS_RUNS] = {"Runs", "runs"},
+                              [PROCESS_CPU] = {"CPU", "thread"},
+                              [PROCESS_GPU] = {"GPU", "stream"}};
 
 struct tracks {
     int64_t ids[TRACKS_MAX];
@@ -30,7 +36,7 @@ struct prn_perfetto {
     int fd;
     const char *name;
     struct prn_buffer out;
-    struct tracks cpu, gpu;
+    struct tracks tracks[PROCESS_COUNT];
     bool begun;
 };
 
@@ -50,10 +56,10 @@ static void name_track(struct prn_perfetto *p, enum process process, size_t trac
                       what, process, track, name);
 }
 
-/* Tracks are numbered from 1; 0 shows the runs. */
+/* Tracks are numbered from 1. */
 static size_t find_track(struct prn_perfetto *p, enum process process, int64_t id)
 {
-    struct tracks *tracks = process == PROCESS_CPU ? &p->cpu : &p->gpu;
+    struct tracks *tracks = &p->tracks[process];
     if (tracks->n > 0 && tracks->ids[tracks->last] == id)
         return tracks->last + 1;
     size_t i = 0;
@@ -64,7 +70,7 @@ static size_t find_track(struct prn_perfetto *p, enum process process, int64_t i
     if (i == tracks->n) {
         char name[32];
         tracks->ids[tracks->n++] = id;
-        snprintf(name, sizeof name, "%s %zu", process == PROCESS_CPU ? "thread" : "stream", i + 1);
+        snprintf(name, sizeof name, "%s %zu", processes[process].track, i + 1);
         name_track(p, process, i + 1, "thread_name", name);
     }
     tracks->last = i;
@@ -92,9 +98,8 @@ int prn_perfetto_new(int fd, const char *name, struct prn_perfetto **ret_perfett
     p->name = name;
     p->out = PRN_BUFFER_INIT(BUFFER_MAX);
     prn_buffer_add(&p->out, "{\"displayTimeUnit\":\"ns\",\"traceEvents\":[");
-    name_track(p, PROCESS_CPU, 0, "process_name", "CPU");
-    name_track(p, PROCESS_CPU, 0, "thread_name", "runs");
-    name_track(p, PROCESS_GPU, 0, "process_name", "GPU");
+    for (enum process i = PROCESS_RUNS; i < PROCESS_COUNT; i++)
+        name_track(p, i, 0, "process_name", processes[i].name);
     *ret_perfetto = p;
     return 0;
 }
@@ -103,8 +108,10 @@ int prn_perfetto_event(struct prn_perfetto *p, const struct prn_trace_event *eve
                        struct prony_error *err)
 {
     bool is_run = event->name->role == PRN_TRACE_ROLE_MODEL_RUN;
-    enum process process = event->category == PRN_TRACE_KERNEL ? PROCESS_GPU : PROCESS_CPU;
-    size_t track = is_run ? 0 : find_track(p, process, event->thread);
+    enum process process = is_run                                ? PROCESS_RUNS
+                           : event->category == PRN_TRACE_KERNEL ? PROCESS_GPU
+                                                                 : PROCESS_CPU;
+    size_t track = find_track(p, process, event->thread);
     char start[PRN_FORMAT_SIZE];
     char duration[PRN_FORMAT_SIZE];
     char name[32];

@@ -49,9 +49,9 @@ static void write_ledger_notes(const struct prn_trace *t, struct prn_buffer *out
         prn_buffer_add(out, "The trace has no executor events, so what isn't in a node is "
                             "unexplained.\n");
     prn_buffer_printf(out,
-                      "Times are cut to whole µs: with %.0f nodes, up to %s of a run's node time "
+                      "Times are cut to whole µs: with %.0f node%s, up to %s of a run's node time "
                       "is counted outside the nodes.\n",
-                      nodes, prn_format_duration(text, nodes * 1e3));
+                      nodes, nodes == 1 ? "" : "s", prn_format_duration(text, nodes * 1e3));
 }
 
 static int write_ledger(const struct prn_trace_report *r, bool markdown, struct prn_buffer *out,
