@@ -339,11 +339,15 @@ static int skip_to_event(struct prn_trace_reader *r, struct prony_error *err)
             return 0;
         }
     more:;
-        int code = read_on(r, err);
-        if (code == PRONY_EFORMAT)
+        struct prony_error reason = {0};
+        int code = read_on(r, &reason);
+        if (code == PRONY_EFORMAT) {
             r->window.ended = true; /* damaged compressed data: nothing comes behind it */
-        else if (code < 0)
+        } else if (code < 0) {
+            if (err)
+                *err = reason;
             return code;
+        }
     }
 }
 
