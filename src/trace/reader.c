@@ -427,7 +427,8 @@ static int more(struct prn_trace_reader *r, struct prony_error *err)
     int code = read_on(r, &reason);
     if (code == PRONY_ELIMIT)
         return oversized(r, err);
-    if (code == PRONY_EFORMAT && r->recover && r->seen_events) {
+    bool usable = r->seen_events || r->window.len > r->window.at;
+    if (code == PRONY_EFORMAT && r->recover && usable) {
         /* Damaged compressed data: nothing comes behind it. */
         if (!r->first_fault.code)
             r->first_fault = reason;
