@@ -373,7 +373,7 @@ static int recover(struct prn_trace_reader *r, const char *at, const char *fault
     struct prn_scan s = scan_here(r);
     prn_scan_space(&s);
     /* A comma too few or too many breaks no event. */
-    if (s.at == at && (*at == '{' || *at == ']'))
+    if (s.at == at && (*at == '{' || *at == ',' || *at == ']'))
         r->window.at = (size_t)(at - r->window.data);
     else
         lose_event(r, &s);
