@@ -190,7 +190,7 @@ int prn_output_spares(const char *path, const char *input, struct prony_error *e
         return 0;
     if (to.st_dev != from.st_dev || to.st_ino != from.st_ino)
         return 0;
-    return prn_fail(err, PRONY_EUSAGE, "'%s' can't be written: it is the file that is read", path);
+    return prn_fail(err, PRONY_EUSAGE, "cannot write: '%s' is the file that is read", path);
 }
 
 int prn_output_profile(const char *path, const struct prn_profile *profile,

@@ -171,7 +171,11 @@ static int write_text(const struct comparison_view *v, bool markdown, struct prn
         size_t n = v->comparison->n[i];
         if (n == 0)
             continue;
-        const char *what = v->a->cpu[i].by & PRN_TRACE_BY_NODE ? "node" : "operator";
+        unsigned by = v->a->cpu[i].by;
+        const char *what = by & PRN_TRACE_BY_NODE       ? "node"
+                           : by & PRN_TRACE_BY_OP       ? "operator"
+                           : by & PRN_TRACE_BY_PROVIDER ? "provider"
+                                                        : "input shapes";
         prn_buffer_printf(out, "%sPer run and %s, largest difference first",
                           markdown ? "\n## " : "\n", what);
         if (n > v->view->top)

@@ -5,6 +5,7 @@
 #include "base/text.h"
 
 #include <inttypes.h>
+#include <math.h>
 
 static void write_head(const struct prn_trace_report *r, const char *item, struct prn_buffer *out)
 {
@@ -40,7 +41,7 @@ static void write_ledger_notes(const struct prn_trace *t, struct prn_buffer *out
 {
     char text[PRN_FORMAT_SIZE];
     double node = t->ledger_ns[PRN_LEDGER_NODE];
-    double nodes = (double)t->ledger_nodes / (double)t->n_selected;
+    double nodes = ceil((double)t->ledger_nodes / (double)t->n_selected);
     prn_buffer_add(out, "\n");
     if (node > 0)
         prn_buffer_printf(out, "While nodes ran, %.2f of them ran at a time.\n",
