@@ -1,0 +1,737 @@
+"""`prony explore`: tables against an oracle, a real trace, ledger and comparison against figures
+worked out by hand, pipes, and what comes out in each format."""
+import csv
+import gzip
+import io
+import json
+import math
+import os
+import pathlib
+import random
+import re
+import shutil
+import signal
+import statistics
+import subprocess
+import time
+
+import jsonschema
+import onnx
+import pytest
+
+import traces
+from conftest import BUILD, ROOT, run_program
+
+ORT = os.environ.get("PRONY_ORT_LIB", str(BUILD / "deps/onnxruntime/libonnxruntime.so.1"))
+SCHEMA = json.loads((ROOT / "docs/prony.trace.schema.json").read_text())
+VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+PARALLEL = ROOT / "tests/data/trace/parallel.json"
+RUNS = 8
+CPU, GPU, MAPPING = "cpu_kernel_times", "gpu_kernel_times", "op_kernel_mapping"
+
+
+def near(value, expected):
+    """Equal to 12 digits."""
+    return math.isclose(float(value), expected, rel_tol=1e-12)
+
+
+@pytest.fixture
+def write(workdir):
+    """write(events, name) → the trace's path."""
+
+    def call(events, name="trace.json"):
+        path = workdir / name
+        path.write_text(traces.dump(events), encoding="utf-8")
+        return path
+
+    return call
+
+
+@pytest.fixture
+def explore(prony):
+    """prony explore that must succeed."""
+
+    def call(*arguments, **options):
+        done = prony("explore", *arguments, **options)
+        assert done.status == 0, done.stderr
+        return done
+
+    return call
+
+
+@pytest.fixture
+def explore_json(explore):
+    def call(*arguments, **options):
+        return json.loads(explore(*arguments, "--format", "json", **options).stdout)
+
+    return call
+
+
+def rows(path):
+    with open(path, encoding="utf-8", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# ---- The oracle ----
+
+SELECTIONS = [
+    ([], range(1, RUNS)),
+    (["-s", "0"], range(RUNS)),
+    (["-s", "2", "-e", "5"], range(2, 5)),
+    (["--start", "-3"], range(RUNS - 3, RUNS)),
+    (["-s", "-5", "-e", "-2"], range(RUNS - 5, RUNS - 2)),
+    (["-s", "0", "-e", str(RUNS)], range(RUNS)),
+    (["-s", "0", "-e", "1"], range(1)),
+    (["-g", "[1, 3, 5]"], [1, 3, 5]),
+    (["--gather", "range(2, 8, 3)"], [2, 5]),
+    (["-g", "[0] + list(range(5, 7)) + [0, -1]"], [0, 5, 6, RUNS - 1]),
+    (["-g", "[i for i in range(8) if i % 3 == 0 and not i == 3]"], [0, 6]),
+    (["-g", "[2 * i + 1 for i in range(3)]"], [1, 3, 5]),
+    (["-g", "[-1, -2] * 2"], [RUNS - 1, RUNS - 2]),
+]
+FILTERS = [
+    ([], []),
+    (["--filter", "Conv"], ["Conv"]),
+    (["--filter", "Conv", "Relu"], ["Conv", "Relu"]),
+    (["--filter", "Conv", "--filter", "Add", "Softmax"], ["Conv", "Add", "Softmax"]),
+    (["--filter", "*layer1?/*"], ["*layer1?/*"]),
+    (["--filter", "[MS]*", "sgemm*"], ["[MS]*", "sgemm*"]),
+    (["--filter", "[!C]*x"], ["[!C]*x"]),
+    (["--filter", "/layer0/Conv_kernel_time", "kérnel"], ["/layer0/Conv_kernel_time", "kérnel"]),
+]
+
+
+def check_table(table, groups, key_columns, top=40):
+    """A CSV table against the oracle's groups."""
+    whole = sum(duration for duration, _ in groups.values())
+    assert len(table) == min(top, len(groups))
+    durations = sorted((duration for duration, _ in groups.values()), reverse=True)
+    assert [int(row["duration"]) for row in table] == durations[:top]
+    cumulative = 0
+    for row in table:
+        duration, count = groups[tuple(row[column] for column in key_columns)]
+        cumulative += duration
+        assert int(row["duration"]) == duration
+        assert int(row["count"]) == count
+        assert int(row["cumulative_dur"]) == cumulative
+        assert near(row["pct"], 100 * duration / whole)
+        assert near(row["cumulative_pct"], 100 * cumulative / whole)
+    assert len({tuple(row[column] for column in key_columns) for row in table}) == len(table)
+
+
+def check_files(prefix, oracle, shapes=False, dims=False, mapping=False, top=40):
+    cpu_key = ["name"] + ["input_type_shape"] * shapes
+    gpu_key = ["name"] + ["dimensions"] * dims + ["input_type_shape"] * shapes
+    tail = ["duration", "pct", "count", "cumulative_pct", "cumulative_dur"]
+    expected = [(CPU, cpu_key, oracle.cpu_groups(("op", "shape") if shapes else ("op",))),
+                (GPU, gpu_key, oracle.gpu_groups(dims, shapes))]
+    for suffix, key, groups in expected:
+        path = pathlib.Path(f"{prefix}_{suffix}.csv")
+        assert path.exists() == bool(groups)
+        if groups:
+            table = rows(path)
+            assert list(table[0])[:len(key) + len(tail)] == key + tail
+            check_table(table, groups, key, top)
+    path = pathlib.Path(f"{prefix}_{MAPPING}.csv")
+    assert path.exists() == bool(mapping and oracle.mapping())
+    if path.exists():
+        check_mapping(rows(path), oracle.mapping())
+
+
+def check_mapping(table, expected):
+    numbers = ["op_count", "kernel_count", "kernel_avg_dur (us)", "kernel_total_dur (us)",
+               "op_dur (us)", "op_avg_dur (us)", "kernel_pct (%)", "op_pct (%)"]
+    assert list(table[0])[:12] == [
+        "op_name", "input_type_shape", "op_count", "kernel_dimensions", "kernel_count",
+        "kernel_avg_dur (us)", "kernel_total_dur (us)", "op_dur (us)", "op_avg_dur (us)",
+        "kernel_pct (%)", "op_pct (%)", "kernel_name"]
+    assert len(table) == len(expected)
+    for row in table:
+        key = tuple(row[k] for k in ("op_name", "input_type_shape", "kernel_name",
+                                     "kernel_dimensions"))
+        for column in numbers:
+            if expected[key][column] is not None:
+                assert near(row[column], expected[key][column]), (key, column)
+    order = [(float(row["op_dur (us)"]), row["op_name"].encode(), row["input_type_shape"].encode(),
+              float(row["kernel_total_dur (us)"])) for row in table]
+    assert order == sorted(order, reverse=True)
+
+
+@pytest.mark.parametrize("selection", SELECTIONS, ids=lambda s: " ".join(s[0]) or "default")
+def test_selection(explore, write, workdir, selection):
+    options, runs = selection
+    events = traces.generated(1, RUNS)
+    explore(write(events), "--csv", "out", *options)
+    check_files(workdir / "out", traces.Oracle(events, runs))
+
+
+@pytest.mark.parametrize("pattern", FILTERS, ids=lambda f: " ".join(f[0][1:]) or "none")
+def test_filter(explore, write, workdir, pattern):
+    options, filters = pattern
+    events = traces.generated(2, RUNS)
+    explore(write(events), "-m", "--csv", "out", *options)
+    check_files(workdir / "out", traces.Oracle(events, range(1, RUNS), filters), mapping=True)
+
+
+@pytest.mark.parametrize("shapes", [False, True])
+@pytest.mark.parametrize("dims", [False, True])
+def test_sensitive(explore, write, workdir, shapes, dims):
+    events = traces.generated(3, RUNS)
+    options = ["--shape-sensitive"] * shapes + ["--dimension-sensitive"] * dims
+    explore(write(events), "-m", "-c", "9", "--csv", "out", *options)
+    check_files(workdir / "out", traces.Oracle(events, range(1, RUNS)), shapes, dims, True, top=9)
+
+
+def test_all_at_once(explore, write, workdir):
+    events = traces.generated(4, RUNS)
+    explore(write(events), "-m", "--csv", "out", "--shape-sensitive", "--dimension-sensitive", "-g",
+            "[0, 2, 7]", "--filter", "C*", "[!C]*[xd]", "hip*")
+    oracle = traces.Oracle(events, [0, 2, 7], ["C*", "[!C]*[xd]", "hip*"])
+    check_files(workdir / "out", oracle, shapes=True, dims=True, mapping=True)
+
+
+@pytest.mark.parametrize("by", ["op", "node", "provider", "shape", "op,shape", "node,provider,shape"])
+def test_json(explore_json, write, by):
+    """Every group with its statistics over the runs, a run without it counting as 0."""
+    events = traces.generated(5, RUNS)
+    report = explore_json(write(events), "-m", "--by", by, "--dimension-sensitive")
+    VALIDATOR.validate(report)
+    oracle = traces.Oracle(events, range(1, RUNS))
+    assert report["runs"] | {"list": None} == {"found": RUNS, "analysed": RUNS - 1,
+                                               "selected": "1-7", "list": None}
+    assert report["trace"]["passed_over"] == 3 and report["trace"]["lost"] == 0
+    assert report["trace"]["events"] == len(events)
+    keys = by.split(",")
+    names = {"node": "node", "op": "op", "provider": "provider", "shape": "input_type_shape"}
+    groups, times = oracle.cpu_groups(keys), oracle.cpu_per_run(keys)
+    first = traces.Oracle(events, [0]).cpu_groups(keys)
+    assert report["cpu"]["duration_us"] == sum(duration for duration, _ in groups.values())
+    assert report["cpu"]["count"] == len(oracle.cpu)
+    assert len(report["cpu"]["groups"]) == len(groups)
+    for group in report["cpu"]["groups"]:
+        key = tuple(group[names[k]] for k in keys)
+        assert [group["duration_us"], group["count"]] == groups[key]
+        assert near(group["pct"], 100 * groups[key][0] / report["cpu"]["duration_us"])
+        per_run = group["per_run"]
+        mean = statistics.mean(times[key])
+        assert near(per_run["mean_us"], mean) and per_run["max_us"] == max(times[key])
+        assert near(per_run["p50_us"], statistics.median(times[key]))
+        assert per_run["first_us"] == (first[key][0] if key in first else None)
+        half = 2.446911851 * statistics.stdev(times[key]) / math.sqrt(RUNS - 1)  # t(0.975, 6)
+        assert math.isclose(per_run["mean_high_us"] - mean, half, rel_tol=1e-6, abs_tol=1e-9)
+        assert math.isclose(mean - per_run["mean_low_us"], half, rel_tol=1e-6, abs_tol=1e-9)
+    gpu = oracle.gpu_groups(with_dimensions=True)
+    assert {(g["symbol"], g["dimensions"]): [g["duration_us"], g["count"]]
+            for g in report["gpu"]["groups"]} == gpu
+    mapping = oracle.mapping()
+    assert len(report["mapping"]) == len(mapping)
+    for row in report["mapping"]:
+        expected = mapping[row["op"], row["input_type_shape"], row["symbol"], row["dimensions"]]
+        assert near(row["op_us"], expected["op_dur (us)"])
+        assert near(row["kernel_total_us"], expected["kernel_total_dur (us)"])
+        assert near(row["op_pct"], expected["op_pct (%)"])
+
+
+def test_statistics_of_many_runs(explore_json, write):
+    """More runs than are kept one by one: sums and extremes stay exact, percentiles close."""
+    dice = random.Random(11)
+    times = [round(dice.lognormvariate(7, 0.4)) for _ in range(1001)]
+    report = explore_json(write(traces.simple(1001, lambda i: times[i])))
+    conv = next(g for g in report["cpu"]["groups"] if g["op"] == "Conv")
+    assert conv["duration_us"] == sum(times[1:]) and conv["count"] == 1000
+    per_run = conv["per_run"]
+    assert not per_run["exact"] and per_run["max_us"] == max(times[1:])
+    assert near(per_run["mean_us"], statistics.mean(times[1:]))
+    ordered = sorted(times[1:])
+    assert per_run["p50_us"] == pytest.approx(statistics.median(ordered), rel=0.01)
+    assert per_run["p90_us"] == pytest.approx(ordered[900], rel=0.01)
+
+
+def test_kernels_of_no_node(explore_json, write):
+    """The first kernel of the selection comes before any node; a copy isn't worth a warning."""
+    events = traces.simple(3)
+    events[-4:-4] = [traces.kernel("early", "Conv", 30_001, 1),
+                     traces.kernel("hipMemcpyAsync", None, 30_002, 1)]
+    report = explore_json(write(events), "-s", "2", "--shape-sensitive")
+    assert [g["input_type_shape"] for g in report["gpu"]["groups"]] == ["unknown"] * 2
+    assert any(w.startswith("1 of 2 kernels") for w in report["warnings"])
+
+
+def test_demangling(explore, write, workdir):
+    """One process for all names; without one, a single warning."""
+    events = traces.simple(2)
+    events[-1:-1] = [traces.kernel(name, "Conv", 20_001, 3)
+                     for name in ("_Z3fooIfEvPT_", "_ZN1a1bEii", "plain")]
+    counter = workdir / "demangler"
+    counter.write_text("#!/bin/sh\necho x >> started\nexec c++filt \"$@\"\n")
+    counter.chmod(0o755)
+    path = write(events)
+    if shutil.which("c++filt"):
+        explore(path, "--csv", "out", "--demangler", counter)
+        assert {row["name"] for row in rows(workdir / f"out_{GPU}.csv")} == {
+            "void foo<float>(float*)", "a::b(int, int)", "plain"}
+        assert (workdir / "started").read_text() == "x\n"
+    done = explore(path, "--csv", "out", "--demangler", "no-such-demangler")
+    assert done.stderr.count("\n") == 1 and "no-such-demangler" in done.stderr
+    assert {row["name"] for row in rows(workdir / f"out_{GPU}.csv")} == {
+        "_Z3fooIfEvPT_", "_ZN1a1bEii", "plain"}
+
+
+def test_object_around_the_events(explore, write, workdir):
+    """{"traceEvents": [...]} is the same trace."""
+    events = traces.generated(6, RUNS)
+    plain = explore(write(events), "--format", "csv").stdout
+    (workdir / "object.json").write_text(json.dumps({"a": [1, {}], "traceEvents": events, "z": 0}))
+    assert explore("object.json", "--format", "csv").stdout == plain
+
+
+# ---- Runs ----
+
+
+def test_no_run(explore, write):
+    events = [e for e in traces.simple(2) if e["name"] != "model_run"]
+    done = explore(write(events), "--format", "json")
+    report = json.loads(done.stdout)
+    VALIDATOR.validate(report)
+    assert "no 'model_run'" in done.stderr and report["ledger"] is None
+    assert {g["op"]: g["count"] for g in report["cpu"]["groups"]} == {"Conv": 2, "Relu": 2}
+
+
+def test_one_run(explore, write):
+    done = explore(write(traces.simple(1)), "--format", "json")
+    report = json.loads(done.stdout)
+    assert "warm-up" in done.stderr and report["runs"]["selected"] == "0"
+    assert {g["op"]: g["duration_us"] for g in report["cpu"]["groups"]} == {"Conv": 5, "Relu": 3}
+    quiet = explore("trace.json", "-s", "0")
+    assert quiet.stderr == ""
+
+
+def test_mapping_without_gpu(explore, write, workdir):
+    done = explore(write(traces.simple()), "-m", "--csv", "out")
+    assert "no GPU kernels" in done.stdout
+    assert sorted(p.name for p in workdir.glob("out_*")) == [f"out_{CPU}.csv"]
+
+
+def test_probably_cut(explore, workdir):
+    """ONNX Runtime keeps a million events."""
+    one = json.dumps(traces.event("Session", "x", 0, 0))
+    for events, warned in ((1_000_000, True), (999_999, False)):
+        with open(workdir / "long.json", "w", encoding="utf-8") as file:
+            file.write("[" + f"{one},\n" * (events - 1) + one + "]")
+        done = explore("long.json")
+        assert ("probably missing" in done.stderr) == warned
+
+
+# ---- A real trace ----
+
+
+@pytest.fixture(scope="module", params=[("mlp", 1), ("mobilenet-v2", 2)], ids=lambda p: p[0])
+def recorded(request, networks, tmp_path_factory):
+    """A model that ran under ONNX Runtime: the model, the trace, how many runs."""
+    name, threads = request.param
+    runs = 6
+    path = tmp_path_factory.mktemp("recorded") / "trace.json"
+    done = run_program([BUILD / "bench/trace_record", ORT, networks[name], threads, runs, path],
+                       timeout=120)
+    assert done.status == 0, done.stderr
+    return onnx.load(networks[name]), path, runs
+
+
+def test_real_trace(explore_json, recorded):
+    model, path, runs = recorded
+    raw = json.loads(path.read_text())
+    report = explore_json(path, "--by", "node")
+    VALIDATOR.validate(report)
+    assert report["trace"]["events"] == len(raw) and report["trace"]["passed_over"] == 0
+    assert report["runs"]["found"] == runs and report["warnings"] == []
+
+    oracle = traces.Oracle(raw, range(1, runs))
+    assert {(g["node"], g["op"]): [g["duration_us"], g["count"]]
+            for g in report["cpu"]["groups"]} == oracle.cpu_groups(("node", "op"))
+    assert all(g["count"] == runs - 1 for g in report["cpu"]["groups"])
+    # Whatever was fused, a matrix product or convolution stays one node.
+    for kind in ("Conv", "Gemm", "MatMul"):
+        in_model = sum(node.op_type == kind for node in model.graph.node)
+        in_trace = sum(kind in g["op"] for g in report["cpu"]["groups"])
+        assert in_trace == in_model
+
+    check_ledger_adds_up(report["ledger"])
+    assert report["ledger"]["nodes_per_run"] == len(report["cpu"]["groups"])
+    assert report["ledger"]["unexplained"]["duration_us"] == 0
+    for _, duration, nodes in report["runs"]["list"]:
+        assert 0 < nodes <= duration
+
+
+def check_ledger_adds_up(ledger):
+    parts = ("node", "overhead", "before", "after", "unexplained")
+    assert near(sum(ledger[part]["duration_us"] for part in parts), ledger["run"]["duration_us"])
+    assert math.isclose(sum(ledger[part]["pct"] for part in parts), 100)
+    assert ledger["run"]["pct"] == 100
+    assert ledger["parallel_factor"] >= 1
+
+
+# ---- Ledger ----
+
+
+def test_ledger_by_hand(explore_json):
+    """parallel.json, in µs. Node intervals, [begin, end) with their thread:
+
+    run 1, 2000-2100: A 2010-2030 (1), B 2020-2050 (2), If 2055-2085 (1) around Add 2060-2070 (1)
+    and Mul 2072-2080 (1); Execute 2005-2090.
+        nodes 2010-2050 and 2055-2085: 40 + 30 = 70; overhead 85 - 70 = 15; before 5; after 10.
+        Per thread 20 + 30 and 30: 80.
+    run 2, 3000-3120: A 3004-3024 (1), B 3014-3044 (2), If 3062-3092 (1) around Add 3065-3075 (1) and
+    Mul 3076-3084 (1); Execute 3002-3050 and 3060-3110.
+        nodes 40 + 30 = 70; overhead (48 - 40) + (50 - 30) = 28; before 2; after 10; between the two
+        Execute 10, which nothing explains. Per thread 80.
+    run 0, 1000-1200, only counts as the first: A 1010-1060 (1), B 1050-1120 (2); Execute 1005-1195:
+        nodes 110, overhead 80, before 5, after 5.
+    """
+    report = explore_json(PARALLEL)
+    VALIDATOR.validate(report)
+    ledger = report["ledger"]
+    expected = {"node": (140, 110), "overhead": (43, 80), "before": (7, 5), "after": (20, 5),
+                "unexplained": (10, 0), "run": (220, 200)}
+    for part, (both, first) in expected.items():
+        assert ledger[part]["duration_us"] == both, part
+        assert ledger[part]["per_run"]["mean_us"] == both / 2, part
+        assert ledger[part]["per_run"]["first_us"] == first, part
+        assert near(ledger[part]["pct"], 100 * both / 220), part
+    assert ledger["overhead"]["per_run"]["max_us"] == 28
+    assert near(ledger["parallel_factor"], 160 / 140)
+    assert ledger["nodes_per_run"] == 5
+    check_ledger_adds_up(ledger)
+    assert report["runs"]["list"] == [[1000, 200, 110], [2000, 100, 70], [3000, 120, 70]]
+    # As in the original, If counts what is inside it once more.
+    assert {g["op"]: (g["duration_us"], g["count"]) for g in report["cpu"]["groups"]} == {
+        "Conv": (100, 4), "If": (60, 2), "Add": (20, 2), "Mul": (16, 2)}
+    assert any("1 event behind the last run" in w for w in report["warnings"])
+
+
+def test_ledger_without_executor(explore_json, write):
+    """Nothing is called something else than it is: without Execute the rest is unexplained."""
+    events = [e for e in traces.simple(3) if not e["name"].startswith("Seq")]
+    ledger = explore_json(write(events))["ledger"]
+    assert ledger["node"]["duration_us"] == 16 and ledger["unexplained"]["duration_us"] == 20
+    assert ledger["overhead"]["duration_us"] == ledger["before"]["duration_us"] == 0
+
+
+# ---- Comparison ----
+
+
+def compare(explore_json, first, second, *options):
+    report = explore_json(first, "--compare", second, *options)
+    assert report["schema"] == "prony.trace-comparison/1"
+    return report
+
+
+def test_comparison_by_hand(explore_json, explore, write):
+    """Over runs 1 to 21 a convolution takes 100, 101, 102, 100, ... µs: its median is 101; in the
+    second trace 50 more. Relu takes 10 and 11 alternately in both. One operator is in one only."""
+    first = traces.simple(22, lambda i: 100 + (i - 1) % 3, lambda i: 10 + i % 2)
+    second = traces.simple(22, lambda i: 150 + (i - 1) % 3, lambda i: 10 + i % 2)
+    for i in range(22):
+        at = traces.RUN_US * (i + 1) + 300
+        first.insert(-1 - 4 * (21 - i), traces.node("old", "Old", at, 5))
+        second.insert(-1 - 4 * (21 - i), traces.node("new", "New", at, 7))
+    a, b = write(first, "a.json"), write(second, "b.json")
+    report = compare(explore_json, a, b)
+    groups = {g["op"]: g for g in report["groups"]}
+    assert list(groups)[0] == "Conv" and set(groups) == {"Conv", "Relu", "Old", "New"}
+    conv = groups["Conv"]
+    assert (conv["first_median_us"], conv["second_median_us"]) == (101, 151)
+    assert near(conv["ratio"], 151 / 101) and conv["verdict"] == "slower" and conv["p_holm"] < 0.01
+    # The medians of resampled runs are among 100, 101, 102 and 150, 151, 152 µs.
+    assert 149 / 103 <= conv["ratio_low"] <= conv["ratio"] <= conv["ratio_high"] <= 153 / 99
+    assert groups["Relu"]["verdict"] == "same" and groups["Relu"]["ratio"] == 1
+    assert groups["Old"]["verdict"] == "only in the first" and groups["Old"]["ratio"] is None
+    assert groups["New"]["verdict"] == "only in the second"
+    assert groups["New"]["second_median_us"] == 7
+    assert {g["node"]: g["verdict"] for g in report["nodes"]} == {
+        "a": "slower", "b": "same", "old": "only in the first", "new": "only in the second"}
+    assert report["run"]["verdict"] == "slower"
+
+    back = compare(explore_json, b, a)
+    assert {g["op"]: g["verdict"] for g in back["groups"]}["Conv"] == "faster"
+    text = explore(a, "--compare", b).stdout
+    assert "only in the second" in text and "slower" in text
+
+
+def test_comparison_interval(explore_json, write):
+    """The interval against a bootstrap of our own: 60 runs each, noise of a fifth."""
+    dice = random.Random(7)
+    times = [[round(dice.gauss(mean, mean / 5)) for _ in range(61)] for mean in (1000, 1100)]
+    a, b = (write(traces.simple(61, lambda i, t=t: t[i]), f"{n}.json")
+            for n, t in zip("ab", times))
+    row = next(g for g in compare(explore_json, a, b)["groups"] if g["op"] == "Conv")
+    assert row["ratio"] == pytest.approx(statistics.median(times[1][1:]) /
+                                         statistics.median(times[0][1:]), rel=1e-12)
+    ratios = sorted(statistics.median(dice.choices(times[1][1:], k=60)) /
+                    statistics.median(dice.choices(times[0][1:], k=60)) for _ in range(4000))
+    assert row["ratio_low"] == pytest.approx(ratios[100], abs=0.02)
+    assert row["ratio_high"] == pytest.approx(ratios[-101], abs=0.02)
+
+
+def many_nodes(dice, runs, nodes, change=None):
+    """Every node's time varies by a tenth from run to run."""
+    events = traces.opening()
+    at = traces.RUN_US
+    for _ in range(runs):
+        start = at
+        for i in range(nodes):
+            mean = (200 + 10 * i) * (change or {}).get(i, 1)
+            duration = max(1, round(dice.gauss(mean, mean / 10)))
+            events.append(traces.node(f"n{i}", f"Op{i}", at + 1, duration))
+            at += duration + 1
+        events += [traces.execute(start, at - start + 1), traces.model_run(start, at - start + 2)]
+        at += 10
+    return events
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_comparison_of_the_same(explore_json, write, seed):
+    """Two halves of one trace: of 50 rows some differ by chance, and none is called different. One
+    that really differs is found."""
+    dice = random.Random(seed)
+    a = write(many_nodes(dice, 31, 50), "a.json")
+    b = write(many_nodes(dice, 31, 50), "b.json")
+    c = write(many_nodes(dice, 31, 50, {17: 1.3, 23: 0.7}), "c.json")
+    same = compare(explore_json, a, b)
+    assert {g["verdict"] for g in same["groups"] + same["nodes"]} == {"same"}
+    different = compare(explore_json, a, c)
+    verdicts = {g["op"]: g["verdict"] for g in different["groups"]}
+    assert verdicts.pop("Op17") == "slower" and verdicts.pop("Op23") == "faster"
+    assert set(verdicts.values()) == {"same"}
+
+
+def test_comparison_of_too_few_runs(explore, explore_json, write):
+    a, b = write(traces.simple(5), "a.json"), write(traces.simple(9, conv=50), "b.json")
+    report = compare(explore_json, a, b)
+    assert {g["verdict"] for g in report["groups"]} == {"too few runs"}
+    text = explore(a, "--compare", b).stdout
+    assert "each needs" in text and "slower" not in text
+
+
+def test_comparison_formats(explore, write):
+    a, b = write(traces.simple(9), "a.json"), write(traces.simple(9, conv=50), "b.json")
+    table = list(csv.DictReader(io.StringIO(explore(a, "--compare", b, "--format",
+                                                    "csv").stdout)))
+    assert {row["op"]: row["verdict"] for row in table} == {"Conv": "slower", "Relu": "same"}
+    check_markdown(explore(a, "--compare", b, "--format", "md").stdout, tables=2)
+
+
+# ---- Streams ----
+
+
+def compressed(data):
+    yield "plain", data
+    yield "gzip", gzip.compress(data)
+    yield "gzip in two parts", gzip.compress(data[:1000]) + gzip.compress(data[1000:])
+    if shutil.which("zstd"):
+        yield "zstd", subprocess.run(["zstd", "-qc"], input=data, capture_output=True,
+                                     check=True).stdout
+
+
+def test_standard_input_and_compression(prony, explore, write, workdir):
+    path = write(traces.generated(8, RUNS))
+    options = ["--shape-sensitive", "--format", "csv", "-g", "[1, 4]"]
+    expected = explore(path, *options).stdout
+    for what, data in compressed(path.read_bytes()):
+        (workdir / "packed").write_bytes(data)
+        assert explore("packed", *options).stdout == expected, what
+        assert explore("-", *options, input=data).stdout == expected, what
+        assert explore("packed", "-s", "-2").status == 0, what
+        done = prony("explore", "-", "-s", "-2", input=data)  # a pipe can't be read twice
+        assert done.status == 2 and "give a file" in done.stderr and done.stdout == "", what
+
+
+def test_from_the_end_of_a_redirected_file(explore, write):
+    """`< trace.json` is a file, so it can be read twice."""
+    path = write(traces.simple(9))
+    with open(path, "rb") as file:
+        done = subprocess.run([os.environ.get("PRONY", BUILD / "prony"), "explore", "-", "-s", "-2"],
+                              stdin=file, capture_output=True, check=True)
+    assert b"7-8" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [["--format", "perfetto"], ["--by", "node", "-c", "100000"]])
+def test_reader_that_goes_away(program, write, arguments):
+    """`| head -1` is no crash."""
+    path = write(many_nodes(random.Random(1), 3, 3000))
+    with subprocess.Popen([program, "explore", path, *arguments], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        errors = process.stderr.read().decode()
+        assert process.wait(60) in (0, 1, -signal.SIGPIPE)
+    assert len(errors.splitlines()) <= 1
+
+
+@pytest.mark.parametrize("arguments", [["--format", "perfetto"], []])
+def test_interrupted(program, workdir, arguments):
+    """Ctrl-C while a trace is read leaves the file that was there, and no other."""
+    output = workdir / "out.json"
+    output.write_text("before")
+    head = traces.dump(traces.simple(5000)).removesuffix("\n]\n").encode()
+    with subprocess.Popen([program, "explore", "-", "-o", output, *arguments],
+                          stdin=subprocess.PIPE, stderr=subprocess.PIPE, cwd=workdir) as process:
+        process.stdin.write(head)  # more than a pipe holds: it reads
+        process.stdin.flush()
+        deadline = time.monotonic() + 30
+        while arguments and len(list(workdir.iterdir())) < 2 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        if arguments:
+            assert len(list(workdir.iterdir())) == 2, "no temporary file appeared"
+        process.send_signal(signal.SIGINT)
+        process.stdin.close()
+        errors = process.stderr.read().decode()
+        assert process.wait(60) in (130, -signal.SIGINT)
+    assert [p.name for p in workdir.iterdir()] == ["out.json"], errors
+    assert output.read_text() == "before"
+
+
+def test_csv_files_are_replaced_whole(explore, prony, write, workdir):
+    """Whoever has the old file open keeps it; a trace that can't be read changes nothing."""
+    path = write(traces.simple())
+    explore(path, "--csv", "out")
+    old = workdir / f"out_{CPU}.csv"
+    os.link(old, workdir / "kept")
+    content = old.read_text()
+    explore(write(traces.simple(conv=70)), "--csv", "out")
+    assert (workdir / "kept").read_text() == content != old.read_text()
+    content = old.read_text()
+    (workdir / "cut.json").write_text(path.read_text()[:-30])
+    assert prony("explore", "cut.json", "--csv", "out").status == 1
+    assert old.read_text() == content
+    assert sorted(p.name for p in workdir.iterdir()) == ["cut.json", "kept", f"out_{CPU}.csv",
+                                                         "trace.json"]
+
+
+# ---- Perfetto ----
+
+
+def partial_overlaps(events):
+    """Pairs on one track of which neither holds the other."""
+    tracks = {}
+    for e in events:
+        tracks.setdefault((e["pid"], e["tid"]), []).append((e["ts"], -e["dur"]))
+    found = []
+    for track, spans in tracks.items():
+        ends = []
+        for start, negative in sorted(spans):
+            while ends and ends[-1] <= start:
+                ends.pop()
+            if ends and ends[-1] < start - negative:
+                found.append((track, start))
+            ends.append(start - negative)
+    return found
+
+
+def test_perfetto(explore, write, workdir):
+    events = traces.generated(9, RUNS)
+    explore(write(events), "-g", "[2, 3, 6]", "--format", "perfetto", "-o", "out.json")
+    written = json.loads((workdir / "out.json").read_text())["traceEvents"]
+    shown = [e for e in written if e["ph"] == "X"]
+    runs = traces.by_run(events)
+    selected = [e for i in (2, 3, 6) for e in runs[i]]
+    expected = []
+    for i in (2, 3, 6):
+        expected += [(f"run {i}" if e["name"] == "model_run" else e["name"], e["ts"], e["dur"])
+                     for e in runs[i]]
+    assert [(e["name"], e["ts"], e["dur"]) for e in shown] == expected
+    assert [e["args"] for e in shown] == [e["args"] for e in selected]
+    assert partial_overlaps(shown) == []
+    named = {(e["pid"], e["tid"]) for e in written if e["name"] == "thread_name"}
+    assert {(e["pid"], e["tid"]) for e in shown} <= named
+
+
+def test_perfetto_of_overlapping_runs(explore, write, workdir):
+    """A session that two threads use at a time: which run an event is of can't be told."""
+    events = traces.opening() + [
+        traces.node("a", "Conv", 1010, 50, 1), traces.node("b", "Conv", 1020, 60, 2),
+        traces.model_run(1000, 70, 1), traces.model_run(1010, 80, 2)]
+    done = explore(write(events), "-s", "0", "--format", "perfetto", "-o", "out.json")
+    written = json.loads((workdir / "out.json").read_text())["traceEvents"]
+    assert partial_overlaps([e for e in written if e["ph"] == "X"]) == []
+    assert "began before the one before had ended" in done.stderr
+
+
+# ---- What people see ----
+
+NASTY = 'a"b\\c|d,é\u202e漢\x1b[31m\x07\x7f\u009b\n'
+
+
+def nasty():
+    events = traces.opening()
+    for i in range(3):
+        at = traces.RUN_US * (i + 1)
+        events += [traces.node(NASTY, f"Op{NASTY}", at + 1, 5),
+                   traces.kernel(NASTY, f"Op{NASTY}", at + 2, 3), traces.model_run(at, 20)]
+    return events
+
+
+def check_markdown(text, tables):
+    """Every row of a table has as many cells as its head."""
+    found = 0
+    width = None
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            width = None
+            continue
+        cells = len(re.findall(r"(?<!\\)\|", line))
+        found += width is None
+        width = width or cells
+        assert cells == width, line
+    assert found == tables
+
+
+def test_names_survive_and_are_harmless(explore, explore_json, write, workdir):
+    path = write(nasty())
+    options = [path, "--by", "node", "-m", "--demangler", "no-such"]
+    for form in ("text", "md"):
+        text = explore(*options, "--format", form).stdout
+        assert not set(text) & {chr(c) for c in (*range(10), *range(11, 32), *range(127, 160))}
+        assert "漢" in text
+    check_markdown(text, tables=4)
+    explore(*options, "--csv", "out")
+    assert rows(workdir / f"out_{CPU}.csv")[0]["node"] == NASTY
+    assert rows(workdir / f"out_{GPU}.csv")[0]["name"] == NASTY
+    assert rows(workdir / f"out_{MAPPING}.csv")[0]["op_name"] == f"Op{NASTY}"
+    assert explore_json(*options)["cpu"]["groups"][0]["node"] == NASTY
+    explore(path, "--format", "perfetto", "-o", "out.json")
+    names = {e["name"] for e in json.loads((workdir / "out.json").read_text())["traceEvents"]}
+    assert {f"{NASTY}_kernel_time", NASTY} <= names
+
+
+def test_width(explore, write):
+    """Names are shortened in the middle to the width that COLUMNS tells."""
+    name = "/a/very/long/" + "name/" * 30 + "of/a/Conv"
+    events = traces.simple(3)
+    for e in events:
+        e["name"] = e["name"].replace("a_kernel", f"{name}_kernel")
+    path = write(events)
+    for columns in (60, 100):
+        narrow = explore(path, "--by", "node", env={"COLUMNS": str(columns)}).stdout
+        table = narrow[narrow.index("Node "):]
+        assert all(len(line) <= columns for line in table.splitlines())
+        assert "…" in table and "/a/very" in table and "Conv" in table
+        wide = explore(path, "--by", "node", "--wide", env={"COLUMNS": str(columns)}).stdout
+        assert name in wide
+    assert name in explore(path, "--by", "node", "--format", "csv", env={"COLUMNS": "60"}).stdout
+
+
+def test_units(explore, write):
+    """Times are scaled, counts have their thousands separated."""
+    text = explore(write(traces.simple(1200, conv=2_500)), "-c", "1").stdout
+    conv = next(line for line in text.splitlines() if line.startswith("Conv"))
+    assert "3.00 s" in conv and "2.50 ms" in conv and "1,199" in conv
+    assert "1,200 found, 1,199 analysed: 1-1199" in text
+
+
+def test_formats_agree(explore, write):
+    path = write(traces.generated(10, RUNS))
+    table = list(csv.DictReader(io.StringIO(explore(path, "--format", "csv").stdout)))
+    markdown = explore(path, "--format", "md").stdout
+    check_markdown(markdown, tables=3)
+    for row in table:
+        assert re.search(rf"^\| {row['name']} ", markdown, re.MULTILINE)
