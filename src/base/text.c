@@ -20,12 +20,23 @@ size_t prn_utf8_length(const char *text)
     return n;
 }
 
+/* U+200E, U+200F, U+2028 to U+202E and U+2066 to U+2069: they break lines or change the direction
+ * of what follows, so that it reads as something else. `p` is valid UTF-8. */
+static bool turns_text(const unsigned char *p)
+{
+    if (p[0] != 0xe2)
+        return false;
+    if (p[1] == 0x80)
+        return p[2] == 0x8e || p[2] == 0x8f || (p[2] >= 0xa8 && p[2] <= 0xae);
+    return p[1] == 0x81 && p[2] >= 0xa6 && p[2] <= 0xa9;
+}
+
 bool prn_utf8_printable(const char *text)
 {
     const unsigned char *p = (const unsigned char *)text;
     if (p[0] < 0x20 || p[0] == 0x7f)
         return false;
-    return prn_utf8_length(text) > 0 && !(p[0] == 0xc2 && p[1] < 0xa0);
+    return prn_utf8_length(text) > 0 && !(p[0] == 0xc2 && p[1] < 0xa0) && !turns_text(p);
 }
 
 void prn_text_clean(struct prn_buffer *out, const char *text)

@@ -51,8 +51,10 @@ static void percent_cell(struct prn_table *t, bool exact, double pct)
 {
     if (exact)
         prn_table_cell_exact(t, pct);
-    else
+    else if (isfinite(pct))
         prn_table_cell(t, "%.1f %%", pct);
+    else
+        prn_table_cell(t, "-");
 }
 
 static void count_cell(struct prn_table *t, bool exact, uint64_t count)

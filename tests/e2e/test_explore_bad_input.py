@@ -192,6 +192,22 @@ def test_many_faults(prony, workdir):
         assert done.stderr.count("\n") == 1 and "20 broken events were skipped" in done.stderr
 
 
+def test_many_faults_in_a_large_trace(prony, workdir):
+    events = traces.generated(13, 600)
+    lines = traces.dump(events).split("\n")
+    nodes = [i for i, line in enumerate(lines) if "_kernel_time" in line]
+    hit = set(random.Random(4).sample(nodes, 100))
+    for i in hit:
+        lines[i] = lines[i].replace("_kernel_time", '"x{y_kernel_time')
+    (workdir / "bad.json").write_text("\n".join(lines))
+    done = prony("explore", "bad.json", "--shape-sensitive", "--recover", "--format", "json")
+    report = json.loads(done.stdout)
+    assert report["trace"]["lost"] == 100
+    left = traces.Oracle([e for i, e in enumerate(events) if i + 1 not in hit], range(1, 600))
+    assert {(g["op"], g["input_type_shape"]): [g["duration_us"], g["count"]]
+            for g in report["cpu"]["groups"]} == left.cpu_groups(("op", "shape"))
+
+
 @pytest.mark.parametrize("change", [lambda t: t.replace("},\n", "}\n", 1),
                                     lambda t: t.replace("},\n", "},,\n", 1),
                                     lambda t: t.replace("\n]", ",\n]", 1),
