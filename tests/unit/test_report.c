@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "unit.h"
 
 #include <errno.h>

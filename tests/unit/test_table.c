@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "base/table.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 
