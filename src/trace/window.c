@@ -68,20 +68,22 @@ static uint64_t count_newlines(const char *p, size_t len)
 static int settle(struct prn_window *w, size_t need, struct prony_error *err)
 {
     size_t rest = w->len - w->at;
-    size_t offset = (size_t)(w->data + w->at - w->block.bytes);
     size_t capacity = w->block.capacity;
     while (capacity < need && capacity < w->limit)
         capacity = 2 * capacity < w->limit ? 2 * capacity : w->limit;
     if (capacity < need)
         return PRONY_ELIMIT;
     if (capacity > w->block.capacity) {
-        char *bytes = realloc(w->block.bytes, ROOM + capacity + PRN_SCAN_PADDING);
+        char *bytes = malloc(ROOM + capacity + PRN_SCAN_PADDING);
         if (!bytes)
             return prn_fail_memory(err);
+        memcpy(bytes + ROOM, w->data + w->at, rest);
+        free(w->block.bytes);
         w->block = (struct prn_block){bytes, capacity};
+    } else {
+        memmove(w->block.bytes + ROOM, w->data + w->at, rest);
     }
     w->data = w->block.bytes + ROOM;
-    memmove(w->data, w->block.bytes + offset, rest);
     w->at = 0;
     w->len = rest;
     return 0;
