@@ -113,6 +113,7 @@ static void ledger(struct prn_json_writer *w, const struct prn_trace *t)
 #undef PRN_X
     ledger_part(w, t, "run", PRN_LEDGER_TOTAL, t->first_ledger.total);
     prn_json_number(w, "parallel_factor", node > 0 ? t->ledger_node_sum_ns / node : NAN);
+    prn_json_number(w, "nested_us", t->ledger_nested_ns / 1e3);
     prn_json_number(w, "nodes_per_run", (double)t->ledger_nodes / (double)t->n_selected);
     prn_json_bool(w, "approximate", t->ledger_approximate);
     prn_json_end(w);

@@ -46,6 +46,13 @@ static void write_ledger_notes(const struct prn_trace *t, struct prn_buffer *out
     if (node > 0)
         prn_buffer_printf(out, "While nodes ran, %.2f of them ran at a time.\n",
                           t->ledger_node_sum_ns / node);
+    double nested = t->ledger_nested_ns / (t->ledger_nested_ns + t->ledger_node_sum_ns);
+    if (nested > 0.0005)
+        prn_buffer_printf(
+            out,
+            "%.1f %% of the nodes' time is inside other nodes (the bodies of If, Loop "
+            "and Scan): below it counts for both.\n",
+            100 * nested);
     if (!t->has_execute)
         prn_buffer_add(out, "The trace has no executor events, so what isn't in a node is "
                             "unexplained.\n");

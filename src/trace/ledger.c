@@ -35,6 +35,7 @@ struct prn_ledger {
     struct intervals nodes;
     struct intervals executes; /* all of thread 0 */
     uint64_t node_count;
+    double node_time; /* their durations added up */
     /* The nodes in [settled_start, settled_end), if any. */
     bool is_settled;
     bool is_late; /* an interval reached into the settled time after it was settled */
@@ -250,8 +251,9 @@ int prn_ledger_node(struct prn_ledger *l, int64_t thread, int64_t start, int64_t
     int r = make_room_for_node(l);
     if (r != 0)
         return r;
-    l->node_count++;
     struct interval new = make_interval(thread, start, duration);
+    l->node_count++;
+    l->node_time += (double)(new.end - new.start);
     if (l->is_settled && new.start < l->settled_end) {
         l->is_late |= new.start < new.end;
         new.start = l->settled_end;
@@ -390,6 +392,15 @@ static int64_t sum_clipped(const struct intervals *v, const struct interval *run
     return sum;
 }
 
+/* What joining each thread's intervals took away. */
+static int64_t nested_time(const struct prn_ledger *l)
+{
+    double nested = l->node_time - (double)l->settled_sum;
+    for (size_t i = 0; i < l->nodes.n; i++)
+        nested -= (double)(l->nodes.at[i].end - l->nodes.at[i].start);
+    return nested > 0 ? (int64_t)nested : 0;
+}
+
 void prn_ledger_close(struct prn_ledger *l, int64_t start, int64_t duration,
                       struct prn_ledger_run *ret_run)
 {
@@ -398,6 +409,7 @@ void prn_ledger_close(struct prn_ledger *l, int64_t start, int64_t duration,
     struct prn_ledger_run run = {
         .total = span.end - span.start, .nodes = l->node_count, .approximate = l->is_bridged};
     join_threads(&l->nodes);
+    run.nested = nested_time(l);
     bool is_parallel =
         l->nodes.n > 0 && l->nodes.at[0].thread != l->nodes.at[l->nodes.n - 1].thread;
     if (is_parallel) {

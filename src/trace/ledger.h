@@ -36,6 +36,7 @@ struct prn_ledger_run {
     int64_t after;       /* after the last E, outside N */
     int64_t unexplained; /* else outside N: between two E, or all of it if there is no E */
     int64_t node_sum;
+    int64_t nested; /* of the node events' time: inside another node of the same thread */
     uint64_t nodes; /* node events, wherever they were */
     bool approximate;
 };

@@ -357,6 +357,7 @@ static int settle_ledger(struct prn_trace *t, const struct prn_ledger_run *run,
             return prn_fail_memory(err);
     }
     t->ledger_node_sum_ns += (double)run->node_sum;
+    t->ledger_nested_ns += (double)run->nested;
     t->ledger_nodes += run->nodes;
     t->ledger_approximate |= run->approximate;
     t->has_ledger = true;

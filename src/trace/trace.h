@@ -118,6 +118,7 @@ struct prn_trace {
     struct prn_sketch ledger[PRN_LEDGER_ROW_COUNT];
     double ledger_ns[PRN_LEDGER_ROW_COUNT]; /* sums over the selected runs */
     double ledger_node_sum_ns;              /* per thread, added up */
+    double ledger_nested_ns;                /* of node events, inside others of their thread */
     uint64_t ledger_nodes;
     struct prn_ledger_run first_ledger; /* of run 0 */
     bool has_ledger, ledger_approximate;

@@ -45,12 +45,13 @@ static void check_run(const struct prn_ledger_run *actual, const struct prn_ledg
     const struct prn_ledger_run *e = expected;
     if (a->total != e->total || a->node != e->node || a->overhead != e->overhead ||
         a->before != e->before || a->after != e->after || a->unexplained != e->unexplained ||
-        a->node_sum != e->node_sum || a->nodes != e->nodes || a->approximate != e->approximate)
+        a->node_sum != e->node_sum || a->nested != e->nested || a->nodes != e->nodes ||
+        a->approximate != e->approximate)
         fail_msg("%s: total %jd node %jd overhead %jd before %jd after %jd unexplained %jd "
-                 "node_sum %jd nodes %ju approximate %d",
+                 "node_sum %jd nested %jd nodes %ju approximate %d",
                  name, (intmax_t)a->total, (intmax_t)a->node, (intmax_t)a->overhead,
                  (intmax_t)a->before, (intmax_t)a->after, (intmax_t)a->unexplained,
-                 (intmax_t)a->node_sum, (uintmax_t)a->nodes, a->approximate);
+                 (intmax_t)a->node_sum, (intmax_t)a->nested, (uintmax_t)a->nodes, a->approximate);
 }
 
 /* Runs from 100 to 200 unless said otherwise; worked out by hand. All use one ledger in turn, so a
@@ -71,14 +72,14 @@ static void test_cases(void **state)
          {{1, 112, 20}, {1, 132, 30}, {1, 170, 10}, {EXECUTE, 110, 80}},
          100,
          100,
-         {100, 60, 20, 10, 10, 0, 60, 3, false}},
+         {100, 60, 20, 10, 10, 0, 60, 0, 3, false}},
         /* 120–160 and 140–180: together 60, of which 20 twice. */
         {"two threads",
          3,
          {{1, 120, 40}, {2, 140, 40}, {EXECUTE, 110, 80}},
          100,
          100,
-         {100, 60, 20, 10, 10, 0, 80, 2, false}},
+         {100, 60, 20, 10, 10, 0, 80, 0, 2, false}},
         /* If runs from 120 to 180 and reports the two nodes of its body and their Execute first. */
         {"nested if",
          6,
@@ -90,70 +91,70 @@ static void test_cases(void **state)
           {EXECUTE, 110, 80}},
          100,
          100,
-         {100, 66, 14, 10, 10, 0, 66, 4, false}},
+         {100, 66, 14, 10, 10, 0, 66, 40, 4, false}},
         {"no execute",
          2,
          {{1, 110, 10}, {1, 150, 20}},
          100,
          100,
-         {100, 30, 0, 0, 0, 70, 30, 2, false}},
-        {"nothing", 0, {{0}}, 100, 100, {100, 0, 0, 0, 0, 100, 0, 0, false}},
+         {100, 30, 0, 0, 0, 70, 30, 0, 2, false}},
+        {"nothing", 0, {{0}}, 100, 100, {100, 0, 0, 0, 0, 100, 0, 0, 0, false}},
         /* Between them 140–150, of which a node takes 4. */
         {"two executes",
          5,
          {{1, 115, 10}, {EXECUTE, 110, 30}, {1, 143, 4}, {1, 155, 10}, {EXECUTE, 150, 40}},
          100,
          100,
-         {100, 24, 50, 10, 10, 6, 24, 3, false}},
+         {100, 24, 50, 10, 10, 6, 24, 0, 3, false}},
         /* One before Execute, one across its start, one after its end. */
         {"nodes outside execute",
          5,
          {{1, 102, 3}, {1, 106, 8}, {1, 150, 10}, {EXECUTE, 110, 80}, {1, 195, 5}},
          100,
          100,
-         {100, 26, 66, 3, 5, 0, 26, 4, false}},
+         {100, 26, 66, 3, 5, 0, 26, 0, 4, false}},
         {"outside the run",
          5,
          {{1, 50, 20}, {1, 90, 20}, {2, 190, 50}, {1, 300, 10}, {EXECUTE, 80, 300}},
          100,
          100,
-         {100, 20, 80, 0, 0, 0, 20, 4, false}},
+         {100, 20, 80, 0, 0, 0, 20, 0, 4, false}},
         {"execute outside the run",
          2,
          {{1, 110, 10}, {EXECUTE, 20, 80}},
          100,
          100,
-         {100, 10, 0, 0, 0, 90, 10, 1, false}},
+         {100, 10, 0, 0, 0, 90, 10, 0, 1, false}},
         {"execute of no length",
          2,
          {{1, 110, 10}, {EXECUTE, 115, 0}},
          100,
          100,
-         {100, 10, 0, 10, 80, 0, 10, 1, false}},
+         {100, 10, 0, 10, 80, 0, 10, 0, 1, false}},
         {"run of no length",
          2,
          {{1, 90, 20}, {EXECUTE, 90, 20}},
          100,
          0,
-         {0, 0, 0, 0, 0, 0, 0, 1, false}},
+         {0, 0, 0, 0, 0, 0, 0, 0, 1, false}},
         {"out of order",
          5,
          {{EXECUTE, 110, 80}, {1, 170, 10}, {2, 125, 10}, {1, 112, 20}, {1, 120, 20}},
          100,
          100,
-         {100, 38, 42, 10, 10, 0, 48, 4, false}},
+         {100, 38, 42, 10, 10, 0, 48, 12, 4, false}},
         {"negative times",
          2,
          {{1, -80, 30}, {EXECUTE, -90, 80}},
          -100,
          100,
-         {100, 30, 50, 10, 10, 0, 30, 1, false}},
+         {100, 30, 50, 10, 10, 0, 30, 0, 1, false}},
         {"negative durations",
          2,
          {{1, 150, -30}, {EXECUTE, 110, 80}},
          100,
          100,
-         {100, 0, 80, 10, 10, 0, 0, 1, false}},
+         {100, 0, 80, 10, 10, 0, 0, 0, 1, false}},
     };
     struct prn_ledger *l = prn_ledger_new();
     assert_non_null(l);
@@ -197,8 +198,10 @@ static struct prn_ledger_run brute_force(const struct event *events, size_t n, i
         int64_t from = events[i].start;
         int64_t to = from + events[i].duration;
         bool *line = events[i].thread == EXECUTE ? inside : busy[events[i].thread];
-        for (int64_t t = from; t < to; t++)
+        for (int64_t t = from; t < to; t++) {
+            r.nested += line != inside && line[t];
             line[t] = true;
+        }
         r.nodes += events[i].thread != EXECUTE;
         if (events[i].thread == EXECUTE && from == to && from > start && to < start + duration) {
             first = first < from ? first : from;
