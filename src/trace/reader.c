@@ -38,6 +38,7 @@ struct prn_trace_reader {
     bool recover;
     struct prn_trace_reader_counts counts;
     struct prony_error first_fault; /* code 0: none */
+    struct prony_error broken;      /* why the stream ended too early; code 0: it didn't */
     struct prn_lane *lane;          /* NULL: one thread */
     struct prn_lane_batch batch;    /* what it parsed, as far as it isn't handed out */
     double share;                   /* of a window that the reader parses itself */
@@ -116,6 +117,14 @@ static bool begin_trace(struct prn_trace_reader *r, struct prn_scan *s)
     return true;
 }
 
+static bool is_trace_events(const struct prn_scan_string *key)
+{
+    static const char name[] = "traceEvents";
+    char text[6 * sizeof name]; /* each character may be an escape of six */
+    return key->len < sizeof text && prn_scan_decode(key, text) == sizeof name - 1 &&
+           memcmp(text, name, sizeof name - 1) == 0;
+}
+
 /* A member of the object around the events; only `traceEvents` matters. */
 static bool take_member(struct prn_trace_reader *r, struct prn_scan *s)
 {
@@ -131,7 +140,7 @@ static bool take_member(struct prn_trace_reader *r, struct prn_scan *s)
         return prn_scan_fail(s, "':' is missing here");
     s->at++;
     prn_scan_space(s);
-    if (key.len != 11 || memcmp(key.text, "traceEvents", 11) != 0) {
+    if (!is_trace_events(&key)) {
         r->state = STATE_AFTER_MEMBER;
         return prn_scan_value(s) && s->at < s->end;
     }
@@ -230,7 +239,11 @@ static bool step(struct prn_trace_reader *r, struct prn_scan *s, struct prn_trac
 
 /* ---- The second thread ---- */
 
-/* Whether an event may begin at `p`, which is a '{': behind it stands a key that events have. */
+/* How much has to be there behind a '{' to tell whether an event begins with it. */
+#define EVENT_HEAD_BYTES 64
+
+/* Whether an event may begin at `p`, which is a '{': behind it stands a key that events have. Looks
+ * at EVENT_HEAD_BYTES and no further, so that it doesn't matter where the window ends. */
 static bool looks_like_event(const char *p)
 {
     static const char *const keys[] = {"\"cat\"", "\"pid\"", "\"tid\"",  "\"dur\"",
@@ -238,7 +251,8 @@ static bool looks_like_event(const char *p)
     struct prn_scan s = {.at = p + 1};
     prn_scan_space(&s);
     for (size_t i = 0; i < PRN_ARRAY_SIZE(keys); i++)
-        if (strncmp(s.at, keys[i], strlen(keys[i])) == 0)
+        if ((size_t)(s.at - p) + strlen(keys[i]) <= EVENT_HEAD_BYTES &&
+            strncmp(s.at, keys[i], strlen(keys[i])) == 0)
             return true;
     return false;
 }
@@ -269,7 +283,7 @@ static void share_window(struct prn_trace_reader *r)
     prn_lane_start(r->lane, guess ? guess : end, &r->window);
 }
 
-static int read_on(struct prn_trace_reader *r, struct prony_error *err)
+static int fill_window(struct prn_trace_reader *r, struct prony_error *err)
 {
     if (r->lane)
         prn_lane_wait(r->lane);
@@ -313,10 +327,39 @@ static int fail_at(const struct prn_trace_reader *r, const char *at, const char 
                     r->recover || !r->seen_events ? "" : " (--recover skips what is broken)");
 }
 
-/* Moves the window to the next place where an event may begin, from where it is on; at the stream's
- * end to that. */
-static int skip_to_event(struct prn_trace_reader *r, struct prony_error *err)
+/* What to say of a fault. In a stream that is broken further on, that is likely its reason. */
+static int tell(const struct prn_trace_reader *r, const char *at, const char *fault, int code,
+                struct prony_error *err)
 {
+    if (!r->broken.code)
+        return fail_at(r, at, fault, code, err);
+    if (err)
+        *err = r->broken;
+    return r->broken.code;
+}
+
+/* The first fault that is skipped is kept. */
+static void note(struct prn_trace_reader *r, const char *at, const char *fault, int code)
+{
+    if (!r->first_fault.code)
+        tell(r, at, fault, code, &r->first_fault);
+}
+
+/* Reads on. A stream that fails ends there, and tells why when all that came before is read.
+ * PRONY_ELIMIT, without a message, when what is in the window fills it. */
+static int read_on(struct prn_trace_reader *r)
+{
+    int code = fill_window(r, &r->broken);
+    if (code == PRONY_ELIMIT && r->window.len >= r->window.limit)
+        return code;
+    r->window.ended |= code < 0;
+    return 0;
+}
+
+/* Moves the window on to the next place where an event may begin; at the stream's end to that. */
+static int skip_to_event(struct prn_trace_reader *r)
+{
+    r->parser.last = NULL;
     for (;;) {
         const char *data = r->window.data;
         const char *end = data + r->window.len;
@@ -326,7 +369,7 @@ static int skip_to_event(struct prn_trace_reader *r, struct prony_error *err)
                 break;
             r->window.at = (size_t)(p - data);
             /* Too close to the end of the window to tell. */
-            if (end - p < 64 && !r->window.ended)
+            if (end - p < EVENT_HEAD_BYTES && !r->window.ended)
                 goto more;
             if (looks_like_event(p)) {
                 r->state = STATE_EVENT;
@@ -335,53 +378,49 @@ static int skip_to_event(struct prn_trace_reader *r, struct prony_error *err)
         }
         r->window.at = r->window.len;
         if (r->window.ended) {
-            r->state = STATE_END;
+            r->state = STATE_AFTER_TRACE;
             return 0;
         }
     more:;
-        struct prony_error reason = {0};
-        int code = read_on(r, &reason);
-        if (code == PRONY_EFORMAT) {
-            r->window.ended = true; /* damaged compressed data: nothing comes behind it */
-        } else if (code < 0) {
-            if (err)
-                *err = reason;
+        int code = read_on(r);
+        if (code < 0)
             return code;
-        }
     }
 }
 
-/* Gives up what begins at `s->at`, behind the space: the search goes on one byte further, or it
- * would find the same event again. */
-static void lose_event(struct prn_trace_reader *r, const struct prn_scan *s)
+/* Goes on behind the beginning of the event that the window is at. */
+static int lose_event(struct prn_trace_reader *r)
 {
     r->counts.lost++;
-    r->window.at = (size_t)(s->at - r->window.data) + (s->at < s->end);
+    r->window.at++;
+    return skip_to_event(r);
+}
+
+/* Whatever is wrong there, the events are read. */
+static bool is_behind_events(const struct prn_trace_reader *r)
+{
+    return r->state == STATE_AFTER_TRACE || r->state == STATE_AFTER_MEMBER ||
+           r->state == STATE_MEMBER;
 }
 
 /* An event, or what is between events, is broken at `at`. */
-static int recover(struct prn_trace_reader *r, const char *at, const char *fault,
-                   struct prony_error *err)
+static int recover(struct prn_trace_reader *r, const char *at, const char *fault)
 {
-    if (!r->first_fault.code)
-        fail_at(r, at, fault, PRONY_EFORMAT, &r->first_fault);
-    if (r->state == STATE_AFTER_TRACE || r->state == STATE_AFTER_MEMBER ||
-        r->state == STATE_MEMBER) {
-        r->state = STATE_END; /* whatever is wrong there, the events are read */
+    note(r, at, fault, PRONY_EFORMAT);
+    if (is_behind_events(r)) {
+        r->state = STATE_END;
         return 0;
     }
     struct prn_scan s = scan_here(r);
     prn_scan_space(&s);
+    r->window.at = (size_t)(s.at - r->window.data);
     /* A comma too few or too many breaks no event. */
-    if (s.at == at && (*at == '{' || *at == ',' || *at == ']'))
-        r->window.at = (size_t)(at - r->window.data);
-    else
-        lose_event(r, &s);
-    r->parser.last = NULL;
-    return skip_to_event(r, err);
+    if (s.at == at && (*at == '{' || *at == ']' || *at == ','))
+        return skip_to_event(r);
+    return lose_event(r);
 }
 
-/* An event doesn't fit into the window. */
+/* What begins here fills the window, and doesn't end in it. */
 static int oversized(struct prn_trace_reader *r, struct prony_error *err)
 {
     static const char fault[] = "an event of over 16 MiB";
@@ -389,55 +428,47 @@ static int oversized(struct prn_trace_reader *r, struct prony_error *err)
     prn_scan_space(&s);
     if (!r->recover || !r->seen_events)
         return fail_at(r, s.at, fault, PRONY_ELIMIT, err);
-    if (!r->first_fault.code)
-        fail_at(r, s.at, fault, PRONY_ELIMIT, &r->first_fault);
-    lose_event(r, &s);
-    r->parser.last = NULL;
-    return skip_to_event(r, err);
+    note(r, s.at, fault, PRONY_ELIMIT);
+    if (is_behind_events(r)) {
+        r->state = STATE_END;
+        return 0;
+    }
+    r->window.at = (size_t)(s.at - r->window.data) - (s.at == s.end);
+    return lose_event(r);
 }
 
 /* The window ends before the token does, and so does the stream. */
 static int cut_off(struct prn_trace_reader *r, const char *end, struct prony_error *err)
 {
-    if (r->state == STATE_AFTER_TRACE) {
+    if (r->state == STATE_AFTER_TRACE && !r->broken.code) {
         r->state = STATE_END;
         return 0;
     }
+    bool in_event = r->state == STATE_EVENT || r->state == STATE_FIRST_EVENT;
     const char *fault = r->state == STATE_BEGIN ? "the file is empty"
-                        : r->state == STATE_EVENT || r->state == STATE_FIRST_EVENT
-                            ? "the trace is cut off inside an event"
-                            : "the trace is cut off";
-    if (!r->recover || !r->seen_events)
-        return fail_at(r, end, fault, PRONY_EFORMAT, err);
-    if (!r->first_fault.code)
-        fail_at(r, end, fault, PRONY_EFORMAT, &r->first_fault);
+                        : in_event              ? "the trace is cut off inside an event"
+                                                : "the trace is cut off";
+    /* Damaged compressed data can be done without; a disk that fails is another matter. */
+    bool bearable = !r->broken.code || r->broken.code == PRONY_EFORMAT;
+    if (!r->recover || !r->seen_events || !bearable)
+        return tell(r, end, fault, PRONY_EFORMAT, err);
+    note(r, end, fault, PRONY_EFORMAT);
     struct prn_scan s = scan_here(r);
     prn_scan_space(&s);
-    r->counts.lost += s.at < s.end; /* nothing is lost where an event hadn't begun */
-    r->state = STATE_END;
+    r->window.at = (size_t)(s.at - r->window.data);
+    /* A bracket that was never closed may have hidden events. */
+    if (in_event && s.at < s.end)
+        return lose_event(r);
+    r->state = STATE_END; /* nothing is lost where an event hadn't begun */
     return 0;
 }
 
-/* Reads on, or makes the best of a stream that fails. */
 static int more(struct prn_trace_reader *r, struct prony_error *err)
 {
     if (r->window.ended)
         return cut_off(r, r->window.data + r->window.len, err);
-    struct prony_error reason = {0};
-    int code = read_on(r, &reason);
-    if (code == PRONY_ELIMIT)
-        return oversized(r, err);
-    bool usable = r->seen_events || r->window.len > r->window.at;
-    if (code == PRONY_EFORMAT && r->recover && usable) {
-        /* Damaged compressed data: nothing comes behind it. */
-        if (!r->first_fault.code)
-            r->first_fault = reason;
-        r->window.ended = true;
-        return 0;
-    }
-    if (code < 0 && err)
-        *err = reason;
-    return code;
+    int code = read_on(r);
+    return code == PRONY_ELIMIT ? oversized(r, err) : code;
 }
 
 static int parser_failed(const struct prn_trace_reader *r, struct prony_error *err)
@@ -455,8 +486,8 @@ static int fault(struct prn_trace_reader *r, const struct prn_scan *s, struct pr
     if (!s->fault)
         return more(r, err);
     if (r->recover && r->seen_events)
-        return recover(r, s->at, s->fault, err);
-    return fail_at(r, s->at, s->fault, PRONY_EFORMAT, err);
+        return recover(r, s->at, s->fault);
+    return tell(r, s->at, s->fault, PRONY_EFORMAT, err);
 }
 
 static int hand_out(struct prn_trace_reader *r, const struct prn_trace_event *event)

@@ -64,28 +64,23 @@ static uint64_t count_newlines(const char *p, size_t len)
     return count;
 }
 
-/* Moves what is left to where a block begins, and makes room for `need` bytes in all. */
-static int settle(struct prn_window *w, size_t need, struct prony_error *err)
+/* Moves what is left to the front of its block, which is made to hold `len` bytes at least. What is
+ * left may begin in the room before the front, and so be longer than the block's capacity. */
+static int move_to_front(struct prn_window *w, size_t len, struct prony_error *err)
 {
-    size_t rest = w->len - w->at;
-    size_t capacity = w->block.capacity;
-    while (capacity < need && capacity < w->limit)
-        capacity = 2 * capacity < w->limit ? 2 * capacity : w->limit;
-    if (capacity < need)
-        return PRONY_ELIMIT;
-    if (capacity > w->block.capacity) {
+    if (len > w->block.capacity) {
+        size_t capacity = 2 * w->block.capacity < w->limit ? 2 * w->block.capacity : w->limit;
+        capacity = capacity < len ? len : capacity;
         char *bytes = malloc(ROOM + capacity + PRN_SCAN_PADDING);
         if (!bytes)
             return prn_fail_memory(err);
-        memcpy(bytes + ROOM, w->data + w->at, rest);
+        memcpy(bytes + ROOM, w->data, w->len);
         free(w->block.bytes);
         w->block = (struct prn_block){bytes, capacity};
     } else {
-        memmove(w->block.bytes + ROOM, w->data + w->at, rest);
+        memmove(w->block.bytes + ROOM, w->data, w->len);
     }
     w->data = w->block.bytes + ROOM;
-    w->at = 0;
-    w->len = rest;
     return 0;
 }
 
@@ -104,23 +99,22 @@ void prn_window_read_ahead(struct prn_window *w)
 }
 
 /* Puts what was read ahead behind what is left. */
-static int take_ahead(struct prn_window *w, size_t rest, struct prony_error *err)
+static int take_ahead(struct prn_window *w, struct prony_error *err)
 {
-    if (rest <= ROOM) {
-        char *data = w->spare.bytes + ROOM - rest;
+    if (w->len <= ROOM) {
+        char *data = w->spare.bytes + ROOM - w->len;
         struct prn_block block = w->block;
-        memcpy(data, w->data + w->at, rest);
+        memcpy(data, w->data, w->len);
         w->block = w->spare;
         w->spare = block;
         w->data = data;
     } else {
-        int code = settle(w, rest + w->ahead_len, err);
+        int code = move_to_front(w, w->len + w->ahead_len, err);
         if (code < 0)
             return code;
-        memcpy(w->data + rest, w->spare.bytes + ROOM, w->ahead_len);
+        memcpy(w->data + w->len, w->spare.bytes + ROOM, w->ahead_len);
     }
-    w->at = 0;
-    w->len = rest + w->ahead_len;
+    w->len += w->ahead_len;
     w->ended = w->ahead_ended;
     w->ahead_len = 0;
     w->is_ahead = w->ahead_code < 0; /* to be told the next time */
@@ -131,14 +125,13 @@ static int take_ahead(struct prn_window *w, size_t rest, struct prony_error *err
 static int fill(struct prn_window *w, size_t wanted, struct prony_error *err)
 {
     while (!w->ended && w->len < wanted) {
-        char *end = w->data + w->len;
-        size_t room = (size_t)(w->block.bytes + ROOM + w->block.capacity - end);
+        size_t room = (size_t)(w->block.bytes + ROOM + w->block.capacity - (w->data + w->len));
         size_t n = 0;
         int code = 0;
         if (room == 0) {
-            code = settle(w, w->len + 1, err);
+            code = move_to_front(w, w->len + 1, err);
         } else {
-            code = prn_source_read(w->source, end, room, &n, err);
+            code = prn_source_read(w->source, w->data + w->len, room, &n, err);
             w->ended = code == 0 && n == 0;
         }
         if (code < 0)
@@ -150,29 +143,27 @@ static int fill(struct prn_window *w, size_t wanted, struct prony_error *err)
 
 int prn_window_more(struct prn_window *w, struct prony_error *err)
 {
-    size_t rest = w->len - w->at;
-    size_t wanted = rest + rest / 2 + 1;
-    int code = 0;
     w->lines += count_newlines(w->data, w->at);
     w->base += w->at;
+    w->data += w->at;
+    w->len -= w->at;
+    w->at = 0;
+    if (w->len >= w->limit)
+        return PRONY_ELIMIT;
+    int code = 0;
+    size_t wanted = w->len + w->len / 2 + 1;
     if (w->is_ahead && w->ahead_code < 0 && w->ahead_len == 0) {
-        w->data += w->at;
-        w->len = rest;
-        w->at = 0;
         code = w->ahead_code;
         if (err)
             *err = w->ahead_error;
-        return code;
-    }
-    if (w->is_ahead) {
-        code = take_ahead(w, rest, err);
+    } else if (w->is_ahead) {
+        code = take_ahead(w, err);
     } else {
-        code = settle(w, rest, err);
-        if (wanted < w->wanted)
-            wanted = w->wanted;
+        code = move_to_front(w, w->len, err);
+        wanted = wanted < w->wanted ? w->wanted : wanted;
     }
     if (code == 0 && !w->is_ahead)
-        code = fill(w, wanted, err);
+        code = fill(w, wanted < w->limit ? wanted : w->limit, err);
     memset(w->data + w->len, 0, PRN_SCAN_PADDING);
     return code;
 }

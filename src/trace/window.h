@@ -45,7 +45,7 @@ void prn_window_read_ahead(struct prn_window *w);
 
 /* Reads on, moving what is left to the front, so that pointers into the window are void. What is
  * left grows by half of its size at least, so that trying again and again is no more than linear.
- * PRONY_ELIMIT when there is no more room. */
+ * PRONY_ELIMIT when `limit` bytes are left and weren't enough. */
 PRONY_MUST_CHECK int prn_window_more(struct prn_window *w, struct prony_error *err);
 
 /* The line, from 1, of the byte at data[offset]. */
