@@ -123,24 +123,32 @@ static bool scan_number(struct prn_scan *s)
     return true;
 }
 
-/* With a fraction or an exponent: the value is (digits) × 10^scale µs. */
+/* From here on one more digit fits into 64 bits, and is the last that can matter: INT64_MAX has
+ * nineteen. */
+#define ENOUGH_DIGITS 1000000000000000000u
+
+/* With a fraction or an exponent: the value is (digits) × 10^scale ns. */
 static bool decimal_ns(struct prn_scan *s, const char *p, const char *end, int64_t *ret_ns)
 {
     const char *begin = p;
     bool negative = *p == '-';
     bool fraction = false;
-    int64_t value = 0;
+    bool full = false;
+    uint64_t value = 0;
+    int rest = 0;  /* the first digit behind those that count */
     int scale = 3; /* to ns */
     for (p += negative; p < end && *p != 'e' && *p != 'E'; p++) {
         if (*p == '.') {
             fraction = true;
             continue;
         }
-        if (value > (INT64_MAX - 9) / 10) {
-            scale += !fraction; /* more digits than can matter */
+        if (value >= ENOUGH_DIGITS) {
+            rest = full ? rest : *p - '0';
+            full = true;
+            scale += !fraction;
             continue;
         }
-        value = value * 10 + (*p - '0');
+        value = value * 10 + (uint64_t)(*p - '0');
         scale -= fraction;
     }
     if (p < end) {
@@ -150,18 +158,19 @@ static bool decimal_ns(struct prn_scan *s, const char *p, const char *end, int64
             exponent = exponent < 100000 ? exponent * 10 + (*p - '0') : exponent;
         scale += minus ? -exponent : exponent;
     }
-    for (; scale > 0 && value != 0; scale--)
-        if (__builtin_mul_overflow(value, 10, &value)) {
-            s->at = begin;
-            return prn_scan_fail(s, "a time that is out of range");
-        }
-    int rest = 0;
-    for (; scale < 0 && value != 0; scale++) {
+    for (; scale > 0 && value != 0 && value <= INT64_MAX; scale--)
+        if (__builtin_mul_overflow(value, 10, &value))
+            value = UINT64_MAX;
+    for (; scale < 0 && (value != 0 || rest != 0); scale++) {
         rest = (int)(value % 10);
         value /= 10;
     }
+    if (value > INT64_MAX - (uint64_t)(rest >= 5)) {
+        s->at = begin;
+        return prn_scan_fail(s, "a time that is out of range");
+    }
     value += rest >= 5;
-    *ret_ns = negative ? -value : value;
+    *ret_ns = negative ? -(int64_t)value : (int64_t)value;
     return true;
 }
 
