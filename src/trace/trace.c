@@ -97,7 +97,10 @@ static int find_group(struct pass *p, struct prn_trace_table *table,
 static void add(struct pass *p, struct prn_trace_sum *sum, uint64_t count, int64_t ns)
 {
     sum->count += count;
-    p->overflow |= __builtin_add_overflow(sum->ns, ns, &sum->ns);
+    if (__builtin_add_overflow(sum->ns, ns, &sum->ns)) {
+        p->overflow = true;
+        sum->ns = INT64_MAX; /* so that it stays a duration until the trace is refused */
+    }
 }
 
 static void touch(struct pass *p, struct prn_trace_table *table, struct prn_trace_group *group,
