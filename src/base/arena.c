@@ -23,14 +23,23 @@ void prn_arena_release(struct prn_arena *a)
     a->used_bytes = 0;
 }
 
-void *prn_arena_alloc(struct prn_arena *a, size_t size)
+static size_t rounded(size_t size)
 {
     const size_t align = alignof(max_align_t);
-    if (size > SIZE_MAX / 2)
+    return (size + align - 1) & ~(align - 1);
+}
+
+bool prn_arena_has_room(const struct prn_arena *a, size_t size)
+{
+    return size <= SIZE_MAX / 2 && rounded(size) <= a->limit_bytes &&
+           a->used_bytes <= a->limit_bytes - rounded(size);
+}
+
+void *prn_arena_alloc(struct prn_arena *a, size_t size)
+{
+    if (!prn_arena_has_room(a, size))
         return NULL;
-    size = (size + align - 1) & ~(align - 1);
-    if (size > a->limit_bytes || a->used_bytes > a->limit_bytes - size)
-        return NULL;
+    size = rounded(size);
     struct prn_arena_chunk *c = a->chunks;
     if (!c || c->size - c->used < size) {
         size_t bytes = size > CHUNK_BYTES / 4 ? size : CHUNK_BYTES;

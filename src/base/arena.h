@@ -6,6 +6,7 @@
 #ifndef PRN_BASE_ARENA_H
 #define PRN_BASE_ARENA_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +23,9 @@ struct prn_arena {
 void prn_arena_release(struct prn_arena *a);
 
 void *prn_arena_alloc(struct prn_arena *a, size_t size);
+
+/* Whether the limit allows another `size` bytes: tells why an allocation failed. */
+bool prn_arena_has_room(const struct prn_arena *a, size_t size);
 
 /* `count` × `size` bytes; NULL also when the product overflows. */
 void *prn_arena_array(struct prn_arena *a, size_t count, size_t size);

@@ -197,7 +197,7 @@ static int add_name(struct prn_event_parser *p, const struct prn_symbol *symbol)
     struct prn_trace_name *name = PRN_ARENA_NEW(&p->arena, struct prn_trace_name);
     p->names[n] = name;
     if (!name)
-        return PRONY_ELIMIT;
+        return prn_arena_has_room(&p->arena, sizeof *name) ? PRONY_ENOMEM : PRONY_ELIMIT;
     name->symbol = *symbol;
     name->role = role_of(symbol->text, symbol->len);
     name->plain = !needs_escape(symbol);
@@ -573,16 +573,6 @@ static bool parse_dimension(struct prn_scan *s, struct span *dimension)
     return true;
 }
 
-static bool parse_text_or_null(struct prn_scan *s, unsigned *seen, int key,
-                               struct prn_scan_string *string)
-{
-    if (*s->at == 'n') {
-        *seen &= ~(1u << key);
-        return prn_scan_value(s);
-    }
-    return prn_scan_text(s, string);
-}
-
 /* A thread or stream is only told from others: equal bytes are the same one. */
 static bool parse_identity(struct prn_scan *s, int64_t *ret_identity)
 {
@@ -601,10 +591,14 @@ static bool parse_arg(struct prn_event_parser *p, struct prn_scan *s, int key,
 {
     if (key >= ARG_FIRST_UNREAD || key == KEY_UNKNOWN)
         return *s->at == '{' || *s->at == '[' ? prn_patterns_scan(&p->patterns, s) : skip_value(s);
+    if (*s->at == 'n') {
+        e->args &= ~(1u << key); /* null is as good as absent */
+        return prn_scan_value(s);
+    }
     switch (key) {
     case ARG_OP:
     case ARG_PROVIDER:
-        return parse_text_or_null(s, &e->args, key, &e->args_text[key - ARG_OP]);
+        return prn_scan_text(s, &e->args_text[key - ARG_OP]);
     case ARG_INPUTS:
         return parse_shapes(s, guess ? guess->inputs : NULL, 0, e);
     case ARG_OUTPUTS:
@@ -638,10 +632,10 @@ static bool parse_args(struct prn_event_parser *p, struct prn_scan *s, struct ra
     return true;
 }
 
-static bool parse_category(struct prn_scan *s, struct raw_event *e)
+static bool parse_category(struct prn_event_parser *p, struct prn_scan *s, struct raw_event *e)
 {
     struct prn_scan_string cat;
-    if (!prn_scan_text(s, &cat))
+    if (!prn_scan_text(s, &cat) || !decoded(p, &cat))
         return false;
     if (cat.len == 4 && memcmp(cat.text, "Node", 4) == 0)
         e->category = PRN_TRACE_NODE;
@@ -675,7 +669,7 @@ static bool parse_member(struct prn_event_parser *p, struct prn_scan *s, int key
     }
     switch (key) {
     case KEY_CAT:
-        return parse_category(s, e);
+        return parse_category(p, s, e);
     case KEY_TID:
         return parse_identity(s, &e->thread);
     case KEY_DUR:

@@ -23,7 +23,7 @@ static int add(struct prn_symbols *t, const char *text, size_t len)
     const char *copy = prn_arena_strndup(t->arena, text, len);
     /* The arena's limit is there for the same reason as the table's. */
     if (!symbol || !copy)
-        return PRONY_ELIMIT;
+        return prn_arena_has_room(t->arena, sizeof *symbol + len + 1) ? PRONY_ENOMEM : PRONY_ELIMIT;
     *symbol = (struct prn_symbol){.text = copy, .len = len, .id = (uint32_t)t->n};
     if (prn_map_set_n(&t->by_text, copy, len, t->n) < 0)
         return PRONY_ENOMEM;
