@@ -218,7 +218,7 @@ static void narrow_columns(const struct prn_table *t, size_t *widths)
     for (size_t over = total_width(t, widths, 0); over > t->width_max; over--) {
         size_t widest = t->n_columns;
         for (size_t c = 0; c < t->n_columns; c++)
-            if (t->columns[c].shrinks && widths[c] > narrowest &&
+            if (t->columns[c].shrinks && widths[c] != OMITTED && widths[c] > narrowest &&
                 (widest == t->n_columns || widths[c] > widths[widest]))
                 widest = c;
         if (widest == t->n_columns)

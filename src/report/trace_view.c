@@ -15,7 +15,8 @@ const char *const prn_trace_formats[] = {"text", "json", "csv", "md", "perfetto"
 
 const char *prn_trace_node_name(const struct prn_symbol *symbol, struct prn_buffer *out)
 {
-    prn_buffer_clear(out);
+    if (!out->error) /* a failure sticks, for whoever asks in the end */
+        prn_buffer_clear(out);
     prn_buffer_append(out, symbol->text, prn_trace_node_length(symbol));
     return prn_buffer_text(out);
 }

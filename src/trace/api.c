@@ -33,8 +33,9 @@ static int check_options(const struct prony_trace_options *o, struct prony_error
                         "PRONY_TRACE_OPTIONS_INIT");
     if (o->by == 0 || (o->by & ~all))
         return prn_fail(err, PRONY_EUSAGE, "'by' must be of PRONY_TRACE_BY_…");
-    if (o->n_filters > 0 && !o->filters)
-        return prn_fail(err, PRONY_EUSAGE, "'filters' is NULL");
+    for (size_t i = 0; i < o->n_filters; i++)
+        if (!o->filters || !o->filters[i])
+            return prn_fail(err, PRONY_EUSAGE, "'filters' is NULL, or one of them");
     return 0;
 }
 

@@ -32,13 +32,15 @@ static const char *key_text(const struct prn_trace_key *key, struct prn_arena *a
     const struct prn_symbol *parts[] = {key->node, key->op, key->provider, key->shape};
     size_t len = 0;
     for (size_t i = 0; i < PRN_ARRAY_SIZE(parts); i++)
-        len += (parts[i] ? parts[i]->len : 0) + 1;
+        len += (parts[i] ? parts[i]->len + 1 : 0) + 1;
     char *text = prn_arena_alloc(arena, len);
     char *p = text;
     for (size_t i = 0; text && i < PRN_ARRAY_SIZE(parts); i++) {
-        if (parts[i])
+        if (parts[i]) {
+            *p++ = '='; /* an empty text isn't an absent one */
             memcpy(p, parts[i]->text, parts[i]->len);
-        p += parts[i] ? parts[i]->len : 0;
+            p += parts[i]->len;
+        }
         *p++ = '\0';
     }
     *ret_len = len;
