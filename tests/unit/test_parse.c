@@ -11,6 +11,7 @@ struct options {
     double time;
     double precision;
     int format;
+    struct prn_strings filters;
 };
 
 static const char *const formats[] = {"text", "json", "csv", NULL};
@@ -61,6 +62,12 @@ static const struct prn_option table[] = {
      .help = "As what.",
      .choices = formats,
      .offset = offsetof(struct options, format)},
+    {.kind = PRN_OPTION_WORDS,
+     .letter = 'f',
+     .name = "filter",
+     .value = "PATTERN...",
+     .help = "What of it.",
+     .offset = offsetof(struct options, filters)},
     {0},
 };
 
@@ -153,6 +160,50 @@ static void test_last_one_wins(void **state)
     assert_int_equal(p.options.repeats, 2);
     assert_string_equal(p.options.output, "b");
     assert_int_equal(p.options.format, 0);
+    release(&p);
+}
+
+static void assert_words(const char *line, const char *filters, const char *arguments)
+{
+    struct parsed p;
+    parse(&p, line);
+    if (p.code < 0)
+        fail_msg("'%s' gave '%s'", line, p.err.text);
+    char text[2][200] = {"", ""};
+    const struct prn_strings *lists[] = {&p.options.filters, &p.arguments};
+    for (size_t k = 0; k < 2; k++)
+        for (size_t i = 0, n = 0; i < lists[k]->n; i++)
+            n += (size_t)snprintf(text[k] + n, sizeof text[k] - n, "%s%s", i ? " " : "",
+                                  lists[k]->items[i]);
+    assert_string_equal(text[0], filters);
+    assert_string_equal(text[1], arguments);
+    release(&p);
+}
+
+/* Every word up to the next option, again and again. */
+static void test_words(void **state)
+{
+    (void)state;
+    assert_words("m --filter a", "a", "m");
+    assert_words("m --filter a b* [c]", "a b* [c]", "m");
+    assert_words("m -f a b -q", "a b", "m");
+    assert_words("m -f a b -q n", "a b", "m n");
+    assert_words("m -fa b --filter=c d -f e", "a b c d e", "m");
+    assert_words("--filter a b -- m", "a b", "m");
+    assert_words("m --filter=", "", "m");
+    assert_words("m -f -a", "-a", "m"); /* the first is a value whatever it is */
+    struct parsed p;
+    parse(&p, "m --filter");
+    assert_int_equal(p.code, PRONY_EUSAGE);
+    assert_contains(p.err.text, "option '--filter' needs a value (PATTERN...)");
+    release(&p);
+    parse(&p, "--filter a m");
+    assert_int_equal(p.code, PRONY_EUSAGE);
+    assert_contains(p.err.text,
+                    "--filter takes every word up to the next option: put the argument");
+    release(&p);
+    parse(&p, "-q");
+    assert_string_equal(p.err.text, "an argument is missing: MODEL");
     release(&p);
 }
 
@@ -253,6 +304,7 @@ int main(void)
         cmocka_unit_test(test_every_kind),    cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_last_one_wins), cmocka_unit_test(test_help),
         cmocka_unit_test(test_misuse),        cmocka_unit_test(test_large_counts_are_exact),
+        cmocka_unit_test(test_words),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

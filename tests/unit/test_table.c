@@ -1,6 +1,5 @@
 #include "unit.h"
 
-#include "base/text.h"
 #include "base/table.h"
 #include "base/text.h"
 
@@ -136,6 +135,102 @@ static void test_failures(void **state)
     prn_table_free(NULL);
 }
 
+/* Writes as text; the caller's columns are name, two that may go, and one that stays. */
+static void assert_fits(size_t width, bool name_may_go, const char *expected)
+{
+    struct prony_error err;
+    struct prn_table *t = prn_table_new();
+    prn_table_column(t, "Name", PRN_TABLE_ALIGN_LEFT);
+    prn_table_shrink(t);
+    if (name_may_go)
+        prn_table_omit(t);
+    prn_table_column(t, "Mean", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_omit(t);
+    prn_table_column(t, "Time", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "Most", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_omit(t);
+    prn_table_cell(t, "%s", "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJ");
+    prn_table_cell(t, "%s", "m1");
+    prn_table_cell(t, "%s", "t1");
+    prn_table_cell(t, "%s", "x1");
+    prn_table_width(t, width);
+    struct prn_buffer out = PRN_BUFFER_INIT(10000);
+    assert_int_equal(prn_table_write(t, PRN_TABLE_STYLE_TEXT, &out, &err), 0);
+    const char *line = strchr(prn_buffer_text(&out), '0');
+    if (!expected) {
+        assert_null(line);
+    } else {
+        char *end = strchr(out.data + (line - out.data), '\n');
+        assert_non_null(end);
+        *end = '\0';
+        assert_string_equal(line, expected);
+    }
+    prn_buffer_clear(&out);
+    /* Only text is made to fit. */
+    assert_int_equal(prn_table_write(t, PRN_TABLE_STYLE_CSV, &out, &err), 0);
+    assert_string_equal(prn_buffer_text(&out),
+                        "Name,Mean,Time,Most\n"
+                        "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJ,m1,t1,x1\n");
+    prn_buffer_release(&out);
+    prn_table_free(t);
+}
+
+/* The name is 46 wide, the other columns 4 each and 2 spaces. */
+static void test_narrow(void **state)
+{
+    (void)state;
+    static const char whole[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJ    m1    t1    x1";
+    assert_fits(0, false, whole);
+    assert_fits(64, false, whole);
+    assert_fits(63, false, "0123456789abcdefghijkl…opqrstuvwxyzABCDEFGHIJ    m1    t1    x1");
+    /* Names get 36 characters before a column goes: the one furthest to the right first. */
+    assert_fits(54, false, "0123456789abcdefg…stuvwxyzABCDEFGHIJ    m1    t1    x1");
+    assert_fits(53, false, "0123456789abcdefghij…qrstuvwxyzABCDEFGHIJ    m1    t1");
+    assert_fits(47, false, "0123456789abcdefghij…qrstuvwxyzABCDEFGHIJ    t1");
+    assert_fits(20, false, "012345…DEFGHIJ    t1");
+    assert_fits(18, false, "01234…EFGHIJ    t1");
+    /* Narrower than this it doesn't get. */
+    assert_fits(5, false, "01234…EFGHIJ    t1");
+    /* A column that may shrink and may go is gone, and doesn't come back to be shrunk. */
+    assert_fits(5, true, NULL);
+}
+
+static void test_exact_cells(void **state)
+{
+    (void)state;
+    static const struct {
+        double value;
+        const char *text;
+    } cases[] = {{0, "0"},
+                 {0.1, "0.1"},
+                 {1e6, "1000000"},
+                 {-2.5, "-2.5"},
+                 {NAN, ""},
+                 {INFINITY, ""},
+                 {-INFINITY, ""},
+                 {1.0 / 3, "0.3333333333333333"},
+                 {123456789, "123456789"}};
+    struct prony_error err;
+    struct prn_table *t = prn_table_new();
+    prn_table_column(t, "x", PRN_TABLE_ALIGN_RIGHT);
+    struct prn_buffer expected = PRN_BUFFER_INIT(1000);
+    struct prn_buffer out = PRN_BUFFER_INIT(1000);
+    prn_buffer_add(&expected, "x\n");
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        prn_table_cell_exact(t, cases[i].value);
+        prn_buffer_printf(&expected, "%s\n", cases[i].text);
+    }
+    assert_int_equal(prn_table_write(t, PRN_TABLE_STYLE_CSV, &out, &err), 0);
+    assert_string_equal(prn_buffer_text(&out), prn_buffer_text(&expected));
+    prn_table_cell_exact(NULL, 1);
+    prn_table_width(NULL, 1);
+    prn_table_omit(NULL);
+    prn_table_shrink(NULL);
+    prn_buffer_release(&out);
+    prn_buffer_release(&expected);
+    prn_table_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -143,6 +238,7 @@ int main(void)
         cmocka_unit_test(test_csv),           cmocka_unit_test(test_csv_fields),
         cmocka_unit_test(test_hostile_cells), cmocka_unit_test(test_width),
         cmocka_unit_test(test_many_rows),     cmocka_unit_test(test_failures),
+        cmocka_unit_test(test_narrow),        cmocka_unit_test(test_exact_cells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -65,6 +65,39 @@ static void test_wrap(void **state)
     prn_buffer_release(&out);
 }
 
+static void test_shorten(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t width;
+        const char *expected;
+    } cases[] = {
+        {"abcdef", 6, "abcdef"},
+        {"abcdef", 7, "abcdef"},
+        {"abcdef", 5, "ab…ef"},
+        {"abcdef", 4, "a…ef"},
+        {"abcdef", 3, "a…f"},
+        {"abcdef", 2, "…f"},
+        {"abcdef", 1, "abcdef"}, /* too narrow for anything */
+        {"abcdef", 0, "abcdef"},
+        {"", 5, ""},
+        {"éèêëēė", 6, "éèêëēė"},
+        {"éèêëēė", 5, "éè…ēė"},
+        {"a😀b😀c😀", 4, "a…c😀"},
+        {"\xff\xfe\xc3x\x80", 3, "\xff…\x80"}, /* bytes that aren't UTF-8 count one each */
+        {"a\xe2\x82z\xe2\x82", 4, "a…\xe2\x82"},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        struct prn_buffer out = PRN_BUFFER_INIT(1000);
+        prn_text_shorten(&out, cases[i].text, cases[i].width);
+        assert_string_equal(prn_buffer_text(&out), cases[i].expected);
+        if (cases[i].width >= 2)
+            assert_in_range(prn_text_width(prn_buffer_text(&out)), 0, cases[i].width);
+        prn_buffer_release(&out);
+    }
+}
+
 /* What Python's fnmatch.fnmatchcase says; bytes that aren't UTF-8 are its surrogate escapes. */
 static void test_glob(void **state)
 {
@@ -189,7 +222,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_utf8),         cmocka_unit_test(test_clean),
         cmocka_unit_test(test_wrap),         cmocka_unit_test(test_glob),
-        cmocka_unit_test(test_glob_hostile),
+        cmocka_unit_test(test_glob_hostile), cmocka_unit_test(test_shorten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

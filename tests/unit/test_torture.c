@@ -2,7 +2,7 @@
  * Torture: every allocation of an operation fails in turn, once alone and once together with all
  * that come after it. Each time the operation has to report PRONY_ENOMEM, leave its out-parameters
  * alone, and free what it had (AddressSanitizer watches). The linker puts the functions below in
- * front of malloc, calloc and realloc for everything that is linked statically. Jansson isn't, and
+ * front of malloc and its kin for everything that is linked statically. Jansson isn't, and
  * is told in one place only: out of memory it may drop the end of a long text without a word. Zlib
  * is given an allocator by whoever uses it; zstd can't be.
  */
@@ -19,6 +19,7 @@
 #include "model/tensor.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
+#include "report/trace_report.h"
 #include "spec/spec.h"
 #include "trace/demangle.h"
 #include "trace/select.h"
@@ -32,9 +33,13 @@
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
+void *__real_reallocarray(void *old, size_t count, size_t size);
+char *__real_strdup(const char *text);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
+void *__wrap_reallocarray(void *old, size_t count, size_t size);
+char *__wrap_strdup(const char *text);
 
 static struct {
     bool armed;
@@ -64,6 +69,16 @@ void *__wrap_calloc(size_t count, size_t size)
 void *__wrap_realloc(void *old, size_t size)
 {
     return refuse() ? NULL : __real_realloc(old, size);
+}
+
+void *__wrap_reallocarray(void *old, size_t count, size_t size)
+{
+    return refuse() ? NULL : __real_reallocarray(old, count, size);
+}
+
+char *__wrap_strdup(const char *text)
+{
+    return refuse() ? NULL : __real_strdup(text);
 }
 
 /* Runs the operation until no allocation of it is left to fail. A failure may also end in
@@ -398,6 +413,107 @@ static int demangle(struct prony_error *err)
     return code;
 }
 
+/* Two runs with shapes, kernels, an escaped name and a broken event, after a warm-up. */
+static const char trace_text[] =
+    "[{\"cat\":\"Session\",\"name\":\"model_run\",\"dur\":90,\"ts\":0,\"args\":{}},"
+    "{\"cat\":\"Node\",\"name\":\"a\\u005fkernel_time\",\"dur\":9,\"ts\":110,\"args\":{\"op_name\":"
+    "\"A\\u0064d\",\"provider\":\"CPU\",\"input_type_shape\":[{\"float\":[1,2]}]}},"
+    "{\"cat\":\"Kernel\",\"name\":\"_Z3addPf\",\"dur\":4,\"ts\":111,\"args\":{\"op_name\":\"Add\","
+    "\"block_x\":\"256\"}},"
+    "{\"cat\":\"Session\",\"name\":\"SequentialExecutor::Execute\",\"dur\":80,\"ts\":105,"
+    "\"args\":{}},"
+    "{\"cat\":\"Session\",\"name\":\"model_run\",\"dur\":90,\"ts\":100,\"args\":{}},"
+    "{\"cat\":\"Node\",\"name\":\"bro\"ken_kernel_time\",\"dur\":9,\"ts\":210,\"args\":{}},"
+    "{\"cat\":\"Node\",\"name\":\"b_kernel_time\",\"dur\":9,\"ts\":210,\"args\":{\"op_name\":"
+    "\"Mul\",\"provider\":\"CPU\",\"input_type_shape\":[{\"float\":[1,2]},{\"int64\":[]}]}},"
+    "{\"cat\":\"Session\",\"name\":\"model_run\",\"dur\":90,\"ts\":200,\"args\":{}}]";
+
+static struct prn_trace *trace; /* for what is made of one */
+
+static int read_trace(struct prn_trace **ret_trace, struct prony_error *err)
+{
+    struct prn_trace_options options = {
+        .runs = {.start = -2, .end = PRN_RUN_UNSET},
+        .by = {PRN_TRACE_BY_OP | PRN_TRACE_BY_SHAPE, PRN_TRACE_BY_NODE},
+        .kernel_shapes = true,
+        .kernel_dimensions = true,
+        .mapping = true,
+        .recover = true};
+    struct prn_source *source;
+    int code = prn_source_open_memory(trace_text, sizeof trace_text - 1, 100, &source, err);
+    if (code < 0)
+        return code;
+    code = prn_trace_read(source, &options, ret_trace, err);
+    prn_source_close(source);
+    return code;
+}
+
+static int trace_read(struct prony_error *err)
+{
+    struct prn_trace *untouched = (struct prn_trace *)err;
+    struct prn_trace *t = untouched;
+    int code = read_trace(&t, err);
+    if (code < 0) {
+        assert_ptr_equal(t, untouched);
+    } else {
+        assert_int_equal(t->counts.lost, 1);
+        assert_int_equal(t->cpu[0].n, 2);
+        assert_int_equal(t->cpu[1].total.ns, 18000);
+        assert_int_equal(t->mapping.n, 1);
+        prn_trace_free(t);
+    }
+    return code;
+}
+
+static int trace_compare(struct prony_error *err)
+{
+    struct prn_trace_comparison c = {0};
+    int code = prn_trace_compare(trace, trace, &c, err);
+    assert_int_equal(c.n[0], code < 0 ? 0 : 2);
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)1 << 20);
+    struct prn_trace_view view = {.top = 10, .width = 60};
+    for (int format = PRN_TRACE_FORMAT_TEXT; code == 0 && format <= PRN_TRACE_FORMAT_MD; format++)
+        code = prn_trace_comparison_write(&c, trace, trace, &view, (enum prn_trace_format)format,
+                                          &out, err);
+    prn_buffer_release(&out);
+    prn_trace_comparison_release(&c);
+    return code;
+}
+
+static int trace_write(enum prn_trace_format format, struct prony_error *err)
+{
+    struct prn_trace_view view = {.top = 10,
+                                  .width = 60,
+                                  .kernel_shapes = true,
+                                  .kernel_dimensions = true,
+                                  .mapping = true,
+                                  .demangler = "a-demangler-that-isnt-there"};
+    struct prn_trace_report *untouched = (struct prn_trace_report *)err;
+    struct prn_trace_report *r = untouched;
+    int code = prn_trace_report_new(trace, &view, &r, err);
+    if (code < 0) {
+        assert_ptr_equal(r, untouched);
+        return code;
+    }
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)1 << 20);
+    code = prn_trace_report_write(r, format, &out, err);
+    for (int which = PRN_TRACE_CSV_CPU; code == 0 && which <= PRN_TRACE_CSV_MAPPING; which++)
+        code = prn_trace_report_csv(r, (enum prn_trace_csv)which, &out, err);
+    prn_buffer_release(&out);
+    prn_trace_report_free(r);
+    return code;
+}
+
+static int trace_report_text(struct prony_error *err)
+{
+    return trace_write(PRN_TRACE_FORMAT_TEXT, err);
+}
+
+static int trace_report_json(struct prony_error *err)
+{
+    return trace_write(PRN_TRACE_FORMAT_JSON, err);
+}
+
 /* ---- Profiles ---- */
 
 static int profile_parse(struct prony_error *err)
@@ -476,6 +592,8 @@ static int make_inputs(void **state)
     if (fd < 0 || prn_synth_write(prn_synth_find("mlp"), &small, fd, "memory", NULL) < 0)
         return -1;
     int code = prn_model_open(model_path, &opened_model, NULL);
+    if (code == 0)
+        code = read_trace(&trace, NULL);
     return code < 0 ? code : make_profile();
 }
 
@@ -487,11 +605,12 @@ static int free_inputs(void **state)
     prn_model_free(functions);
     prn_buffer_release(&saved);
     prn_profile_free(parsed);
+    prn_trace_free(trace);
     return 0;
 }
 
 /* Jansson takes some of its own failures for faults of the text; a processor's name that can't be
- * read is left out. */
+ * read is left out; a trace can do without remembering shapes, and a report without demangling. */
 #define TORTURES(X)                    \
     X(table_text, PRONY_ENOMEM)        \
     X(table_markdown, PRONY_ENOMEM)    \
@@ -517,6 +636,10 @@ static int free_inputs(void **state)
     X(source_zstd, PRONY_ENOMEM)       \
     X(demangle, PRONY_ENOMEM)          \
     X(run_select, PRONY_ENOMEM)        \
+    X(trace_read, PRONY_OK)            \
+    X(trace_compare, PRONY_ENOMEM)     \
+    X(trace_report_text, PRONY_OK)     \
+    X(trace_report_json, PRONY_OK)     \
     X(profile_parse, PRONY_ENOMEM)     \
     X(report_text, PRONY_ENOMEM)       \
     X(report_json, PRONY_ENOMEM)       \
