@@ -40,16 +40,18 @@ static int check_options(const struct prony_trace_options *o, struct prony_error
 }
 
 static int sort_groups(struct prony_trace *t, const struct prn_trace_table *table,
-                       struct groups *groups, struct prony_error *err)
+                       enum prony_trace_kind kind, struct prony_error *err)
 {
+    struct groups *groups = &t->groups[kind];
     int code = prn_trace_sorted(table, &groups->items, &groups->n, err);
     if (code < 0)
         return code;
     groups->nodes = PRN_ARENA_ARRAY(&t->names, groups->n + 1, const char *);
     for (size_t i = 0; groups->nodes && i < groups->n; i++) {
         const struct prn_symbol *node = groups->items[i]->key.node;
-        if (node && !(groups->nodes[i] =
-                          prn_arena_strndup(&t->names, node->text, prn_trace_node_length(node))))
+        if (node && !(groups->nodes[i] = prn_arena_strndup(
+                          &t->names, node->text,
+                          kind == PRONY_TRACE_CPU ? prn_trace_node_length(node) : node->len)))
             return prn_fail_memory(err);
     }
     return groups->nodes ? 0 : prn_fail_memory(err);
@@ -72,9 +74,9 @@ static int read_trace(struct prony_trace *t, const char *path, const struct pron
     code = prn_trace_read(source, &options, &t->trace, err);
     prn_source_close(source);
     if (code == 0)
-        code = sort_groups(t, &t->trace->cpu[0], &t->groups[PRONY_TRACE_CPU], err);
+        code = sort_groups(t, &t->trace->cpu[0], PRONY_TRACE_CPU, err);
     if (code == 0)
-        code = sort_groups(t, &t->trace->gpu, &t->groups[PRONY_TRACE_GPU], err);
+        code = sort_groups(t, &t->trace->gpu, PRONY_TRACE_GPU, err);
     return code;
 }
 

@@ -386,7 +386,7 @@ static bool resolve_shapes(struct prn_event_parser *p, struct prn_scan *s, const
     if (!ok)
         return false;
     if (code < 0)
-        return fail(p, code, "input shapes");
+        return fail(p, code, PRN_EVENT_SHAPES);
     *known = remember_shapes(p, raw, shape);
     *ret_shape = shape;
     return true;
@@ -722,7 +722,7 @@ static bool find_dimensions(struct prn_event_parser *p, const struct raw_event *
         return true;
     }
     int code = prn_symbols_get(&p->dimensions, text, len, ret_symbol);
-    return code == 0 || fail(p, code, "kernel dimensions");
+    return code == 0 || fail(p, code, PRN_EVENT_DIMENSIONS);
 }
 
 static bool find_shapes(struct prn_event_parser *p, struct prn_scan *s, struct raw_event *e,
@@ -745,10 +745,11 @@ static bool find_texts(struct prn_event_parser *p, struct prn_scan *s, struct ra
 {
     struct prn_trace_name *name = e->name;
     if (e->args >> ARG_OP & 1 &&
-        !find_text(p, &p->ops, name->op, &e->args_text[0], "operators", &event->op))
+        !find_text(p, &p->ops, name->op, &e->args_text[0], PRN_EVENT_OPS, &event->op))
         return false;
-    if (e->args >> ARG_PROVIDER & 1 && !find_text(p, &p->providers, name->provider,
-                                                  &e->args_text[1], "providers", &event->provider))
+    if (e->args >> ARG_PROVIDER & 1 &&
+        !find_text(p, &p->providers, name->provider, &e->args_text[1], PRN_EVENT_PROVIDERS,
+                   &event->provider))
         return false;
     if (e->category == PRN_TRACE_KERNEL && p->want_dimensions &&
         !find_dimensions(p, e, &event->dimensions))

@@ -7,6 +7,12 @@
 #include "trace/reader.h"
 #include "trace/scan.h"
 
+/* What there can be too many of. */
+#define PRN_EVENT_OPS "operators"
+#define PRN_EVENT_PROVIDERS "providers"
+#define PRN_EVENT_SHAPES "input shapes"
+#define PRN_EVENT_DIMENSIONS "kernel dimensions"
+
 #define PRN_EVENT_KEY_SLOTS 2048
 
 struct prn_event_parser {

@@ -175,19 +175,21 @@ void prn_lane_wait(struct prn_lane *l)
     l->begin = NULL;
 }
 
-static int adopt(struct prn_symbols *table, const struct prn_symbol **twins,
-                 const struct prn_symbol **symbol)
+/* The reader's symbol for one of the lane's; `kind` is what there are too many of if it fails. */
+static bool adopt(struct prn_event_parser *parser, struct prn_symbols *table, const char *kind,
+                  const struct prn_symbol **twins, const struct prn_symbol **symbol)
 {
     if (!*symbol)
-        return 0;
+        return true;
     const struct prn_symbol **twin = &twins[(*symbol)->id];
     if (!*twin) {
-        int code = prn_symbols_get(table, (*symbol)->text, (*symbol)->len, twin);
-        if (code < 0)
-            return code;
+        parser->error = prn_symbols_get(table, (*symbol)->text, (*symbol)->len, twin);
+        parser->over = kind;
+        if (parser->error < 0)
+            return false;
     }
     *symbol = *twin;
-    return 0;
+    return true;
 }
 
 int prn_lane_adopt(struct prn_lane *l, struct prn_event_parser *parser,
@@ -209,15 +211,12 @@ int prn_lane_adopt(struct prn_lane *l, struct prn_event_parser *parser,
     }
     if (*name)
         event->name = *name;
-    int code = adopt(&parser->ops, l->twins.ops, &event->op);
-    if (code == 0)
-        code = adopt(&parser->providers, l->twins.providers, &event->provider);
-    if (code == 0)
-        code = adopt(&parser->shapes, l->twins.shapes, &event->shape);
-    if (code == 0)
-        code = adopt(&parser->dimensions, l->twins.dimensions, &event->dimensions);
-    if (code == PRONY_ELIMIT)
-        parser->over = "names";
-    parser->error = code;
-    return code;
+    if (adopt(parser, &parser->ops, PRN_EVENT_OPS, l->twins.ops, &event->op) &&
+        adopt(parser, &parser->providers, PRN_EVENT_PROVIDERS, l->twins.providers,
+              &event->provider) &&
+        adopt(parser, &parser->shapes, PRN_EVENT_SHAPES, l->twins.shapes, &event->shape) &&
+        adopt(parser, &parser->dimensions, PRN_EVENT_DIMENSIONS, l->twins.dimensions,
+              &event->dimensions))
+        return 0;
+    return parser->error;
 }

@@ -43,8 +43,8 @@ struct prn_source {
     bool rewindable;
     off_t start; /* of a regular file: where reading began */
     struct timespec modified;
-    uint64_t size;  /* 0: not known */
-    uint64_t taken; /* raw bytes that left take() */
+    uint64_t size;          /* 0: not known */
+    _Atomic uint64_t taken; /* raw bytes that left take(); another thread may look */
     const unsigned char *memory;
     size_t memory_at;
     size_t step; /* 0: no limit */
@@ -482,7 +482,7 @@ int prn_source_rewind(struct prn_source *s, struct prony_error *err)
 
 uint64_t prn_source_position(const struct prn_source *s)
 {
-    return s->taken - (s->input_len - s->input_at);
+    return s->taken;
 }
 
 uint64_t prn_source_size(const struct prn_source *s)

@@ -54,8 +54,8 @@ bool prn_source_can_rewind(const struct prn_source *s);
  * reads twice relies on reading the same. */
 PRONY_MUST_CHECK int prn_source_rewind(struct prn_source *s, struct prony_error *err);
 
-/* Bytes of the file that were used up, as they lie there (compressed), and how many there are; a
- * size of 0 isn't known. */
+/* Bytes of the file that were read, as they lie there (compressed), and how many there are; a size
+ * of 0 isn't known. The position may be asked for while another thread reads. */
 uint64_t prn_source_position(const struct prn_source *s);
 uint64_t prn_source_size(const struct prn_source *s);
 
