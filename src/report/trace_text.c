@@ -33,7 +33,7 @@ static void heading(struct prn_buffer *out, bool markdown, const char *format, .
     va_start(args, format);
     prn_buffer_vprintf(out, format, args);
     va_end(args);
-    prn_buffer_add(out, markdown ? "\n\n" : "\n\n");
+    prn_buffer_add(out, "\n\n");
 }
 
 /* What the reader must know to read the ledger right. */

@@ -4,13 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-_Static_assert((int)PRONY_TRACE_BY_NODE == (int)PRN_TRACE_BY_NODE &&
-                   (int)PRONY_TRACE_BY_OP == (int)PRN_TRACE_BY_OP &&
-                   (int)PRONY_TRACE_BY_PROVIDER == (int)PRN_TRACE_BY_PROVIDER &&
-                   (int)PRONY_TRACE_BY_SHAPE == (int)PRN_TRACE_BY_SHAPE &&
-                   PRONY_TRACE_UNSET == PRN_RUN_UNSET,
-               "the public names are the internal ones");
-
 struct groups {
     const struct prn_trace_group **items; /* longest first */
     const char **nodes;                   /* their names as shown */

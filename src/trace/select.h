@@ -15,7 +15,7 @@
 
 #include <stdbool.h>
 
-#define PRN_RUN_UNSET INT64_MIN
+#define PRN_RUN_UNSET PRONY_TRACE_UNSET
 
 /* What the user gave; PRN_RUN_UNSET and NULL are for what wasn't given. */
 struct prn_run_choice {

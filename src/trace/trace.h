@@ -19,10 +19,10 @@
 
 /* What CPU events can be grouped by. A node has one operator, so NODE shows OP too. */
 enum prn_trace_by {
-    PRN_TRACE_BY_NODE = 1,
-    PRN_TRACE_BY_OP = 2,
-    PRN_TRACE_BY_PROVIDER = 4,
-    PRN_TRACE_BY_SHAPE = 8,
+    PRN_TRACE_BY_NODE = PRONY_TRACE_BY_NODE,
+    PRN_TRACE_BY_OP = PRONY_TRACE_BY_OP,
+    PRN_TRACE_BY_PROVIDER = PRONY_TRACE_BY_PROVIDER,
+    PRN_TRACE_BY_SHAPE = PRONY_TRACE_BY_SHAPE,
 };
 
 /* The key of a group; what it isn't grouped by is NULL. */

@@ -78,9 +78,10 @@ static void release(struct outcome *o)
 static void assert_same(const struct outcome *a, const struct outcome *b, const char *what,
                         size_t at)
 {
-    if (a->code != b->code || strcmp(prn_buffer_text(&a->events), prn_buffer_text(&b->events)) ||
-        (a->code < 0 && strcmp(a->err.text, b->err.text)) ||
-        strcmp(a->first_fault, b->first_fault) || a->counts.events != b->counts.events ||
+    if (a->code != b->code ||
+        strcmp(prn_buffer_text(&a->events), prn_buffer_text(&b->events)) != 0 ||
+        (a->code < 0 && strcmp(a->err.text, b->err.text) != 0) ||
+        strcmp(a->first_fault, b->first_fault) != 0 || a->counts.events != b->counts.events ||
         a->counts.passed_over != b->counts.passed_over || a->counts.lost != b->counts.lost)
         fail_msg("%s %zu: %d and %d, '%s' and '%s', %" PRIu64 " and %" PRIu64 " lost, events\n%s"
                  "and\n%s",
