@@ -1,7 +1,7 @@
 /*
  * A trace says the same thing thousands of times: run after run the same nodes come in the same
  * order, with the same operators and shapes. So each name remembers what came with it and which
- * name came next. The parser compares the bytes at hand with that first: equal bytes that were
+ * names came next. The parser compares the bytes at hand with that first: equal bytes that were
  * valid once are valid again, and mean the same. Only times, and whatever is new, are parsed.
  *
  * A remembered value is only compared where it ends by itself (strings and arrays do, numbers
@@ -233,9 +233,25 @@ static inline bool same_string(const struct prn_scan *s, const struct prn_symbol
            memcmp(s->at + 1, symbol->text, symbol->len) == 0;
 }
 
+/* The name that this event likely has. */
+static inline struct prn_trace_name *guess_name(const struct prn_event_parser *p)
+{
+    return p->anchor && p->since < PRN_TRACE_AFTER ? p->anchor->after[p->since] : NULL;
+}
+
+static void follow_name(struct prn_event_parser *p, struct prn_trace_name *name, bool kernel)
+{
+    if (p->anchor && p->since < PRN_TRACE_AFTER && p->anchor->after[p->since] != name &&
+        name->plain)
+        p->anchor->after[p->since] = name;
+    p->since = kernel ? p->since + 1 : 0;
+    if (!kernel)
+        p->anchor = name->transient ? NULL : name;
+}
+
 static bool parse_name(struct prn_event_parser *p, struct prn_scan *s, struct raw_event *e)
 {
-    struct prn_trace_name *guess = p->last ? p->last->next : NULL;
+    struct prn_trace_name *guess = guess_name(p);
     if (*s->at == '"' && guess && same_string(s, &guess->symbol)) {
         s->at += guess->symbol.len + 2;
         e->name = guess;
@@ -614,7 +630,7 @@ static bool parse_args(struct prn_event_parser *p, struct prn_scan *s, struct ra
 {
     if (*s->at != '{')
         return prn_scan_fail(s, "args is not an object");
-    const struct prn_trace_name *guess = e->name ? e->name : p->last ? p->last->next : NULL;
+    const struct prn_trace_name *guess = e->name ? e->name : guess_name(p);
     const char *begin = s->at++;
     bool done = false;
     prn_scan_space(s);
@@ -764,15 +780,34 @@ static bool find_texts(struct prn_event_parser *p, struct prn_scan *s, struct ra
     return true;
 }
 
-bool prn_event_parse(struct prn_event_parser *p, struct prn_scan *s,
-                     struct prn_trace_event *ret_event)
+/* The members as they come, up to the first that isn't where ONNX Runtime puts it: 7 when the name
+ * was reached in order. */
+static const int frame_keys[] = {KEY_CAT, KEY_PID, KEY_TID, KEY_DUR, KEY_TS, KEY_PH, KEY_NAME};
+
+static void note_member(struct prn_frame_members *m, size_t *n, int key, const char *value,
+                        const char *end)
 {
-    const unsigned needed = 1u << KEY_CAT | 1u << KEY_DUR | 1u << KEY_NAME | 1u << KEY_ARGS;
-    struct raw_event e = {0};
+    if (*n >= PRN_ARRAY_SIZE(frame_keys) || frame_keys[*n] != key || *value == 'n') {
+        *n = SIZE_MAX;
+        return;
+    }
+    if (key == KEY_DUR) {
+        m->duration = value;
+        m->duration_end = end;
+    } else if (key == KEY_TS) {
+        m->start = value;
+        m->start_end = end;
+    } else if (key == KEY_NAME) {
+        m->name = value;
+    }
+    ++*n;
+}
+
+static bool parse_members(struct prn_event_parser *p, struct prn_scan *s, struct raw_event *e)
+{
+    struct prn_frame_members members = {.begin = s->at++};
+    size_t in_order = 0;
     bool done = false;
-    if (*s->at != '{')
-        return prn_scan_fail(s, "an event is missing here");
-    s->at++;
     prn_scan_space(s);
     if (*s->at == '}') {
         s->at++;
@@ -780,10 +815,58 @@ bool prn_event_parse(struct prn_event_parser *p, struct prn_scan *s,
     }
     while (!done) {
         int key = KEY_UNKNOWN;
-        if (!parse_event_key(p, s, &e.keys, &key) || !parse_member(p, s, key, &e) ||
+        if (!parse_event_key(p, s, &e->keys, &key))
+            return false;
+        const char *value = s->at;
+        if (!parse_member(p, s, key, e))
+            return false;
+        if (in_order < PRN_ARRAY_SIZE(frame_keys))
+            note_member(&members, &in_order, key, value, s->at);
+        if (!next_member(s, &done))
+            return false;
+    }
+    if (in_order == PRN_ARRAY_SIZE(frame_keys)) {
+        members.category = e->category;
+        members.thread = e->thread;
+        prn_frames_learn(&p->frames, &members);
+    }
+    return true;
+}
+
+/* The same behind a beginning that is known. */
+static bool parse_framed(struct prn_event_parser *p, struct prn_scan *s,
+                         const struct prn_frame_match *known, struct raw_event *e)
+{
+    bool done = false;
+    e->keys = 0;
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(frame_keys); i++)
+        e->keys |= 1u << frame_keys[i];
+    e->category = known->category;
+    e->thread = known->thread;
+    e->start_ns = known->start_ns;
+    e->duration_ns = known->duration_ns;
+    if (!parse_member(p, s, KEY_NAME, e) || !next_member(s, &done))
+        return false;
+    while (!done) {
+        int key = KEY_UNKNOWN;
+        if (!parse_event_key(p, s, &e->keys, &key) || !parse_member(p, s, key, e) ||
             !next_member(s, &done))
             return false;
     }
+    return true;
+}
+
+bool prn_event_parse(struct prn_event_parser *p, struct prn_scan *s,
+                     struct prn_trace_event *ret_event)
+{
+    const unsigned needed = 1u << KEY_CAT | 1u << KEY_DUR | 1u << KEY_NAME | 1u << KEY_ARGS;
+    struct raw_event e = {0};
+    struct prn_frame_match known;
+    if (*s->at != '{')
+        return prn_scan_fail(s, "an event is missing here");
+    if (!(prn_frames_match(&p->frames, s, &known) ? parse_framed(p, s, &known, &e)
+                                                  : parse_members(p, s, &e)))
+        return false;
     struct prn_trace_event event = {.args = e.args_as_is.text, .args_len = e.args_as_is.len};
     if ((e.keys & needed) == needed) {
         event.category = e.category;
@@ -793,9 +876,7 @@ bool prn_event_parse(struct prn_event_parser *p, struct prn_scan *s,
         event.name = e.name;
         if (!find_texts(p, s, &e, &event))
             return false;
-        if (p->last && e.name->plain)
-            p->last->next = e.name;
-        p->last = e.name->transient ? NULL : e.name;
+        follow_name(p, e.name, e.category == PRN_TRACE_KERNEL);
     }
     *ret_event = event;
     return true;

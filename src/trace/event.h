@@ -3,6 +3,7 @@
 #define PRN_TRACE_EVENT_H
 
 #include "base/buffer.h"
+#include "trace/frame.h"
 #include "trace/pattern.h"
 #include "trace/reader.h"
 #include "trace/scan.h"
@@ -23,9 +24,11 @@ struct prn_event_parser {
     struct prn_map shapes_by_raw; /* raw text → index */
     struct prn_trace_shapes **raw_shapes;
     size_t n_raw_shapes;
-    struct prn_trace_name *last;     /* of the event before */
+    struct prn_trace_name *anchor;   /* of the last event that isn't a kernel's; NULL: unknown */
+    size_t since;                    /* kernels that came after it */
     struct prn_trace_name transient; /* a name that no longer fits into the table */
-    struct prn_patterns patterns;    /* of nested values that aren't read */
+    struct prn_frames frames;
+    struct prn_patterns patterns; /* of nested values that aren't read */
     struct prn_buffer transient_text;
     struct prn_buffer scratch;
     unsigned char key_slots[PRN_EVENT_KEY_SLOTS]; /* guesses: keys of `args` by a hash */

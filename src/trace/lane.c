@@ -45,7 +45,7 @@ static void parse(struct prn_lane *l)
     struct prn_lane_batch batch = {.events = l->events, .stop = l->begin};
     const char *end = l->window->data + l->window->len;
     const char *at = l->begin < end ? l->begin : NULL;
-    l->parser.last = NULL;
+    l->parser.anchor = NULL;
     while (at && batch.n < EVENTS_MAX) {
         struct prn_scan s = {.at = at, .end = end};
         struct prn_trace_event *event = &l->events[batch.n];

@@ -359,7 +359,7 @@ static int read_on(struct prn_trace_reader *r)
 /* Moves the window on to the next place where an event may begin; at the stream's end to that. */
 static int skip_to_event(struct prn_trace_reader *r)
 {
-    r->parser.last = NULL;
+    r->parser.anchor = NULL;
     for (;;) {
         const char *data = r->window.data;
         const char *end = data + r->window.len;

@@ -38,6 +38,9 @@ enum prn_trace_role {
     PRN_TRACE_ROLE_EXECUTE, /* SequentialExecutor::Execute and its like */
 };
 
+/* Kernels follow the node that launched them: so many are remembered with its name. */
+#define PRN_TRACE_AFTER 8
+
 struct prn_trace_name {
     struct prn_symbol symbol;
     enum prn_trace_role role;
@@ -46,7 +49,7 @@ struct prn_trace_name {
     void *user; /* for whoever reads the events; NULL at first */
     /* What was seen with this name the last time: the next time it is likely the same again, and
      * equal bytes need no second parsing. */
-    struct prn_trace_name *next;
+    struct prn_trace_name *after[PRN_TRACE_AFTER]; /* the events that came next */
     const struct prn_symbol *op, *provider, *dimensions;
     const struct prn_trace_shapes *inputs, *outputs;
 };
