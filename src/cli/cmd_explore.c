@@ -217,10 +217,11 @@ static int read_trace(const char *path, struct prn_trace_options *options,
     return code;
 }
 
+/* `context` points to what says which trace, where there are two. */
 static void warn(void *context, const char *sentence)
 {
-    (void)context;
-    prn_warn("%s", sentence);
+    const char *const *which = context;
+    prn_warn("%s%s%s", which ? *which : "", which ? ": " : "", sentence);
 }
 
 /* ---- Perfetto ---- */
@@ -309,15 +310,15 @@ static int report_trace(const struct explore_options *o, const struct prn_trace 
     return code;
 }
 
-static int warn_of(const struct prn_trace *trace, const struct prn_trace_view *view,
-                   struct prony_error *err)
+static int warn_of(const struct prn_trace *trace, const char *which,
+                   const struct prn_trace_view *view, struct prony_error *err)
 {
     struct prn_trace_report *report;
     int code = prn_trace_report_new(trace, view, &report, err);
-    if (code == 0)
-        prn_trace_report_warnings(report, warn, NULL);
-    if (code == 0)
+    if (code == 0) {
+        prn_trace_report_warnings(report, warn, &which);
         prn_trace_report_free(report);
+    }
     return code;
 }
 
@@ -327,9 +328,9 @@ static int report_comparison(const struct explore_options *o, const struct prn_t
     struct prn_trace_view view = make_view(o);
     struct prn_trace_comparison comparison;
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_TRACE_REPORT_MAX);
-    int code = warn_of(a, &view, err);
+    int code = warn_of(a, "first trace", &view, err);
     if (code == 0)
-        code = warn_of(b, &view, err);
+        code = warn_of(b, "second trace", &view, err);
     if (code == 0)
         code = prn_trace_compare(a, b, &comparison, err);
     if (code < 0)
