@@ -97,15 +97,17 @@ struct prn_ratio {
 /*
  * Compares the medians of two independent samples by the bootstrap; the same seed gives the same
  * result. `resolution` is the standard deviation of the rounding error of one unit, in the unit of
- * the values; it keeps data that look constant after rounding from seeming known beyond it.
+ * the values; it keeps data that look constant after rounding from seeming known beyond it, however
+ * many there are.
  *
- * - The interval holds the middle 95 % of the bootstrap's ratios.
+ * - The interval holds the middle 95 % of the bootstrap's ratios, and is widened by `resolution`.
  * - p comes from the logarithm of the ratio over its standard error, by Student's t with
  *   min(n_a, n_b) - 1 degrees of freedom: a count of replicates can't resolve the small p that a
- *   correction for thousands of rows needs. It is 1 where zeros are so frequent that a resample's
- *   median can be 0.
+ *   correction for thousands of rows needs. Where zeros are so frequent that a resample's median
+ *   can be 0, it comes from the difference of the medians in the same way.
  * - Fewer than two units on a side: p is 1 and the interval infinite (NAN when a side is empty).
- * - A median of 0: the ratio is INFINITY, 0 or, if both are 0, NAN; the ends and p are NAN.
+ * - A median of 0: the ratio is INFINITY, 0 or, if both are 0, NAN; the ends are NAN, and so is p
+ *   if both are 0.
  */
 struct prn_ratio prn_sketch_median_ratio(const struct prn_sketch *a, const struct prn_sketch *b,
                                          double resolution, uint64_t seed);

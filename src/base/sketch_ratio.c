@@ -12,8 +12,6 @@
 #define REPLICATES 4000
 /* Replicates cut off at each end of the 95 % interval. */
 #define TAIL (REPLICATES / 40)
-/* The standard error of a median is that of the mean times √(π/2). */
-#define MEDIAN_ERROR 1.2533141373155003
 
 /* Gamma variate with shape ≥ 1 (the method of Marsaglia and Tsang). */
 static double random_gamma(struct prn_random *random, double shape)
@@ -60,46 +58,65 @@ static double replicate_median(const struct prn_sketch_order *o, struct prn_rand
     return (value + value_at(o, next)) / 2;
 }
 
-/* The squared relative error of a median that doesn't shrink to 0 with the spread of the data. */
+/* The squared error of a median that shrinks neither with the spread of the data nor with their
+ * number: the median of rounded values is the rounded median. */
 static double floor_variance(const struct prn_sketch_order *o, double median, double resolution)
 {
-    uint64_t n = o->sketch->count;
-    double rounding = MEDIAN_ERROR * resolution / sqrt((double)n) / median;
-    double bucket = prn_sketch_order_error(o, n / 2);
-    return rounding * rounding + bucket * bucket;
+    double bucket = prn_sketch_order_error(o, o->sketch->count / 2) * median;
+    return resolution * resolution + bucket * bucket;
 }
+
+struct moments {
+    double mean;
+    double m2; /* sum of squared deviations */
+};
 
 struct replicates {
     double ratios[REPLICATES];
-    double variance; /* of the logarithms; infinite if a median was 0 */
+    double log_variance;        /* of their logarithms; infinite if a median was 0 */
+    double difference_variance; /* of the medians' differences */
 };
+
+/* Value number `n`, from 1 on. */
+static void add_moment(struct moments *m, double value, int n)
+{
+    double delta = value - m->mean;
+    m->mean += delta / n;
+    m->m2 += delta * (value - m->mean);
+}
 
 static void replicate(const struct prn_sketch_order *a, const struct prn_sketch_order *b,
                       uint64_t seed, struct replicates *replicates)
 {
     struct prn_random random;
     prn_random_seed(&random, seed);
-    double mean = 0;
-    double m2 = 0;
+    struct moments logs = {0};
+    struct moments differences = {0};
     for (int i = 0; i < REPLICATES; i++) {
         double below = replicate_median(a, &random);
         double above = replicate_median(b, &random);
         /* A ratio of two zeros says nothing: it counts as no change. */
         double ratio = below > 0 || above > 0 ? above / below : 1;
-        double delta = log(ratio) - mean;
-        mean += delta / (i + 1);
-        m2 += delta * (log(ratio) - mean);
+        add_moment(&logs, log(ratio), i + 1);
+        add_moment(&differences, above - below, i + 1);
         replicates->ratios[i] = ratio;
     }
-    replicates->variance = isfinite(m2) ? m2 / (REPLICATES - 1) : INFINITY;
+    replicates->log_variance = isfinite(logs.m2) ? logs.m2 / (REPLICATES - 1) : INFINITY;
+    replicates->difference_variance = differences.m2 / (REPLICATES - 1);
     prn_stats_sort(replicates->ratios, REPLICATES);
 }
 
-static double p_value(double log_ratio, double variance, uint64_t units)
+static double p_value(double effect, double variance, double df)
 {
-    if (log_ratio == 0)
+    if (effect == 0)
         return 1;
-    return 2 * prn_stats_student_cdf(-fabs(log_ratio) / sqrt(variance), (double)(units - 1));
+    return 2 * prn_stats_student_cdf(-fabs(effect) / sqrt(variance), df);
+}
+
+/* How far an end of the interval is from the estimate, as a logarithm, with `error` besides. */
+static double distance(double end, double estimate, double error)
+{
+    return hypot(log(end / estimate), error);
 }
 
 struct prn_ratio prn_sketch_median_ratio(const struct prn_sketch *a, const struct prn_sketch *b,
@@ -109,9 +126,11 @@ struct prn_ratio prn_sketch_median_ratio(const struct prn_sketch *a, const struc
     double median_b = prn_sketch_quantile(b, 0.5);
     uint64_t units = a->count < b->count ? a->count : b->count;
     struct prn_ratio r = {.ratio = {NAN, median_b / median_a, NAN}, .p = NAN};
-    if (units == 0)
+    if (units == 0) {
         r.p = 1;
-    if (!(median_a > 0 && median_b > 0))
+        return r;
+    }
+    if (!(median_a > 0 || median_b > 0))
         return r;
     if (units < 2) {
         r.ratio.low = -INFINITY;
@@ -125,10 +144,19 @@ struct prn_ratio prn_sketch_median_ratio(const struct prn_sketch *a, const struc
     prn_sketch_order_init(&order_b, b);
     struct replicates replicates;
     replicate(&order_a, &order_b, seed, &replicates);
-    r.ratio.low = replicates.ratios[TAIL - 1];
-    r.ratio.high = replicates.ratios[REPLICATES - TAIL];
-    double variance = replicates.variance + floor_variance(&order_a, median_a, resolution) +
-                      floor_variance(&order_b, median_b, resolution);
-    r.p = p_value(log(r.ratio.estimate), variance, units);
+    double floor_a = floor_variance(&order_a, median_a, resolution);
+    double floor_b = floor_variance(&order_b, median_b, resolution);
+    double df = (double)(units - 1);
+    if (!isfinite(replicates.log_variance))
+        r.p = p_value(median_b - median_a, replicates.difference_variance + floor_a + floor_b, df);
+    if (!(median_a > 0 && median_b > 0))
+        return r;
+    double floor = floor_a / (median_a * median_a) + floor_b / (median_b * median_b);
+    double error = prn_stats_student_quantile(0.975, df) * sqrt(floor);
+    double estimate = r.ratio.estimate;
+    r.ratio.low = estimate * exp(-distance(replicates.ratios[TAIL - 1], estimate, error));
+    r.ratio.high = estimate * exp(distance(replicates.ratios[REPLICATES - TAIL], estimate, error));
+    if (isfinite(replicates.log_variance))
+        r.p = p_value(log(estimate), replicates.log_variance + floor, df);
     return r;
 }

@@ -775,6 +775,33 @@ static void test_compare_few_runs(void **state)
 }
 
 /* A provider that isn't told is another than one whose name is empty. */
+/* Less than a µs is 0 in a trace: no ratio can be told, but a difference can. */
+static void test_compare_from_zero(void **state)
+{
+    (void)state;
+    struct prn_trace *sides[2];
+    for (int i = 0; i < 2; i++) {
+        struct prn_buffer b = PRN_BUFFER_INIT(TEXT_MAX);
+        for (int run = 0; run < 21; run++) {
+            node(&b, "a", "Add", i == 0 ? 0 : 5);
+            node(&b, "b", "Mul", 0);
+            model_run(&b, 100 * run, 50);
+        }
+        struct prn_trace_options o = by_op();
+        sides[i] = read_trace(&b, &o);
+        prn_buffer_release(&b);
+    }
+    for (int swapped = 0; swapped < 2; swapped++) {
+        struct prn_trace_comparison c;
+        assert_int_equal(prn_trace_compare(sides[swapped], sides[!swapped], &c, NULL), 0);
+        assert_int_equal(row_of(&c, "Add")->verdict, swapped ? PRN_TRACE_FASTER : PRN_TRACE_SLOWER);
+        assert_int_equal(row_of(&c, "Mul")->verdict, PRN_TRACE_SAME);
+        prn_trace_comparison_release(&c);
+    }
+    prn_trace_free(sides[0]);
+    prn_trace_free(sides[1]);
+}
+
 static void test_compare_absent_and_empty(void **state)
 {
     (void)state;
@@ -928,6 +955,7 @@ int main(void)
         cmocka_unit_test(test_node_length),
         cmocka_unit_test(test_compare),
         cmocka_unit_test(test_compare_few_runs),
+        cmocka_unit_test(test_compare_from_zero),
         cmocka_unit_test(test_compare_absent_and_empty),
         cmocka_unit_test(test_api),
         cmocka_unit_test(test_api_misuse),
