@@ -12,7 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TEXTS_MAX ((size_t)24 << 20) /* bytes of all texts */
 #define SCRATCH_MAX PRN_TRACE_EVENT_MAX
 #define RAW_SHAPE_MAX ((size_t)4096) /* longer ones are parsed each time */
 #define DIMENSION_MAX 32
@@ -87,7 +86,7 @@ struct raw_event {
 void prn_event_parser_init(struct prn_event_parser *p,
                            const struct prn_trace_reader_options *options, size_t symbols_max)
 {
-    *p = (struct prn_event_parser){.arena = PRN_ARENA_INIT(TEXTS_MAX),
+    *p = (struct prn_event_parser){.arena = PRN_ARENA_INIT(PRN_TRACE_TEXTS_MAX(symbols_max)),
                                    .symbols_max = symbols_max,
                                    .want_shapes = options->want_shapes,
                                    .want_dimensions = options->want_dimensions,

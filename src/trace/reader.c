@@ -475,8 +475,12 @@ static int parser_failed(const struct prn_trace_reader *r, struct prony_error *e
 {
     if (r->parser.error != PRONY_ELIMIT)
         return prn_fail_memory(err);
-    return prn_fail(err, PRONY_ELIMIT, "'%s': over %zu distinct %s; --max-groups raises the limit",
-                    prn_source_name(r->window.source), r->parser.symbols_max, r->parser.over);
+    size_t symbols_max = r->parser.symbols_max;
+    return prn_fail(
+        err, PRONY_ELIMIT,
+        "'%s': over %zu distinct %s, or %zu MiB of texts; --max-groups raises the limit",
+        prn_source_name(r->window.source), symbols_max, r->parser.over,
+        PRN_TRACE_TEXTS_MAX(symbols_max) >> 20);
 }
 
 static int fault(struct prn_trace_reader *r, const struct prn_scan *s, struct prony_error *err)

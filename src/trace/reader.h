@@ -22,6 +22,10 @@
 
 #define PRN_TRACE_EVENT_MAX ((size_t)16 << 20)
 
+/* Bytes of all distinct texts together; 24 MiB for 16,384 symbols. */
+#define PRN_TRACE_TEXTS_MAX(symbols_max) \
+    ((size_t)1536 * ((symbols_max) < 16384 ? 16384 : (symbols_max)))
+
 enum prn_trace_category {
     PRN_TRACE_NONE, /* without `cat`, `dur`, `args` or a name: not an event to analyse */
     PRN_TRACE_NODE,

@@ -167,8 +167,10 @@ static bool passes(const struct prn_trace_options *options, const struct prn_tra
 static int fail_names(const struct pass *p, struct prony_error *err)
 {
     return prn_fail(err, PRONY_ELIMIT,
-                    "'%s': over %zu distinct event names; --max-groups raises the limit",
-                    p->trace->name, p->options->groups_max);
+                    "'%s': over %zu distinct event names, or %zu MiB of texts; --max-groups raises "
+                    "the limit",
+                    p->trace->name, p->options->groups_max,
+                    PRN_TRACE_TEXTS_MAX(p->options->groups_max) >> 20);
 }
 
 static int find_cpu_groups(struct pass *p, const struct prn_trace_event *event, struct seen *seen,

@@ -74,7 +74,7 @@ static struct prn_trace_options by_op(void)
 static int try_read(const struct prn_buffer *b, const struct prn_trace_options *options,
                     struct prn_trace **ret_trace, struct prony_error *err)
 {
-    struct prn_buffer text = PRN_BUFFER_INIT(TEXT_MAX);
+    struct prn_buffer text = PRN_BUFFER_INIT(b->limit + 4);
     prn_buffer_printf(&text, "%s\n]\n", prn_buffer_text(b));
     assert_int_equal(text.error, 0);
     struct prn_source *source;
@@ -385,6 +385,32 @@ static void test_limit_on_groups(void **state)
     prn_trace_free(t);
     o.by[0] = PRN_TRACE_BY_NODE;
     assert_fails(&b, &o, PRONY_ELIMIT, "over 4 distinct event names");
+    prn_buffer_release(&b);
+}
+
+/* Names may also be too long together; the same option helps. */
+static void test_limit_on_texts(void **state)
+{
+    (void)state;
+    enum { NAMES = 13, NAME_BYTES = 2 << 20 };
+    struct prn_trace_options o = by_op();
+    o.runs.start = 0;
+    o.by[0] = PRN_TRACE_BY_NODE;
+    struct prn_buffer b = PRN_BUFFER_INIT((size_t)32 << 20);
+    char *name = malloc(NAME_BYTES);
+    assert_non_null(name);
+    memset(name, 'n', NAME_BYTES);
+    snprintf(name + NAME_BYTES - 20, 20, "_kernel_time");
+    for (int i = 0; i < NAMES; i++) {
+        name[0] = (char)('a' + i);
+        event(&b, "Node", name, 1, 0, 1, "\"op_name\" : \"Add\"");
+    }
+    free(name);
+    assert_fails(&b, &o, PRONY_ELIMIT, "or 24 MiB of texts; --max-groups");
+    o.groups_max = 32768;
+    struct prn_trace *t = read_trace(&b, &o);
+    assert_int_equal(t->cpu[0].n, NAMES);
+    prn_trace_free(t);
     prn_buffer_release(&b);
 }
 
@@ -945,6 +971,7 @@ int main(void)
         cmocka_unit_test(test_runs_without_a_group),
         cmocka_unit_test(test_group_by),
         cmocka_unit_test(test_limit_on_groups),
+        cmocka_unit_test(test_limit_on_texts),
         cmocka_unit_test(test_sums_that_overflow),
         cmocka_unit_test(test_launching_node),
         cmocka_unit_test(test_filters),
