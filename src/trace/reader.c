@@ -14,6 +14,10 @@
 
 #define WINDOW_BYTES ((size_t)256 << 10)
 
+/* What recovery may read twice whatever the trace's length, so that time stays in proportion to it
+ * when brackets are left open on purpose. */
+#define REREAD_BYTES_FREE ((uint64_t)64 << 20)
+
 /* With two threads, so much that waiting for each other is rare. */
 #define WIDE_WINDOW_BYTES ((size_t)2 << 20)
 
@@ -37,6 +41,7 @@ struct prn_trace_reader {
     bool seen_events; /* the array has begun */
     bool recover;
     struct prn_trace_reader_counts counts;
+    uint64_t reread_bytes;          /* of events that were lost */
     struct prony_error first_fault; /* code 0: none */
     struct prony_error broken;      /* why the stream ended too early; code 0: it didn't */
     struct prn_lane *lane;          /* NULL: one thread */
@@ -388,11 +393,15 @@ static int skip_to_event(struct prn_trace_reader *r)
     }
 }
 
-/* Goes on behind the beginning of the event that the window is at. */
-static int lose_event(struct prn_trace_reader *r)
+/* Goes on behind the beginning of the event that the window is at, and that was read up to
+ * `read_to`: what it hid is read again. Where that happened too often, it goes on there instead. */
+static int lose_event(struct prn_trace_reader *r, const char *read_to)
 {
+    size_t offset = (size_t)(read_to - r->window.data);
+    r->reread_bytes += offset > r->window.at ? offset - r->window.at : 0;
+    bool too_often = r->reread_bytes > REREAD_BYTES_FREE + 4 * (r->window.base + r->window.at);
     r->counts.lost++;
-    r->window.at++;
+    r->window.at = too_often && offset > r->window.at ? offset : r->window.at + 1;
     return skip_to_event(r);
 }
 
@@ -417,7 +426,7 @@ static int recover(struct prn_trace_reader *r, const char *at, const char *fault
     /* A comma too few or too many breaks no event. */
     if (s.at == at && (*at == '{' || *at == ']' || *at == ','))
         return skip_to_event(r);
-    return lose_event(r);
+    return lose_event(r, at);
 }
 
 /* What begins here fills the window, and doesn't end in it. */
@@ -434,7 +443,7 @@ static int oversized(struct prn_trace_reader *r, struct prony_error *err)
         return 0;
     }
     r->window.at = (size_t)(s.at - r->window.data) - (s.at == s.end);
-    return lose_event(r);
+    return lose_event(r, s.end);
 }
 
 /* The window ends before the token does, and so does the stream. */
@@ -458,7 +467,7 @@ static int cut_off(struct prn_trace_reader *r, const char *end, struct prony_err
     r->window.at = (size_t)(s.at - r->window.data);
     /* A bracket that was never closed may have hidden events. */
     if (in_event && s.at < s.end)
-        return lose_event(r);
+        return lose_event(r, s.end);
     r->state = STATE_END; /* nothing is lost where an event hadn't begun */
     return 0;
 }

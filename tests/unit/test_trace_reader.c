@@ -553,6 +553,28 @@ static void test_deep_nesting(void **state)
     prn_buffer_release(&text);
 }
 
+/* Brackets that are never closed: each event hides the next ones, and reading all of it again for
+ * each would take 500 times as long. */
+static void test_hidden_events(void **state)
+{
+    (void)state;
+    enum { EVENTS = 500, BYTES = 2000 };
+    struct prn_buffer text = PRN_BUFFER_INIT((size_t)2 << 20);
+    prn_buffer_add(&text, "[" RUN ",");
+    for (int i = 0; i < EVENTS; i++) {
+        prn_buffer_add(&text, "{\"pid\":[");
+        for (int k = 0; k < BYTES / 2; k++)
+            prn_buffer_add(&text, "0,");
+    }
+    struct outcome o;
+    read_all(text.data, text.len, &(struct setup){.recover = true}, &o);
+    assert_int_equal(o.code, 0);
+    assert_int_equal(o.counts.events, 1);
+    assert_in_range(o.counts.lost, 20, EVENTS / 2);
+    release(&o);
+    prn_buffer_release(&text);
+}
+
 /* An event of just under 16 MiB is read, one over it isn't, whatever it is that is long. */
 static void test_huge_events(void **state)
 {
@@ -944,14 +966,23 @@ static void test_wrong_guesses(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_events),         cmocka_unit_test(test_split_anywhere),
-        cmocka_unit_test(test_spellings),      cmocka_unit_test(test_passed_over),
-        cmocka_unit_test(test_dimensions),     cmocka_unit_test(test_faults),
-        cmocka_unit_test(test_fault_far_away), cmocka_unit_test(test_cut_anywhere),
-        cmocka_unit_test(test_recover),        cmocka_unit_test(test_deep_nesting),
-        cmocka_unit_test(test_huge_events),    cmocka_unit_test(test_limits),
-        cmocka_unit_test(test_damaged_stream), cmocka_unit_test(test_memory_changes_nothing),
-        cmocka_unit_test(test_wrong_guesses),  cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_events),
+        cmocka_unit_test(test_split_anywhere),
+        cmocka_unit_test(test_spellings),
+        cmocka_unit_test(test_passed_over),
+        cmocka_unit_test(test_dimensions),
+        cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_fault_far_away),
+        cmocka_unit_test(test_cut_anywhere),
+        cmocka_unit_test(test_recover),
+        cmocka_unit_test(test_deep_nesting),
+        cmocka_unit_test(test_hidden_events),
+        cmocka_unit_test(test_huge_events),
+        cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_damaged_stream),
+        cmocka_unit_test(test_memory_changes_nothing),
+        cmocka_unit_test(test_wrong_guesses),
+        cmocka_unit_test(test_two_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
