@@ -14,7 +14,8 @@ static void write_head(const struct prn_trace_report *r, const char *item, struc
     prn_buffer_printf(out, "%sTrace:  ", item);
     prn_text_clean(out, t->name);
     prn_buffer_printf(out, ", %s", prn_format_bytes(text, (double)t->counts.bytes));
-    prn_buffer_printf(out, ", %s events\n", prn_format_integer(text, t->counts.events));
+    prn_buffer_printf(out, ", %s event%s\n", prn_format_integer(text, t->counts.events),
+                      t->counts.events == 1 ? "" : "s");
     prn_buffer_printf(out, "%sRuns:   %s found, ", item, prn_format_integer(text, t->n_runs));
     if (t->whole_is_one_run)
         prn_buffer_add(out, "the whole trace is analysed as one\n");

@@ -297,10 +297,10 @@ int prn_ledger_execute(struct prn_ledger *l, int64_t start, int64_t duration)
     int r = make_room_for_execute(l);
     if (r != 0)
         return r;
-    struct interval new = make_interval(0, start, duration);
-    if (new.start <= l->bridged_start &&new.end >= l->bridged_end)
+    struct interval execute = make_interval(0, start, duration);
+    if (execute.start <= l->bridged_start && execute.end >= l->bridged_end)
         l->is_bridged = false;
-    append(&l->executes, new);
+    append(&l->executes, execute);
     return 0;
 }
 
