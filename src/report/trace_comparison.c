@@ -18,24 +18,23 @@ struct comparison_view {
 
 static void columns(const struct prn_trace_table *table, struct prn_table *t, bool exact)
 {
-    if (table->by & PRN_TRACE_BY_NODE) {
-        prn_table_column(t, exact ? "node" : "Node", PRN_TABLE_ALIGN_LEFT);
-        prn_table_shrink(t);
-    }
+    if (table->by & PRN_TRACE_BY_NODE)
+        prn_trace_name_column(t, exact ? "node" : "Node");
     if (table->by & (PRN_TRACE_BY_OP | PRN_TRACE_BY_NODE))
-        prn_table_column(t, exact ? "op" : "Operator", PRN_TABLE_ALIGN_LEFT);
+        prn_trace_name_column(t, exact ? "op" : "Operator");
     if (table->by & PRN_TRACE_BY_PROVIDER)
         prn_table_column(t, exact ? "provider" : "Provider", PRN_TABLE_ALIGN_LEFT);
-    if (table->by & PRN_TRACE_BY_SHAPE) {
-        prn_table_column(t, exact ? "input_type_shape" : "Input shapes", PRN_TABLE_ALIGN_LEFT);
-        prn_table_shrink(t);
-    }
+    if (table->by & PRN_TRACE_BY_SHAPE)
+        prn_trace_name_column(t, exact ? "input_type_shape" : "Input shapes");
     static const char *const titles[][2] = {{"First", "first_median_us"},
                                             {"Second", "second_median_us"},
                                             {"Difference", "difference_us"},
                                             {"Ratio", "ratio"}};
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++) {
         prn_table_column(t, titles[i][exact], PRN_TABLE_ALIGN_RIGHT);
+        if (i == 2) /* a narrow terminal can do without the difference, but not the interval */
+            prn_table_omit(t);
+    }
     if (exact) {
         prn_table_column(t, "ratio_low", PRN_TABLE_ALIGN_RIGHT);
         prn_table_column(t, "ratio_high", PRN_TABLE_ALIGN_RIGHT);
@@ -43,6 +42,7 @@ static void columns(const struct prn_trace_table *table, struct prn_table *t, bo
         prn_table_column(t, "95 % interval", PRN_TABLE_ALIGN_LEFT);
     }
     prn_table_column(t, exact ? "p_holm" : "p (Holm)", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_omit(t);
     prn_table_column(t, exact ? "verdict" : "Second is", PRN_TABLE_ALIGN_LEFT);
 }
 

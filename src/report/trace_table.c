@@ -25,7 +25,7 @@ static void column(struct prn_table *t, bool exact, const char *text, const char
     prn_table_column(t, exact ? csv : text, PRN_TABLE_ALIGN_RIGHT);
 }
 
-static void name_column(struct prn_table *t, const char *title)
+void prn_trace_name_column(struct prn_table *t, const char *title)
 {
     prn_table_column(t, title, PRN_TABLE_ALIGN_LEFT);
     prn_table_shrink(t);
@@ -119,21 +119,21 @@ static void key_columns(const struct prn_trace_report *r, const struct prn_trace
     bool gpu = rows == &r->gpu;
     unsigned by = rows->table->by;
     if (gpu) {
-        name_column(t, exact ? "name" : "Kernel");
+        prn_trace_name_column(t, exact ? "name" : "Kernel");
         if (r->view.kernel_dimensions)
             prn_table_column(t, exact ? "dimensions" : "Dimensions", PRN_TABLE_ALIGN_LEFT);
         if (r->view.kernel_shapes)
-            name_column(t, exact ? "input_type_shape" : "Input shapes");
+            prn_trace_name_column(t, exact ? "input_type_shape" : "Input shapes");
         return;
     }
     if (by & PRN_TRACE_BY_NODE)
-        name_column(t, exact ? "node" : "Node");
+        prn_trace_name_column(t, exact ? "node" : "Node");
     if (by & (PRN_TRACE_BY_OP | PRN_TRACE_BY_NODE))
-        name_column(t, exact ? "name" : "Operator");
+        prn_trace_name_column(t, exact ? "name" : "Operator");
     if (by & PRN_TRACE_BY_PROVIDER)
         prn_table_column(t, exact ? "provider" : "Provider", PRN_TABLE_ALIGN_LEFT);
     if (by & PRN_TRACE_BY_SHAPE)
-        name_column(t, exact ? "input_type_shape" : "Input shapes");
+        prn_trace_name_column(t, exact ? "input_type_shape" : "Input shapes");
 }
 
 static void symbol_cell(struct prn_table *t, const struct prn_symbol *symbol)
@@ -215,8 +215,8 @@ int prn_trace_rows_write(const struct prn_trace_report *r, const struct prn_trac
 
 static void mapping_columns(struct prn_table *t, bool exact)
 {
-    name_column(t, exact ? "op_name" : "Operator");
-    name_column(t, exact ? "input_type_shape" : "Input shapes");
+    prn_trace_name_column(t, exact ? "op_name" : "Operator");
+    prn_trace_name_column(t, exact ? "input_type_shape" : "Input shapes");
     spare_column(t, exact, "Ops/run", "op_count");
     prn_table_column(t, exact ? "kernel_dimensions" : "Dimensions", PRN_TABLE_ALIGN_LEFT);
     spare_column(t, exact, "Kernels/run", "kernel_count");
@@ -226,7 +226,7 @@ static void mapping_columns(struct prn_table *t, bool exact)
     spare_column(t, exact, "Op mean", "op_avg_dur (us)");
     spare_column(t, exact, "Of op", "kernel_pct (%)");
     spare_column(t, exact, "Op's share", "op_pct (%)");
-    name_column(t, exact ? "kernel_name" : "Kernel");
+    prn_trace_name_column(t, exact ? "kernel_name" : "Kernel");
 }
 
 static void number_cell(struct prn_table *t, bool exact, double value)

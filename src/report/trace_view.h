@@ -33,7 +33,10 @@ struct prn_trace_report {
 /* The name that a group is shown by: a node without "_kernel_time". Written into `out`. */
 const char *prn_trace_node_name(const struct prn_symbol *symbol, struct prn_buffer *out);
 
-/* Columns and cells of the CPU or GPU table; `exact` for CSV. */
+/* A column of names, which a narrow terminal shortens. */
+void prn_trace_name_column(struct prn_table *t, const char *title);
+
+/* The CPU or GPU table. */
 PRONY_MUST_CHECK int prn_trace_rows_write(const struct prn_trace_report *r,
                                           const struct prn_trace_rows *rows,
                                           enum prn_table_style style, struct prn_buffer *out,

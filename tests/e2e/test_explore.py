@@ -733,6 +733,9 @@ def test_width(explore, write):
         wide = explore(path, "--by", "node", "--wide", env={"COLUMNS": str(columns)}).stdout
         assert name in wide
     assert name in explore(path, "--by", "node", "--format", "csv", env={"COLUMNS": "60"}).stdout
+    compared = explore(path, "--compare", path, env={"COLUMNS": "80"}).stdout
+    tables = compared[compared.index("Operator "):]
+    assert all(len(line) <= 80 for line in tables.splitlines()) and "95 % interval" in tables
 
 
 def test_units(explore, write):
