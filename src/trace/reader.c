@@ -432,7 +432,8 @@ static int recover(struct prn_trace_reader *r, const char *at, const char *fault
 /* What begins here fills the window, and doesn't end in it. */
 static int oversized(struct prn_trace_reader *r, struct prony_error *err)
 {
-    static const char fault[] = "an event of over 16 MiB";
+    const char *fault =
+        r->seen_events ? "an event of over 16 MiB" : "a value of over 16 MiB before any event";
     struct prn_scan s = scan_here(r);
     prn_scan_space(&s);
     if (!r->recover || !r->seen_events)

@@ -575,6 +575,22 @@ static void test_hidden_events(void **state)
     prn_buffer_release(&text);
 }
 
+/* Not a trace, and too much of it: nothing that could be called an event. */
+static void test_huge_value_before_events(void **state)
+{
+    (void)state;
+    struct prn_buffer text = PRN_BUFFER_INIT(2 * PRN_TRACE_EVENT_MAX);
+    prn_buffer_add(&text, "{\"samples\":[");
+    while (text.len <= PRN_TRACE_EVENT_MAX + (4 << 20))
+        prn_buffer_add(&text, "12345678,12345678,12345678,12345678,");
+    struct outcome o;
+    read_all(text.data, text.len, &(struct setup){.recover = true}, &o);
+    assert_int_equal(o.code, PRONY_ELIMIT);
+    assert_contains(o.err.text, "a value of over 16 MiB before any event; 0 events");
+    release(&o);
+    prn_buffer_release(&text);
+}
+
 /* An event of just under 16 MiB is read, one over it isn't, whatever it is that is long. */
 static void test_huge_events(void **state)
 {
@@ -978,6 +994,7 @@ int main(void)
         cmocka_unit_test(test_deep_nesting),
         cmocka_unit_test(test_hidden_events),
         cmocka_unit_test(test_huge_events),
+        cmocka_unit_test(test_huge_value_before_events),
         cmocka_unit_test(test_limits),
         cmocka_unit_test(test_damaged_stream),
         cmocka_unit_test(test_memory_changes_nothing),
