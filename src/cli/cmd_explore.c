@@ -114,6 +114,7 @@ static int read_options(const struct explore_options *o, struct prn_trace_option
         .n_filters = o->filters.n,
         .recover = o->recover,
         .two_threads = has_two_cpus(),
+        .runs_max = PRN_TRACE_RUNS_LISTED,
         .groups_max = (size_t)o->max_groups};
     return 0;
 }

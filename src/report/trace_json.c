@@ -5,8 +5,6 @@
 
 #include <math.h>
 
-#define RUNS_LISTED_MAX 10000
-
 static void symbol(struct prn_json_writer *w, const char *key, const struct prn_symbol *s)
 {
     if (s)
@@ -125,7 +123,7 @@ static void runs(struct prn_json_writer *w, const struct prn_trace *t)
     prn_json_integer(w, "found", (int64_t)t->n_runs);
     prn_json_integer(w, "analysed", (int64_t)t->n_selected);
     prn_json_text(w, "selected", t->selected);
-    if (t->n_runs <= RUNS_LISTED_MAX) {
+    if (t->n_runs <= PRN_TRACE_RUNS_LISTED) {
         prn_json_array(w, "list");
         for (uint64_t i = 0; i < t->n_runs; i++) {
             prn_json_array_compact(w, NULL);

@@ -8,6 +8,9 @@
 #include "base/table.h"
 #include "trace/compare.h"
 
+/* JSON lists the runs of a trace that has no more than this. */
+#define PRN_TRACE_RUNS_LISTED 10000
+
 #define PRN_TRACE_REPORT_MAX ((size_t)1 << 30)
 
 enum prn_trace_format {

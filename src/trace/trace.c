@@ -45,6 +45,7 @@ struct pass {
     const struct prn_symbol *launch_shape; /* of that node; NULL: it has none */
     struct kernel_counts pending, first;
     uint64_t pending_events;
+    struct prn_trace_run last_run;
     struct seen transient; /* of a name that isn't remembered */
     bool overflow;
 };
@@ -328,23 +329,31 @@ static int take_node(struct pass *p, const struct prn_trace_event *event, struct
 
 /* ---- Runs ---- */
 
-static int add_run(struct prn_trace *t, const struct prn_trace_event *event, int64_t node_ns)
+/* Whether the run began before the one before it had ended. */
+static bool overlaps(const struct pass *p, const struct prn_trace_event *event)
 {
+    /* The difference, because the sum may not fit. */
+    int64_t since;
+    bool far = __builtin_sub_overflow(event->start_ns, p->last_run.start_ns, &since);
+    return p->trace->n_runs > 0 && !far && since < p->last_run.duration_ns;
+}
+
+static int add_run(struct pass *p, const struct prn_trace_event *event, int64_t node_ns)
+{
+    struct prn_trace *t = p->trace;
+    struct prn_trace_run run = {event->start_ns, event->duration_ns, node_ns};
     uint64_t n = t->n_runs;
+    t->overlapping += overlaps(p, event);
+    p->last_run = run;
+    if (p->options->runs_max > 0 && n >= p->options->runs_max)
+        return 0;
     if ((n & (n - 1)) == 0) {
         struct prn_trace_run *runs = reallocarray(t->runs, n ? 2 * n : 1, sizeof *runs);
         if (!runs)
             return PRONY_ENOMEM;
         t->runs = runs;
     }
-    if (n > 0) {
-        /* The difference, because the sum may not fit. */
-        const struct prn_trace_run *last = &t->runs[n - 1];
-        int64_t since;
-        bool far = __builtin_sub_overflow(event->start_ns, last->start_ns, &since);
-        t->overlapping += !far && since < last->duration_ns;
-    }
-    t->runs[n] = (struct prn_trace_run){event->start_ns, event->duration_ns, node_ns};
+    t->runs[n] = run;
     return 0;
 }
 
@@ -413,7 +422,7 @@ static int end_run(struct pass *p, const struct prn_trace_event *event, struct p
         code = settle_ledger(t, &ledger, err);
     if (t->n_runs == 0)
         t->first_ledger = ledger;
-    if (code == 0 && add_run(t, event, ledger.node) < 0)
+    if (code == 0 && add_run(p, event, ledger.node) < 0)
         code = prn_fail_memory(err);
     t->n_runs++;
     p->selected = prn_run_selection_has(p->selection, t->n_runs);

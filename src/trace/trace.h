@@ -89,6 +89,7 @@ struct prn_trace_options {
     bool recover;
     bool two_threads;
     size_t groups_max; /* 0: PRN_TRACE_GROUPS_MAX */
+    uint64_t runs_max; /* of which `runs` tells; 0: all */
     /* Optional. Called with every event of the runs that are selected, as far as that is known when
      * it is read, and now and then between them. */
     int (*on_event)(void *context, const struct prn_trace_event *event, uint64_t run,
@@ -123,7 +124,7 @@ struct prn_trace {
     struct prn_ledger_run first_ledger; /* of run 0 */
     bool has_ledger, ledger_approximate;
     bool has_execute;
-    struct prn_trace_run *runs; /* all of them */
+    struct prn_trace_run *runs; /* the first ones, up to `runs_max` */
     /* inside */
     struct prn_arena arena;
     struct prn_trace_reader *reader; /* owns the symbols */
