@@ -19,7 +19,7 @@
 #define REREAD_BYTES_FREE ((uint64_t)64 << 20)
 
 /* With two threads, so much that waiting for each other is rare. */
-#define WIDE_WINDOW_BYTES ((size_t)2 << 20)
+#define WIDE_WINDOW_BYTES ((size_t)4 << 20)
 
 enum state {
     STATE_BEGIN,
