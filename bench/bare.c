@@ -6,41 +6,11 @@
  *
  * Prints the median time of one run, in ns, after warming up for a quarter of the time.
  */
-#include <dlfcn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "ort.h"
+
 #include <time.h>
 
 #define SAMPLES_MAX 1000000
-
-/* Positions in ONNX Runtime's table of functions. */
-enum {
-    GET_ERROR_MESSAGE = 2,
-    CREATE_ENV = 3,
-    CREATE_SESSION = 7,
-    RUN = 9,
-    CREATE_SESSION_OPTIONS = 10,
-    GET_OUTPUT_NAME = 37,
-    CREATE_TENSOR = 49,
-    CREATE_CPU_MEMORY_INFO = 69,
-    GET_ALLOCATOR = 78,
-    RELEASE_VALUE = 96,
-};
-
-static const void *const *api;
-
-#define CALL(position, result, parameters, ...) \
-    ((result(*) parameters)(uintptr_t)api[position])(__VA_ARGS__)
-
-static void must(void *status)
-{
-    if (status) {
-        fprintf(stderr, "bare: %s\n", CALL(GET_ERROR_MESSAGE, const char *, (void *), status));
-        exit(1);
-    }
-}
 
 static int64_t now_ns(void)
 {
@@ -62,17 +32,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bare LIBRARY MODEL INPUT DIMS SECONDS\n");
         return 2;
     }
-    setenv("ORT_DISABLE_TELEMETRY", "1", 1);
-    void *library = dlopen(argv[1], RTLD_NOW);
-    void *symbol = library ? dlsym(library, "OrtGetApiBase") : NULL;
-    if (!symbol) {
-        fprintf(stderr, "bare: %s\n", dlerror());
-        return 1;
-    }
-    const void *const *(*const *base)(uint32_t) =
-        ((const void *const *(*const *(*)(void))(uint32_t))(uintptr_t)symbol)();
-    api = base[0](17);
-
+    load(argv[1]);
     void *env, *options, *session, *memory, *allocator, *input;
     char *output_name;
     must(CALL(CREATE_ENV, void *, (int, const char *, void **), 3, "bare", &env));

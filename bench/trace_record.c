@@ -5,69 +5,11 @@
  *
  * THREADS are intra-op; 0 is ONNX Runtime's default. Open dimensions become 1.
  */
-#include <dlfcn.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "ort.h"
 
 #define INPUTS_MAX 16
 #define RANK_MAX 16
 #define ELEMENT_BYTES_MAX 16
-
-/* Positions in ONNX Runtime's table of functions. */
-enum {
-    GET_ERROR_MESSAGE = 2,
-    CREATE_ENV = 3,
-    CREATE_SESSION = 7,
-    RUN = 9,
-    CREATE_SESSION_OPTIONS = 10,
-    ENABLE_PROFILING = 14,
-    SET_INTRA_OP_THREADS = 24,
-    GET_INPUT_COUNT = 30,
-    GET_INPUT_TYPE = 33,
-    GET_INPUT_NAME = 36,
-    GET_OUTPUT_NAME = 37,
-    CREATE_TENSOR = 49,
-    CAST_TO_TENSOR_INFO = 55,
-    GET_ELEMENT_TYPE = 60,
-    GET_RANK = 61,
-    GET_DIMS = 62,
-    CREATE_CPU_MEMORY_INFO = 69,
-    ALLOCATOR_FREE = 76,
-    GET_ALLOCATOR = 78,
-    RELEASE_VALUE = 96,
-    RELEASE_TYPE_INFO = 98,
-    END_PROFILING = 110,
-};
-
-static const void *const *api;
-
-#define CALL(position, result, parameters, ...) \
-    ((result(*) parameters)(uintptr_t)api[position])(__VA_ARGS__)
-
-static void must(void *status)
-{
-    if (status) {
-        fprintf(stderr, "trace_record: %s\n",
-                CALL(GET_ERROR_MESSAGE, const char *, (void *), status));
-        exit(1);
-    }
-}
-
-static void load(const char *path)
-{
-    setenv("ORT_DISABLE_TELEMETRY", "1", 1);
-    void *library = dlopen(path, RTLD_NOW);
-    void *symbol = library ? dlsym(library, "OrtGetApiBase") : NULL;
-    if (!symbol) {
-        fprintf(stderr, "trace_record: %s\n", dlerror());
-        exit(1);
-    }
-    const void *const *(*const *base)(uint32_t) =
-        ((const void *const *(*const *(*)(void))(uint32_t))(uintptr_t)symbol)();
-    api = base[0](17);
-}
 
 /* A tensor of zeros of the type and shape that an input asks for. */
 static void *zeros(void *session, size_t index, void *memory)

@@ -1,5 +1,6 @@
 #include "base/table.h"
 #include "base/arena.h"
+#include "base/array.h"
 #include "base/format.h"
 #include "base/text.h"
 
@@ -44,17 +45,11 @@ void prn_table_free(struct prn_table *t)
     free(t);
 }
 
-/* Doubles at powers of two, so that no capacity needs to be kept. */
-static void *grown(void *array, size_t n, size_t size)
-{
-    return (n & (n - 1)) == 0 ? realloc(array, (n ? 2 * n : 1) * size) : array;
-}
-
 void prn_table_column(struct prn_table *t, const char *title, enum prn_table_align align)
 {
     if (!t)
         return;
-    struct column *columns = grown(t->columns, t->n_columns, sizeof *columns);
+    struct column *columns = prn_array_grow(t->columns, t->n_columns, sizeof *columns);
     const char *copy = prn_arena_strdup(&t->arena, title);
     if (columns)
         t->columns = columns;
@@ -92,7 +87,7 @@ void prn_table_cell(struct prn_table *t, const char *format, ...)
     va_start(args, format);
     prn_buffer_vprintf(&text, format, args);
     va_end(args);
-    const char **cells = grown(t->cells, t->n_cells, sizeof *cells);
+    const char **cells = prn_array_grow(t->cells, t->n_cells, sizeof *cells);
     const char *copy = text.error ? NULL : prn_arena_strdup(&t->arena, prn_buffer_text(&text));
     if (cells)
         t->cells = cells;

@@ -5,6 +5,7 @@
  */
 #include "format/yaml.h"
 
+#include "base/array.h"
 #include "base/arena.h"
 #include "base/map.h"
 
@@ -101,12 +102,10 @@ static int set_anchor(struct builder *b, const char *anchor, const struct prn_ya
     if (!anchor)
         return 0;
     size_t n = b->n_anchored;
-    if ((n & (n - 1)) == 0) {
-        struct entry *grown = realloc(b->anchored, (n ? 2 * n : 1) * sizeof *grown);
-        if (!grown)
-            return prn_fail_memory(b->err);
-        b->anchored = grown;
-    }
+    struct entry *grown = prn_array_grow(b->anchored, n, sizeof *grown);
+    if (!grown)
+        return prn_fail_memory(b->err);
+    b->anchored = grown;
     b->anchored[b->n_anchored++] = (struct entry){anchor, node};
     return prn_map_set(&b->anchors, anchor, n) < 0 ? prn_fail_memory(b->err) : 0;
 }

@@ -4,6 +4,8 @@
  * schema here.
  */
 #include "model/scan.h"
+
+#include "base/array.h"
 #include "model/wire.h"
 
 #include <stdlib.h>
@@ -138,12 +140,10 @@ static int new_payload(struct scan *s, const struct prn_wire_field *field)
     struct prn_payloads *p = &s->payloads;
     if (p->n == PRN_SCAN_TENSORS_MAX)
         return prn_fail(s->err, PRONY_ELIMIT, "it has more than %zu tensors", PRN_SCAN_TENSORS_MAX);
-    if ((p->n & (p->n - 1)) == 0) {
-        void *items = realloc(p->items, (p->n ? 2 * p->n : 1) * sizeof *p->items);
-        if (!items)
-            return prn_fail_memory(s->err);
-        p->items = items;
-    }
+    void *items = prn_array_grow(p->items, p->n, sizeof *p->items);
+    if (!items)
+        return prn_fail_memory(s->err);
+    p->items = items;
     p->items[p->n] = (struct prn_payload){
         .message = field->value, .message_len = (size_t)field->len, .typed_exact = true};
     s->frames[s->depth - 1].payload = p->n++;

@@ -6,6 +6,7 @@
  */
 #include "model/writer.h"
 
+#include "base/array.h"
 #include "base/buffer.h"
 #include "base/io.h"
 
@@ -407,16 +408,13 @@ void prn_writer_node(struct prn_writer *w, const struct prn_node *node)
 static struct initialiser *new_initialiser(struct prn_writer *w)
 {
     size_t n = w->n_initialisers;
-    /* Grows at powers of two. */
-    if ((n & (n - 1)) == 0) {
-        struct initialiser *more = realloc(w->initialisers, (n ? 2 * n : 1) * sizeof *more);
-        if (!more) {
-            if (w->fault.code == 0)
-                prn_fail_memory(&w->fault);
-            return NULL;
-        }
-        w->initialisers = more;
+    struct initialiser *more = prn_array_grow(w->initialisers, n, sizeof *more);
+    if (!more) {
+        if (w->fault.code == 0)
+            prn_fail_memory(&w->fault);
+        return NULL;
     }
+    w->initialisers = more;
     struct initialiser *i = &w->initialisers[w->n_initialisers++];
     *i = (struct initialiser){0};
     return i;

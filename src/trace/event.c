@@ -9,6 +9,8 @@
  */
 #include "trace/event.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,13 +188,10 @@ static bool needs_escape(const struct prn_symbol *symbol)
 static int add_name(struct prn_event_parser *p, const struct prn_symbol *symbol)
 {
     size_t n = symbol->id;
-    if ((n & (n - 1)) == 0) {
-        struct prn_trace_name **names =
-            reallocarray(p->names, n ? 2 * n : 1, sizeof(struct prn_trace_name *));
-        if (!names)
-            return PRONY_ENOMEM;
-        p->names = names;
-    }
+    struct prn_trace_name **names = prn_array_grow(p->names, n, sizeof(struct prn_trace_name *));
+    if (!names)
+        return PRONY_ENOMEM;
+    p->names = names;
     struct prn_trace_name *name = PRN_ARENA_NEW(&p->arena, struct prn_trace_name);
     p->names[n] = name;
     if (!name)
@@ -364,13 +363,11 @@ remember_shapes(struct prn_event_parser *p, const struct span *raw, const struct
     size_t n = p->n_raw_shapes;
     if (n >= p->symbols_max || raw->len > RAW_SHAPE_MAX)
         return NULL;
-    if ((n & (n - 1)) == 0) {
-        struct prn_trace_shapes **items =
-            reallocarray(p->raw_shapes, n ? 2 * n : 1, sizeof(struct prn_trace_shapes *));
-        if (!items)
-            return NULL;
-        p->raw_shapes = items;
-    }
+    struct prn_trace_shapes **items =
+        prn_array_grow(p->raw_shapes, n, sizeof(struct prn_trace_shapes *));
+    if (!items)
+        return NULL;
+    p->raw_shapes = items;
     struct prn_trace_shapes *shapes = PRN_ARENA_NEW(&p->arena, struct prn_trace_shapes);
     char *copy = prn_arena_strndup(&p->arena, raw->text, raw->len);
     if (!shapes || !copy || prn_map_set_n(&p->shapes_by_raw, copy, raw->len, n) < 0)
@@ -625,18 +622,24 @@ static bool parse_arg(struct prn_event_parser *p, struct prn_scan *s, int key,
     }
 }
 
+/* `at` is '{'; true when nothing is in it. */
+static inline bool open_object(struct prn_scan *s)
+{
+    s->at++;
+    prn_scan_space(s);
+    if (*s->at != '}')
+        return false;
+    s->at++;
+    return true;
+}
+
 static bool parse_args(struct prn_event_parser *p, struct prn_scan *s, struct raw_event *e)
 {
     if (*s->at != '{')
         return prn_scan_fail(s, "args is not an object");
     const struct prn_trace_name *guess = e->name ? e->name : guess_name(p);
-    const char *begin = s->at++;
-    bool done = false;
-    prn_scan_space(s);
-    if (*s->at == '}') {
-        s->at++;
-        done = true;
-    }
+    const char *begin = s->at;
+    bool done = open_object(s);
     while (!done) {
         int key = KEY_UNKNOWN;
         if (!parse_args_key(p, s, &e->args, &key) || !parse_arg(p, s, key, guess, e) ||
@@ -804,14 +807,9 @@ static void note_member(struct prn_frame_members *m, size_t *n, int key, const c
 
 static bool parse_members(struct prn_event_parser *p, struct prn_scan *s, struct raw_event *e)
 {
-    struct prn_frame_members members = {.begin = s->at++};
+    struct prn_frame_members members = {.begin = s->at};
     size_t in_order = 0;
-    bool done = false;
-    prn_scan_space(s);
-    if (*s->at == '}') {
-        s->at++;
-        done = true;
-    }
+    bool done = open_object(s);
     while (!done) {
         int key = KEY_UNKNOWN;
         if (!parse_event_key(p, s, &e->keys, &key))

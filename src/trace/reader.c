@@ -138,13 +138,8 @@ static bool take_member(struct prn_trace_reader *r, struct prn_scan *s)
     if (*s->at == '}' && r->state == STATE_FIRST_MEMBER)
         return prn_scan_fail(s, "not a trace: it has no \"traceEvents\"");
     const char *begin = s->at;
-    if (!prn_scan_text(s, &key))
+    if (!prn_scan_key(s, &key))
         return false;
-    prn_scan_space(s);
-    if (*s->at != ':')
-        return prn_scan_fail(s, "':' is missing here");
-    s->at++;
-    prn_scan_space(s);
     if (!is_trace_events(&key)) {
         r->state = STATE_AFTER_MEMBER;
         return prn_scan_value(s) && s->at < s->end;

@@ -221,13 +221,11 @@ static bool scan_scalar(struct prn_scan *s)
     }
 }
 
-/* `"key" :`, and the space around it. */
-static bool scan_key(struct prn_scan *s)
+bool prn_scan_key(struct prn_scan *s, struct prn_scan_string *ret_key)
 {
-    struct prn_scan_string key;
     if (*s->at != '"')
         return prn_scan_fail(s, "a key is missing here");
-    if (!prn_scan_text(s, &key))
+    if (!prn_scan_text(s, ret_key))
         return false;
     prn_scan_space(s);
     if (*s->at != ':')
@@ -239,6 +237,7 @@ static bool scan_key(struct prn_scan *s)
 
 bool prn_scan_value(struct prn_scan *s)
 {
+    struct prn_scan_string key;
     uint64_t is_object[PRN_SCAN_DEPTH_MAX / 64];
     size_t depth = 0;
     for (;;) {
@@ -254,7 +253,7 @@ bool prn_scan_value(struct prn_scan *s)
             s->at++;
             prn_scan_space(s);
             if (*s->at != (object ? '}' : ']')) {
-                if (object && !scan_key(s))
+                if (object && !prn_scan_key(s, &key))
                     return false;
                 continue;
             }
@@ -272,7 +271,7 @@ bool prn_scan_value(struct prn_scan *s)
             if (*s->at == ',') {
                 s->at++;
                 prn_scan_space(s);
-                if (object && !scan_key(s))
+                if (object && !prn_scan_key(s, &key))
                     return false;
                 break;
             }

@@ -107,6 +107,9 @@ static inline bool prn_scan_text(struct prn_scan *s, struct prn_scan_string *ret
     return true;
 }
 
+/* `"key" :`, and the space behind it. */
+bool prn_scan_key(struct prn_scan *s, struct prn_scan_string *ret_key);
+
 /* A number as microseconds, in ns; digits beyond that are rounded. A number that doesn't fit is a
  * fault. */
 bool prn_scan_microseconds(struct prn_scan *s, int64_t *ret_ns);

@@ -1,5 +1,7 @@
 #include "trace/symbols.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 
 void prn_symbols_release(struct prn_symbols *t)
@@ -12,13 +14,11 @@ void prn_symbols_release(struct prn_symbols *t)
 
 static int add(struct prn_symbols *t, const char *text, size_t len)
 {
-    if ((t->n & (t->n - 1)) == 0) {
-        const struct prn_symbol **items =
-            reallocarray(t->items, t->n ? 2 * t->n : 1, sizeof *t->items);
-        if (!items)
-            return PRONY_ENOMEM;
-        t->items = items;
-    }
+    const struct prn_symbol **items =
+        prn_array_grow(t->items, t->n, sizeof(const struct prn_symbol *));
+    if (!items)
+        return PRONY_ENOMEM;
+    t->items = items;
     struct prn_symbol *symbol = PRN_ARENA_NEW(t->arena, struct prn_symbol);
     const char *copy = prn_arena_strndup(t->arena, text, len);
     /* The arena's limit is there for the same reason as the table's. */

@@ -5,6 +5,7 @@
  */
 #include "trace/trace.h"
 
+#include "base/array.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -54,19 +55,17 @@ struct pass {
 
 static int grow_table(struct prn_trace_table *table)
 {
-    size_t n = table->n;
-    if ((n & (n - 1)) != 0)
-        return 0;
-    size_t capacity = n ? 2 * n : 1;
     struct prn_trace_group **groups =
-        reallocarray(table->groups, capacity, sizeof(struct prn_trace_group *));
-    if (groups)
-        table->groups = groups;
+        prn_array_grow(table->groups, table->n, sizeof(struct prn_trace_group *));
+    if (!groups)
+        return PRONY_ENOMEM;
+    table->groups = groups;
     struct prn_trace_group **touched =
-        groups ? reallocarray(table->touched, capacity, sizeof(struct prn_trace_group *)) : NULL;
-    if (touched)
-        table->touched = touched;
-    return touched ? 0 : PRONY_ENOMEM;
+        prn_array_grow(table->touched, table->n, sizeof(struct prn_trace_group *));
+    if (!touched)
+        return PRONY_ENOMEM;
+    table->touched = touched;
+    return 0;
 }
 
 /* Symbols are unique, so a key is told by its pointers. */
@@ -347,12 +346,10 @@ static int add_run(struct pass *p, const struct prn_trace_event *event, int64_t 
     p->last_run = run;
     if (p->options->runs_max > 0 && n >= p->options->runs_max)
         return 0;
-    if ((n & (n - 1)) == 0) {
-        struct prn_trace_run *runs = reallocarray(t->runs, n ? 2 * n : 1, sizeof *runs);
-        if (!runs)
-            return PRONY_ENOMEM;
-        t->runs = runs;
-    }
+    struct prn_trace_run *runs = prn_array_grow(t->runs, n, sizeof *runs);
+    if (!runs)
+        return PRONY_ENOMEM;
+    t->runs = runs;
     t->runs[n] = run;
     return 0;
 }

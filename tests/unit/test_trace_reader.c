@@ -315,7 +315,7 @@ static const struct fault faults[] = {
     {"{\"traceEvents\":{}}", "byte 15, line 1: \"traceEvents\" is not an array"},
     {"{\"traceEvents\":[],\n\"traceEvents\":[]}", "byte 19, line 2: a key that was there before"},
     {"{\"traceEvents\":[] \"a\":1}", "byte 18, line 1: ',' or '}' is missing here"},
-    {"{\"traceEvents\":[],}", "byte 18, line 1: a string is missing here"},
+    {"{\"traceEvents\":[],}", "byte 18, line 1: a key is missing here"},
     {"{\"traceEvents\":[],\"a\"}", "byte 21, line 1: ':' is missing here"},
     {"{\"traceEvents\":[],\"a\":x}", "byte 22, line 1: not a value"},
     {"{\"traceEvents\":[]", "byte 17, line 1: the trace is cut off; 0 events"},
