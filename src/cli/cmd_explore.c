@@ -230,7 +230,6 @@ static void warn(void *context, const char *sentence)
 struct conversion {
     const char *path;
     struct prn_trace_options *options;
-    const struct prn_trace_view *view;
 };
 
 static int convert_event(void *context, const struct prn_trace_event *event, uint64_t run,
@@ -251,14 +250,9 @@ static int convert(int fd, const char *name, void *context, struct prony_error *
     c->options->context = perfetto;
     code = read_trace(c->path, c->options, &trace, err);
     if (code == 0) {
-        struct prn_trace_report *report;
         code = prn_perfetto_end(perfetto, err);
         if (code == 0)
-            code = prn_trace_report_new(trace, c->view, &report, err);
-        if (code == 0) {
-            prn_trace_report_warnings(report, warn, NULL);
-            prn_trace_report_free(report);
-        }
+            prn_trace_warnings(trace, warn, NULL);
         prn_trace_free(trace);
     }
     prn_perfetto_free(perfetto);
@@ -311,29 +305,16 @@ static int report_trace(const struct explore_options *o, const struct prn_trace 
     return code;
 }
 
-static int warn_of(const struct prn_trace *trace, const char *which,
-                   const struct prn_trace_view *view, struct prony_error *err)
-{
-    struct prn_trace_report *report;
-    int code = prn_trace_report_new(trace, view, &report, err);
-    if (code == 0) {
-        prn_trace_report_warnings(report, warn, &which);
-        prn_trace_report_free(report);
-    }
-    return code;
-}
-
 static int report_comparison(const struct explore_options *o, const struct prn_trace *a,
                              const struct prn_trace *b, struct prony_error *err)
 {
     struct prn_trace_view view = make_view(o);
     struct prn_trace_comparison comparison;
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_TRACE_REPORT_MAX);
-    int code = warn_of(a, "first trace", &view, err);
-    if (code == 0)
-        code = warn_of(b, "second trace", &view, err);
-    if (code == 0)
-        code = prn_trace_compare(a, b, &comparison, err);
+    const char *which[] = {"first trace", "second trace"};
+    prn_trace_warnings(a, warn, &which[0]);
+    prn_trace_warnings(b, warn, &which[1]);
+    int code = prn_trace_compare(a, b, &comparison, err);
     if (code < 0)
         return code;
     code = prn_trace_comparison_write(&comparison, a, b, &view, (enum prn_trace_format)o->format,
@@ -357,8 +338,7 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     if (code < 0)
         return code;
     if (o->format == PRN_TRACE_FORMAT_PERFETTO) {
-        struct prn_trace_view view = make_view(o);
-        struct conversion c = {arguments->items[0], &options, &view};
+        struct conversion c = {arguments->items[0], &options};
         return prn_output_stream(o->output, convert, &c, err);
     }
     code = read_trace(arguments->items[0], &options, &trace, err);

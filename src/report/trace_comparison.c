@@ -3,7 +3,6 @@
 
 #include "base/format.h"
 #include "base/text.h"
-#include "format/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,16 +15,9 @@ struct comparison_view {
 
 /* ---- Tables ---- */
 
-static void columns(const struct prn_trace_table *table, struct prn_table *t, bool exact)
+static void columns(unsigned by, struct prn_table *t, bool exact)
 {
-    if (table->by & PRN_TRACE_BY_NODE)
-        prn_trace_name_column(t, exact ? "node" : "Node");
-    if (table->by & (PRN_TRACE_BY_OP | PRN_TRACE_BY_NODE))
-        prn_trace_name_column(t, exact ? "op" : "Operator");
-    if (table->by & PRN_TRACE_BY_PROVIDER)
-        prn_table_column(t, exact ? "provider" : "Provider", PRN_TABLE_ALIGN_LEFT);
-    if (table->by & PRN_TRACE_BY_SHAPE)
-        prn_trace_name_column(t, exact ? "input_type_shape" : "Input shapes");
+    prn_trace_key_columns(t, by, exact, "op");
     static const char *const titles[][2] = {{"First", "first_median_us"},
                                             {"Second", "second_median_us"},
                                             {"Difference", "difference_us"},
@@ -44,20 +36,6 @@ static void columns(const struct prn_trace_table *table, struct prn_table *t, bo
     prn_table_column(t, exact ? "p_holm" : "p (Holm)", PRN_TABLE_ALIGN_RIGHT);
     prn_table_omit(t);
     prn_table_column(t, exact ? "verdict" : "Second is", PRN_TABLE_ALIGN_LEFT);
-}
-
-static void key_cells(const struct prn_trace_difference *row, const struct prn_trace_table *table,
-                      struct prn_table *t)
-{
-    const struct prn_trace_group *group = row->a ? row->a : row->b;
-    if (table->by & PRN_TRACE_BY_NODE)
-        prn_table_cell(t, "%.*s", (int)prn_trace_node_length(row->node), row->node->text);
-    if (table->by & (PRN_TRACE_BY_OP | PRN_TRACE_BY_NODE))
-        prn_table_cell(t, "%s", row->op->text);
-    if (table->by & PRN_TRACE_BY_PROVIDER)
-        prn_table_cell(t, "%s", group->key.provider ? group->key.provider->text : "");
-    if (table->by & PRN_TRACE_BY_SHAPE)
-        prn_table_cell(t, "%s", group->key.shape ? group->key.shape->text : "");
 }
 
 static void exact_cells(const struct prn_trace_difference *row, struct prn_table *t)
@@ -104,14 +82,14 @@ static void text_cells(const struct prn_trace_difference *row, struct prn_table 
 static int write_table(const struct comparison_view *v, size_t which, size_t top,
                        enum prn_table_style style, struct prn_buffer *out, struct prony_error *err)
 {
-    const struct prn_trace_table *table = &v->a->cpu[which];
+    unsigned by = v->a->cpu[which].by;
     bool exact = style == PRN_TABLE_STYLE_CSV;
     struct prn_table *t = prn_table_new();
     prn_table_width(t, v->view->width);
-    columns(table, t, exact);
+    columns(by, t, exact);
     for (size_t i = 0; i < v->comparison->n[which] && i < top; i++) {
         const struct prn_trace_difference *row = &v->comparison->rows[which][i];
-        key_cells(row, table, t);
+        prn_trace_key_cells(t, by, row->key);
         (exact ? exact_cells : text_cells)(row, t);
     }
     int code = prn_table_write(t, style, out, err);
@@ -191,16 +169,9 @@ static int write_text(const struct comparison_view *v, bool markdown, struct prn
 static void json_difference(struct prn_json_writer *w, const char *key,
                             const struct prn_trace_difference *row, struct prn_buffer *scratch)
 {
-    const struct prn_trace_group *group = row->a ? row->a : row->b;
     prn_json_object(w, key);
-    if (row->node)
-        prn_json_text(w, "node", prn_trace_node_name(row->node, scratch));
-    if (row->op)
-        prn_json_text(w, "op", row->op->text);
-    if (group && group->key.provider)
-        prn_json_text(w, "provider", group->key.provider->text);
-    if (group && group->key.shape)
-        prn_json_text(w, "input_type_shape", group->key.shape->text);
+    if (row->key)
+        prn_trace_key_members(w, row->key, scratch);
     prn_json_number(w, "first_median_us", row->median_a_ns / 1e3);
     prn_json_number(w, "second_median_us", row->median_b_ns / 1e3);
     prn_json_number(w, "ratio", row->ratio.estimate);

@@ -1,14 +1,23 @@
 /* A trace as JSON, schema prony.trace/1: every group, every digit, times in µs as in the trace. */
 #include "report/trace_view.h"
 
-#include "format/json.h"
-
 #include <math.h>
 
 static void symbol(struct prn_json_writer *w, const char *key, const struct prn_symbol *s)
 {
     if (s)
         prn_json_text(w, key, s->text);
+}
+
+void prn_trace_key_members(struct prn_json_writer *w, const struct prn_trace_key *key,
+                           struct prn_buffer *scratch)
+{
+    if (key->node)
+        prn_json_text(w, "node", prn_trace_node_name(key->node, scratch));
+    symbol(w, "op", key->op);
+    symbol(w, "provider", key->provider);
+    symbol(w, "dimensions", key->dimensions);
+    symbol(w, "input_type_shape", key->shape);
 }
 
 static void statistics(struct prn_json_writer *w, const struct prn_sketch *s, double first_ns)
@@ -32,17 +41,14 @@ static void group(struct prn_json_writer *w, const struct prn_trace_rows *rows, 
 {
     const struct prn_trace_group *g = rows->groups[i];
     double all = (double)rows->table->total.ns;
+    struct prn_trace_key key = g->key;
     prn_json_object(w, NULL);
     if (gpu) {
-        prn_json_text(w, "kernel", i < rows->shown ? rows->names[i] : g->key.node->text);
-        prn_json_text(w, "symbol", g->key.node->text);
-    } else if (g->key.node) {
-        prn_json_text(w, "node", prn_trace_node_name(g->key.node, scratch));
+        prn_json_text(w, "kernel", i < rows->shown ? rows->names[i] : key.node->text);
+        prn_json_text(w, "symbol", key.node->text);
+        key.node = NULL; /* a kernel isn't a node */
     }
-    symbol(w, "op", g->key.op);
-    symbol(w, "provider", g->key.provider);
-    symbol(w, "dimensions", g->key.dimensions);
-    symbol(w, "input_type_shape", g->key.shape);
+    prn_trace_key_members(w, &key, scratch);
     prn_json_number(w, "duration_us", (double)g->total.ns / 1e3);
     prn_json_number(w, "pct", all > 0 ? 100 * ((double)g->total.ns / all) : NAN);
     prn_json_integer(w, "count", (int64_t)g->total.count);

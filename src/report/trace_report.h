@@ -40,8 +40,10 @@ PRONY_MUST_CHECK int prn_trace_report_new(const struct prn_trace *trace,
                                           struct prony_error *err);
 void prn_trace_report_free(struct prn_trace_report *r);
 
-/* What a reader should know before believing the numbers: one call per sentence. */
+/* What a reader should know before believing the numbers: one call per sentence. Of a trace, and of
+ * a report of it, which also says what became of kernel names. */
 typedef void prn_trace_say(void *context, const char *sentence);
+void prn_trace_warnings(const struct prn_trace *trace, prn_trace_say *say, void *context);
 void prn_trace_report_warnings(const struct prn_trace_report *r, prn_trace_say *say, void *context);
 
 PRONY_MUST_CHECK int prn_trace_report_write(const struct prn_trace_report *r,

@@ -113,23 +113,12 @@ static void statistics_cells(const struct prn_trace *trace, struct prn_table *t,
 
 /* ---- Kernels ---- */
 
-static void key_columns(const struct prn_trace_report *r, const struct prn_trace_rows *rows,
-                        struct prn_table *t, bool exact)
+void prn_trace_key_columns(struct prn_table *t, unsigned by, bool exact, const char *op_title)
 {
-    bool gpu = rows == &r->gpu;
-    unsigned by = rows->table->by;
-    if (gpu) {
-        prn_trace_name_column(t, exact ? "name" : "Kernel");
-        if (r->view.kernel_dimensions)
-            prn_table_column(t, exact ? "dimensions" : "Dimensions", PRN_TABLE_ALIGN_LEFT);
-        if (r->view.kernel_shapes)
-            prn_trace_name_column(t, exact ? "input_type_shape" : "Input shapes");
-        return;
-    }
     if (by & PRN_TRACE_BY_NODE)
         prn_trace_name_column(t, exact ? "node" : "Node");
     if (by & (PRN_TRACE_BY_OP | PRN_TRACE_BY_NODE))
-        prn_trace_name_column(t, exact ? "name" : "Operator");
+        prn_trace_name_column(t, exact ? op_title : "Operator");
     if (by & PRN_TRACE_BY_PROVIDER)
         prn_table_column(t, exact ? "provider" : "Provider", PRN_TABLE_ALIGN_LEFT);
     if (by & PRN_TRACE_BY_SHAPE)
@@ -141,19 +130,8 @@ static void symbol_cell(struct prn_table *t, const struct prn_symbol *symbol)
     prn_table_cell(t, "%s", symbol ? symbol->text : "");
 }
 
-static void key_cells(const struct prn_trace_report *r, const struct prn_trace_rows *rows, size_t i,
-                      struct prn_table *t)
+void prn_trace_key_cells(struct prn_table *t, unsigned by, const struct prn_trace_key *key)
 {
-    const struct prn_trace_key *key = &rows->groups[i]->key;
-    unsigned by = rows->table->by;
-    if (rows == &r->gpu) {
-        prn_table_cell(t, "%s", rows->names[i]);
-        if (r->view.kernel_dimensions)
-            symbol_cell(t, key->dimensions);
-        if (r->view.kernel_shapes)
-            symbol_cell(t, key->shape);
-        return;
-    }
     if (by & PRN_TRACE_BY_NODE)
         prn_table_cell(t, "%.*s", (int)prn_trace_node_length(key->node), key->node->text);
     if (by & (PRN_TRACE_BY_OP | PRN_TRACE_BY_NODE))
@@ -161,6 +139,25 @@ static void key_cells(const struct prn_trace_report *r, const struct prn_trace_r
     if (by & PRN_TRACE_BY_PROVIDER)
         symbol_cell(t, key->provider);
     if (by & PRN_TRACE_BY_SHAPE)
+        symbol_cell(t, key->shape);
+}
+
+static void gpu_key_columns(const struct prn_trace_view *view, struct prn_table *t, bool exact)
+{
+    prn_trace_name_column(t, exact ? "name" : "Kernel");
+    if (view->kernel_dimensions)
+        prn_table_column(t, exact ? "dimensions" : "Dimensions", PRN_TABLE_ALIGN_LEFT);
+    if (view->kernel_shapes)
+        prn_trace_name_column(t, exact ? "input_type_shape" : "Input shapes");
+}
+
+static void gpu_key_cells(const struct prn_trace_view *view, struct prn_table *t, const char *name,
+                          const struct prn_trace_key *key)
+{
+    prn_table_cell(t, "%s", name);
+    if (view->kernel_dimensions)
+        symbol_cell(t, key->dimensions);
+    if (view->kernel_shapes)
         symbol_cell(t, key->shape);
 }
 
@@ -195,15 +192,22 @@ int prn_trace_rows_write(const struct prn_trace_report *r, const struct prn_trac
     bool exact = style == PRN_TABLE_STYLE_CSV;
     struct prn_table *t = new_table(r);
     struct standing standing = {0};
+    bool gpu = rows == &r->gpu;
     double all = (double)rows->table->total.ns;
-    key_columns(r, rows, t, exact);
+    if (gpu)
+        gpu_key_columns(&r->view, t, exact);
+    else
+        prn_trace_key_columns(t, rows->table->by, exact, "name");
     kernel_columns(r->trace, t, exact);
     for (size_t i = 0; i < rows->shown; i++) {
         const struct prn_trace_group *group = rows->groups[i];
         standing.cumulative_ns += group->total.ns;
         standing.pct = all > 0 ? 100 * ((double)group->total.ns / all) : NAN;
         standing.cumulative_pct = all > 0 ? 100 * ((double)standing.cumulative_ns / all) : NAN;
-        key_cells(r, rows, i, t);
+        if (gpu)
+            gpu_key_cells(&r->view, t, rows->names[i], &group->key);
+        else
+            prn_trace_key_cells(t, rows->table->by, &group->key);
         kernel_cells(r->trace, t, exact, group, &standing);
     }
     int code = prn_table_write(t, style, out, err);

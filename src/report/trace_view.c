@@ -55,17 +55,26 @@ static int name_kernels(struct prn_trace_report *r, struct prony_error *err)
 
 /* ---- Mapping ---- */
 
+/* Which operator with its shapes launched a kernel; PRN_MAP_NONE unless both are in the selected
+ * runs. */
+static size_t op_of(const struct prn_trace *t, const struct prn_trace_group *kernel)
+{
+    struct prn_trace_key key = {.op = kernel->key.op, .shape = kernel->key.shape};
+    size_t op = prn_map_get_n(&t->mapped.by_key, (const char *)&key, sizeof key);
+    bool both =
+        kernel->total.count > 0 && op != PRN_MAP_NONE && t->mapped.groups[op]->total.count > 0;
+    return both ? op : PRN_MAP_NONE;
+}
+
 /* What the kernels of one operator with its shapes took together, by the operator's group. */
 static double *sum_ops(struct prn_trace_report *r)
 {
     const struct prn_trace *t = r->trace;
     double *sums = PRN_ARENA_ARRAY(&r->arena, t->mapped.n + 1, double);
     for (size_t i = 0; sums && i < t->mapping.n; i++) {
-        const struct prn_trace_group *kernel = t->mapping.groups[i];
-        struct prn_trace_key key = {.op = kernel->key.op, .shape = kernel->key.shape};
-        size_t op = prn_map_get_n(&t->mapped.by_key, (const char *)&key, sizeof key);
-        if (op != PRN_MAP_NONE && t->mapped.groups[op]->total.count > 0)
-            sums[op] += (double)kernel->total.ns / 1e3 / (double)t->n_selected;
+        size_t op = op_of(t, t->mapping.groups[i]);
+        if (op != PRN_MAP_NONE)
+            sums[op] += (double)t->mapping.groups[i]->total.ns / 1e3 / (double)t->n_selected;
     }
     return sums;
 }
@@ -94,10 +103,8 @@ static int map_kernels(struct prn_trace_report *r, struct prony_error *err)
     double all_us = 0;
     for (size_t i = 0; i < t->mapping.n; i++) {
         const struct prn_trace_group *kernel = t->mapping.groups[i];
-        struct prn_trace_key key = {.op = kernel->key.op, .shape = kernel->key.shape};
-        size_t op = prn_map_get_n(&t->mapped.by_key, (const char *)&key, sizeof key);
-        if (kernel->total.count == 0 || op == PRN_MAP_NONE ||
-            t->mapped.groups[op]->total.count == 0)
+        size_t op = op_of(t, kernel);
+        if (op == PRN_MAP_NONE)
             continue;
         double us = (double)kernel->total.ns / 1e3;
         double op_count = (double)t->mapped.groups[op]->total.count / runs;
@@ -217,12 +224,18 @@ static void warn_of_events(const struct prn_trace *t, const struct speaker *s)
             t->kernels_unresolved, t->kernels);
 }
 
+void prn_trace_warnings(const struct prn_trace *trace, prn_trace_say *sayer, void *context)
+{
+    struct speaker s = {sayer, context};
+    warn_of_runs(trace, &s);
+    warn_of_events(trace, &s);
+}
+
 void prn_trace_report_warnings(const struct prn_trace_report *r, prn_trace_say *sayer,
                                void *context)
 {
     struct speaker s = {sayer, context};
-    warn_of_runs(r->trace, &s);
-    warn_of_events(r->trace, &s);
+    prn_trace_warnings(r->trace, sayer, context);
     if (r->demangler_fault)
         say(&s, "kernel names are as the compiler wrote them: %s", r->demangler_fault);
 }

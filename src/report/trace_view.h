@@ -2,6 +2,7 @@
 #ifndef PRN_REPORT_TRACE_VIEW_H
 #define PRN_REPORT_TRACE_VIEW_H
 
+#include "format/json.h"
 #include "report/trace_report.h"
 
 struct prn_trace_rows {
@@ -35,6 +36,14 @@ const char *prn_trace_node_name(const struct prn_symbol *symbol, struct prn_buff
 
 /* A column of names, which a narrow terminal shortens. */
 void prn_trace_name_column(struct prn_table *t, const char *title);
+
+/* The columns and cells of what CPU times are grouped by; `op_title` is the operator's in CSV. */
+void prn_trace_key_columns(struct prn_table *t, unsigned by, bool exact, const char *op_title);
+void prn_trace_key_cells(struct prn_table *t, unsigned by, const struct prn_trace_key *key);
+
+/* The same as members of a JSON object, with a kernel's dimensions; `scratch` is for the name. */
+void prn_trace_key_members(struct prn_json_writer *w, const struct prn_trace_key *key,
+                           struct prn_buffer *scratch);
 
 /* The CPU or GPU table. */
 PRONY_MUST_CHECK int prn_trace_rows_write(const struct prn_trace_report *r,

@@ -47,11 +47,6 @@ static const char *key_text(const struct prn_trace_key *key, struct prn_arena *a
     return text;
 }
 
-static void begin_row(struct prn_trace_difference *row, const struct prn_trace_group *group)
-{
-    *row = (struct prn_trace_difference){.node = group->key.node, .op = group->key.op};
-}
-
 /* One row per key of either table. */
 static int match(const struct prn_trace_table *a, const struct prn_trace_table *b,
                  struct prn_trace_difference **ret_rows, size_t *ret_n, struct prony_error *err)
@@ -76,7 +71,7 @@ static int match(const struct prn_trace_table *a, const struct prn_trace_table *
             }
             if (at == PRN_MAP_NONE) {
                 at = n++;
-                begin_row(&rows[at], group);
+                rows[at].key = &group->key;
             }
             *(side == 0 ? &rows[at].a : &rows[at].b) = group;
         }
@@ -149,6 +144,11 @@ static int correct(struct prn_trace_difference *rows, size_t n, bool enough,
     return code < 0 ? prn_fail_memory(err) : 0;
 }
 
+static const char *text_of(const struct prn_symbol *symbol)
+{
+    return symbol ? symbol->text : "";
+}
+
 static int by_difference(const void *a, const void *b)
 {
     const struct prn_trace_difference *x = a;
@@ -157,8 +157,8 @@ static int by_difference(const void *a, const void *b)
     double dy = fabs(y->median_b_ns - y->median_a_ns);
     if (dx != dy)
         return dx < dy ? 1 : -1;
-    int order = strcmp(x->node ? x->node->text : "", y->node ? y->node->text : "");
-    return order ? order : strcmp(x->op ? x->op->text : "", y->op ? y->op->text : "");
+    int order = strcmp(text_of(x->key->node), text_of(y->key->node));
+    return order ? order : strcmp(text_of(x->key->op), text_of(y->key->op));
 }
 
 int prn_trace_compare(const struct prn_trace *a, const struct prn_trace *b,

@@ -20,8 +20,8 @@ enum prn_trace_verdict {
 };
 
 struct prn_trace_difference {
-    const struct prn_symbol *node, *op;
-    const struct prn_trace_group *a, *b; /* NULL: doesn't occur there; both NULL: the whole run */
+    const struct prn_trace_key *key;     /* NULL: the whole run */
+    const struct prn_trace_group *a, *b; /* NULL: doesn't occur there */
     double median_a_ns, median_b_ns;     /* per run */
     struct prn_interval ratio;           /* b / a */
     double p;                            /* two-sided, after Holm's correction; NAN: none */

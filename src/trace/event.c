@@ -151,7 +151,7 @@ static bool ends_in(const char *text, size_t len, const char *end)
 
 static enum prn_trace_role role_of(const char *text, size_t len)
 {
-    if (ends_in(text, len, "kernel_time"))
+    if (ends_in(text, len, PRN_TRACE_KERNEL_TIME))
         return PRN_TRACE_ROLE_KERNEL_TIME;
     if (len == 9 && memcmp(text, "model_run", 9) == 0)
         return PRN_TRACE_ROLE_MODEL_RUN;
@@ -266,7 +266,7 @@ static bool parse_name(struct prn_event_parser *p, struct prn_scan *s, struct ra
 static bool shape_dimension(struct prn_scan *s, struct prn_buffer *out)
 {
     const char *begin = s->at;
-    if (*s->at != '-' && !(*s->at >= '0' && *s->at <= '9'))
+    if (*s->at != '-' && !prn_scan_is_digit(*s->at))
         return prn_scan_fail(s, "a dimension that is not a number");
     if (!prn_scan_value(s))
         return false;

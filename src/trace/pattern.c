@@ -1,10 +1,5 @@
 #include "trace/pattern.h"
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* Where the value at `at` ends, if it is like the pattern; else NULL. A piece begins with a byte
  * that can't go on with a number, and numbers are plain digits, so nothing else needs a look. */
 static const char *match(const struct prn_pattern *pattern, const char *at, const char *end)
@@ -16,9 +11,9 @@ static const char *match(const struct prn_pattern *pattern, const char *at, cons
         at += len;
         if (i + 1 == pattern->n)
             break;
-        if (!is_digit(*at) || (*at == '0' && is_digit(at[1])))
+        if (!prn_scan_is_digit(*at) || (*at == '0' && prn_scan_is_digit(at[1])))
             return NULL;
-        while (is_digit(*at))
+        while (prn_scan_is_digit(*at))
             at++;
     }
     return at;
@@ -39,11 +34,11 @@ static void remember(struct prn_pattern *pattern, const char *at, const char *en
             pattern->n = 0;
             return;
         }
-        if (quoted || !is_digit(*p)) {
+        if (quoted || !prn_scan_is_digit(*p)) {
             pattern->text[len++] = *p;
             continue;
         }
-        while (is_digit(p[1]))
+        while (prn_scan_is_digit(p[1]))
             p++;
         /* A fraction or an exponent, or digits that begin the value, would be a piece that may go
          * on with a number. */

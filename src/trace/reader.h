@@ -34,10 +34,13 @@ enum prn_trace_category {
     PRN_TRACE_OTHER,
 };
 
+/* How the name of a node's own time ends; the node's name and '_' stand before it. */
+#define PRN_TRACE_KERNEL_TIME "kernel_time"
+
 /* What a name says about its event. */
 enum prn_trace_role {
     PRN_TRACE_ROLE_NONE,
-    PRN_TRACE_ROLE_KERNEL_TIME, /* ends in "kernel_time": a node's own time */
+    PRN_TRACE_ROLE_KERNEL_TIME, /* ends in PRN_TRACE_KERNEL_TIME */
     PRN_TRACE_ROLE_MODEL_RUN,
     PRN_TRACE_ROLE_EXECUTE, /* SequentialExecutor::Execute and its like */
 };

@@ -77,16 +77,11 @@ bool prn_scan_odd_text(struct prn_scan *s, struct prn_scan_string *ret_string)
     return true;
 }
 
-static inline bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 static bool digits(struct prn_scan *s)
 {
-    if (!is_digit(*s->at))
+    if (!prn_scan_is_digit(*s->at))
         return prn_scan_fail(s, "a digit is missing here");
-    while (is_digit(*s->at))
+    while (prn_scan_is_digit(*s->at))
         s->at++;
     return s->at < s->end;
 }
@@ -96,7 +91,7 @@ static bool scan_number(struct prn_scan *s)
     /* The common case: digits, and a comma or bracket behind them. */
     if (*s->at >= '1' && *s->at <= '9') {
         const char *p = s->at + 1;
-        while (is_digit(*p))
+        while (prn_scan_is_digit(*p))
             p++;
         if (*p == ',' || *p == '}' || *p == ']') {
             s->at = p;
@@ -105,7 +100,7 @@ static bool scan_number(struct prn_scan *s)
     }
     if (*s->at == '-')
         s->at++;
-    if (s->at[0] == '0' && is_digit(s->at[1]))
+    if (s->at[0] == '0' && prn_scan_is_digit(s->at[1]))
         return prn_scan_fail(s, "a number with a leading zero");
     if (!digits(s))
         return false;
@@ -179,7 +174,7 @@ bool prn_scan_microseconds(struct prn_scan *s, int64_t *ret_ns)
     const char *begin = s->at;
     int64_t value = 0;
     /* The common case: some digits, and something else behind them. */
-    while (is_digit(*s->at) && s->at - begin < 15)
+    while (prn_scan_is_digit(*s->at) && s->at - begin < 15)
         value = value * 10 + (*s->at++ - '0');
     char next = *s->at;
     bool plain = s->at > begin && (*begin != '0' || s->at == begin + 1) &&
@@ -189,7 +184,7 @@ bool prn_scan_microseconds(struct prn_scan *s, int64_t *ret_ns)
         return true;
     }
     s->at = begin;
-    if (*begin != '-' && !is_digit(*begin))
+    if (*begin != '-' && !prn_scan_is_digit(*begin))
         return prn_scan_fail(s, "a number is missing here");
     return scan_number(s) && decimal_ns(s, begin, s->at, ret_ns);
 }
@@ -215,7 +210,7 @@ static bool scan_scalar(struct prn_scan *s)
     case 'n':
         return scan_word(s, "null");
     default:
-        if (*s->at == '-' || is_digit(*s->at))
+        if (*s->at == '-' || prn_scan_is_digit(*s->at))
             return scan_number(s);
         return prn_scan_fail(s, "not a value");
     }

@@ -42,6 +42,11 @@ static inline void prn_scan_space(struct prn_scan *s)
         s->at++;
 }
 
+static inline bool prn_scan_is_digit(char c)
+{
+    return c >= '0' && c <= '9';
+}
+
 /* The first byte at or behind `p` that needs a look inside a string: '"', '\\', a control character
  * (the padding is one), or one that isn't ASCII. */
 static inline const char *prn_scan_special(const char *p)

@@ -16,8 +16,6 @@
 #define PROGRESS_EVENTS 65536
 #define SEEN_MAX 8 /* of a name */
 
-static const char unit[] = "kernel_time";
-
 /* Stands for the shapes of a kernel that no node launched. */
 static const struct prn_symbol unknown_shape = {.text = "unknown", .len = 7};
 
@@ -691,9 +689,9 @@ bool prn_trace_probably_cut(const struct prn_trace *t)
 
 size_t prn_trace_node_length(const struct prn_symbol *event_name)
 {
-    size_t end = sizeof unit - 1;
+    size_t end = sizeof PRN_TRACE_KERNEL_TIME - 1;
     size_t len = event_name->len;
-    if (len < end || memcmp(event_name->text + len - end, unit, end) != 0)
+    if (len < end || memcmp(event_name->text + len - end, PRN_TRACE_KERNEL_TIME, end) != 0)
         return len;
     len -= end;
     return len > 0 && event_name->text[len - 1] == '_' ? len - 1 : len;

@@ -728,7 +728,7 @@ static const struct prn_trace_difference *row_of(const struct prn_trace_comparis
                                                  const char *op)
 {
     for (size_t i = 0; i < c->n[0]; i++)
-        if (strcmp(c->rows[0][i].op->text, op) == 0)
+        if (strcmp(c->rows[0][i].key->op->text, op) == 0)
             return &c->rows[0][i];
     fail_msg("no row for %s", op);
     return NULL;
