@@ -8,6 +8,9 @@ import sys
 
 import pytest
 
+# Who starts the tests in the background may have Ctrl-C ignored, and programs would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the tests share transcript.py and this file
 BUILD = pathlib.Path(os.environ.get("PRONY_BUILD", ROOT / "build"))
