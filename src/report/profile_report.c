@@ -9,12 +9,12 @@
 #include "base/text.h"
 #include "report/profile_json.h"
 #include "report/profile_view.h"
+#include "report/prose.h"
 
 #include <math.h>
 #include <string.h>
 
 #define TABLE_WIDTH 120
-#define TEXT_WIDTH 100
 #define INPUTS_SHOWN 16
 
 const char *const prn_report_formats[] = {"text", "json", "csv", "md", NULL};
@@ -22,46 +22,8 @@ const char *const prn_report_formats[] = {"text", "json", "csv", "md", NULL};
 struct report {
     const struct prn_view *view;
     const struct prn_profile *profile;
-    bool markdown;
-    struct prn_buffer line; /* the paragraph being composed */
-    struct prn_buffer *out;
+    struct prn_prose prose;
 };
-
-/* What didn't fit a part is missing from the whole. */
-static void pass_error(struct report *r, const struct prn_buffer *part)
-{
-    if (part->error && !r->out->error)
-        r->out->error = part->error;
-}
-
-/* Ends the paragraph that is in `line`; as text it begins at column `indent`. */
-static void flush(struct report *r, size_t indent)
-{
-    struct prn_buffer clean = PRN_BUFFER_INIT(r->out->limit);
-    prn_text_clean(&clean, prn_buffer_text(&r->line));
-    if (r->markdown) {
-        prn_buffer_add(r->out, "- ");
-        prn_markdown_text(r->out, prn_buffer_text(&clean));
-        prn_buffer_add_char(r->out, '\n');
-    } else {
-        prn_buffer_printf(r->out, "%*s", (int)indent, "");
-        prn_text_wrap(r->out, prn_buffer_text(&clean), indent, indent + 2, TEXT_WIDTH);
-    }
-    pass_error(r, &r->line);
-    pass_error(r, &clean);
-    prn_buffer_release(&clean);
-    prn_buffer_clear(&r->line);
-}
-
-static void paragraph(struct report *r, const char *format, ...) PRN_PRINTF(2, 3);
-static void paragraph(struct report *r, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    prn_buffer_vprintf(&r->line, format, args);
-    va_end(args);
-    flush(r, 0);
-}
 
 /* "8.18 GFLOP": a count whose multiple stands before its unit. */
 static void add_counted(struct prn_buffer *out, double count, const char *unit)
@@ -97,19 +59,19 @@ static void describe_model(struct report *r)
         prn_buffer_printf(&facts, ", batch of %s", prn_format_integer(text, (uint64_t)p->batch));
     struct prn_buffer name = PRN_BUFFER_INIT((size_t)1 << 16);
     prn_text_clean(&name, p->model_path ? p->model_path : "unknown model");
-    if (r->markdown) {
-        prn_buffer_add(r->out, "**");
-        prn_markdown_text(r->out, prn_buffer_text(&name));
-        prn_buffer_add(r->out, "**");
+    if (r->prose.markdown) {
+        prn_buffer_add(r->prose.out, "**");
+        prn_markdown_text(r->prose.out, prn_buffer_text(&name));
+        prn_buffer_add(r->prose.out, "**");
     } else {
-        prn_buffer_add(r->out, prn_buffer_text(&name));
+        prn_buffer_add(r->prose.out, prn_buffer_text(&name));
     }
-    prn_buffer_printf(r->out, "%s%s\n", facts.len ? ": " : "",
+    prn_buffer_printf(r->prose.out, "%s%s\n", facts.len ? ": " : "",
                       facts.len ? prn_buffer_text(&facts) + 2 : "");
-    if (r->markdown)
-        prn_buffer_add_char(r->out, '\n');
-    pass_error(r, &name);
-    pass_error(r, &facts);
+    if (r->prose.markdown)
+        prn_buffer_add_char(r->prose.out, '\n');
+    prn_prose_pass_error(&r->prose, &name);
+    prn_prose_pass_error(&r->prose, &facts);
     prn_buffer_release(&name);
     prn_buffer_release(&facts);
 }
@@ -120,17 +82,18 @@ static void describe_inputs(struct report *r)
     char shape[PRN_RANK_MAX * 24];
     for (size_t i = 0; i < p->n_inputs && i < INPUTS_SHOWN; i++) {
         const struct prn_profile_input *input = &p->inputs[i];
-        prn_buffer_printf(&r->line, "input %s: %s %s", input->name, prn_dtype_name(input->dtype),
+        prn_buffer_printf(&r->prose.line, "input %s: %s %s", input->name,
+                          prn_dtype_name(input->dtype),
                           prn_dims_text(input->dims, input->rank, shape, sizeof shape));
         if (input->source)
-            prn_buffer_printf(&r->line, " (%s)", input->source);
-        flush(r, 2);
+            prn_buffer_printf(&r->prose.line, " (%s)", input->source);
+        prn_prose_flush(&r->prose, 2);
     }
     if (p->n_inputs > INPUTS_SHOWN) {
-        prn_buffer_printf(&r->line, "and %zu more inputs", p->n_inputs - INPUTS_SHOWN);
-        flush(r, 2);
+        prn_buffer_printf(&r->prose.line, "and %zu more inputs", p->n_inputs - INPUTS_SHOWN);
+        prn_prose_flush(&r->prose, 2);
     }
-    prn_buffer_add_char(r->out, '\n');
+    prn_buffer_add_char(r->prose.out, '\n');
 }
 
 /* ---- Below the table: what went wrong ---- */
@@ -140,8 +103,9 @@ static void describe_failures(struct report *r)
     for (size_t i = 0; i < r->profile->n_results; i++) {
         const struct prn_result *result = &r->profile->results[i];
         if (result->error_code != 0)
-            paragraph(r, "%s failed: %s", r->view->names[i],
-                      result->error ? result->error : prony_error_text(result->error_code));
+            prn_prose_paragraph(&r->prose, "%s failed: %s", r->view->names[i],
+                                result->error ? result->error
+                                              : prony_error_text(result->error_code));
     }
 }
 
@@ -152,13 +116,13 @@ static bool add_flagged(struct report *r, unsigned bit, const char *name)
     for (size_t i = 0; i < r->profile->n_results; i++)
         if (r->profile->results[i].flags & bit) {
             if (n++ == 0)
-                prn_buffer_printf(&r->line, "* %s ", name);
+                prn_buffer_printf(&r->prose.line, "* %s ", name);
             else
-                prn_buffer_add(&r->line, ", ");
-            prn_buffer_add(&r->line, r->view->names[i]);
+                prn_buffer_add(&r->prose.line, ", ");
+            prn_buffer_add(&r->prose.line, r->view->names[i]);
         }
     if (n > 0)
-        prn_buffer_add(&r->line, ": ");
+        prn_buffer_add(&r->prose.line, ": ");
     return n > 0;
 }
 
@@ -180,41 +144,46 @@ static const struct prn_output_check *worst_output(const struct prn_result *resu
 static void describe_mismatch(struct report *r, size_t index)
 {
     const struct prn_output_check *o = worst_output(&r->profile->results[index]);
-    prn_buffer_printf(&r->line, "* MISMATCH %s: outputs differ from the first backend's",
+    prn_buffer_printf(&r->prose.line, "* MISMATCH %s: outputs differ from the first backend's",
                       r->view->names[index]);
     if (o && !o->same_shape)
-        prn_buffer_printf(&r->line, "; '%s' has another shape or type", o->name);
+        prn_buffer_printf(&r->prose.line, "; '%s' has another shape or type", o->name);
     else if (o && !isfinite(o->max_rel))
-        prn_buffer_printf(&r->line, "; '%s' has values that can't be subtracted", o->name);
+        prn_buffer_printf(&r->prose.line, "; '%s' has values that can't be subtracted", o->name);
     else if (o)
-        prn_buffer_printf(&r->line, "; '%s' by up to %.2g (relative %.2g, cosine %.6g)", o->name,
-                          o->max_abs, o->max_rel, o->cosine);
-    paragraph(r, ". A fast wrong answer is no result: check its precision and options.");
+        prn_buffer_printf(&r->prose.line, "; '%s' by up to %.2g (relative %.2g, cosine %.6g)",
+                          o->name, o->max_abs, o->max_rel, o->cosine);
+    prn_prose_paragraph(&r->prose,
+                        ". A fast wrong answer is no result: check its precision and options.");
 }
 
 static void describe_flags(struct report *r)
 {
     const struct prn_profile *p = r->profile;
     if (add_flagged(r, PRN_FLAG_UNSTABLE, "UNSTABLE"))
-        paragraph(r, "times had not settled after ten warm-up windows. Fix the processor's "
-                     "frequency, stop other work, or give more --warmups.");
+        prn_prose_paragraph(&r->prose,
+                            "times had not settled after ten warm-up windows. Fix the processor's "
+                            "frequency, stop other work, or give more --warmups.");
     if (add_flagged(r, PRN_FLAG_NOISY, "NOISY"))
-        paragraph(r, "other work disturbed this machine while it was measured, and went on when "
-                     "blocks were repeated. Stop it, and measure again.");
+        prn_prose_paragraph(
+            &r->prose, "other work disturbed this machine while it was measured, and went on when "
+                       "blocks were repeated. Stop it, and measure again.");
     if (add_flagged(r, PRN_FLAG_IMPRECISE, "IMPRECISE")) {
-        prn_buffer_add(&r->line, "the wanted precision");
+        prn_buffer_add(&r->prose.line, "the wanted precision");
         if (isfinite(p->settings.precision)) {
-            prn_buffer_add(&r->line, " of ±");
-            add_percent(&r->line, p->settings.precision);
+            prn_buffer_add(&r->prose.line, " of ±");
+            add_percent(&r->prose.line, p->settings.precision);
         }
-        paragraph(r, " was not reached. A longer --max-time or more --launches may reach it.");
+        prn_prose_paragraph(
+            &r->prose, " was not reached. A longer --max-time or more --launches may reach it.");
     }
     for (size_t i = 0; i < p->n_results; i++)
         if (p->results[i].flags & PRN_FLAG_MISMATCH)
             describe_mismatch(r, i);
     if (add_flagged(r, PRN_FLAG_INTERRUPTED, "INTERRUPTED"))
-        paragraph(r, "measuring was interrupted; the figures rest on what was measured until "
-                     "then.");
+        prn_prose_paragraph(
+            &r->prose, "measuring was interrupted; the figures rest on what was measured until "
+                       "then.");
 }
 
 /* ---- Below the table: how sure it is ---- */
@@ -238,7 +207,8 @@ static void describe_agreement(struct report *r)
         }
     }
     if (compared > 0 && r->view->n_measured > 1)
-        paragraph(r, "Outputs of all backends agree (largest relative difference %.2g).", most);
+        prn_prose_paragraph(
+            &r->prose, "Outputs of all backends agree (largest relative difference %.2g).", most);
 }
 
 struct range {
@@ -279,31 +249,35 @@ static void describe_method(struct report *r)
         shortest = fmin(shortest, result->stats.median_ns);
         priced = priced && isfinite(result->usd_per_hour);
     }
-    prn_buffer_add(&r->line, "Time is the median of ");
-    add_range(&r->line, samples, "run", "runs");
-    prn_buffer_add(&r->line, " in ");
-    add_range(&r->line, launches, "launch", "launches");
-    paragraph(r,
-              " (fresh processes)%s; ± is half of its 95 %% interval over %s, Spread the "
-              "interquartile range, both in %% of it.",
-              r->view->n_measured > 1 ? " per backend" : "",
-              launches.high > 1 ? "launches" : "blocks");
+    prn_buffer_add(&r->prose.line, "Time is the median of ");
+    add_range(&r->prose.line, samples, "run", "runs");
+    prn_buffer_add(&r->prose.line, " in ");
+    add_range(&r->prose.line, launches, "launch", "launches");
+    prn_prose_paragraph(&r->prose,
+                        " (fresh processes)%s; ± is half of its 95 %% interval over %s, Spread the "
+                        "interquartile range, both in %% of it.",
+                        r->view->n_measured > 1 ? " per backend" : "",
+                        launches.high > 1 ? "launches" : "blocks");
     if (launches.high == 1)
-        paragraph(r, "One launch can't tell how the next process would differ, often by 1 or 2 %%: "
-                     "--launches 5 can.");
+        prn_prose_paragraph(
+            &r->prose,
+            "One launch can't tell how the next process would differ, often by 1 or 2 %%: "
+            "--launches 5 can.");
     if (r->view->n_measured > 1) {
-        prn_buffer_add(&r->line, "vs best is the ratio of times, paired block by block");
+        prn_buffer_add(&r->prose.line, "vs best is the ratio of times, paired block by block");
         if (isfinite(p->settings.smallest_difference)) {
-            prn_buffer_add(&r->line, "; \"same\": within ");
-            add_percent(&r->line, p->settings.smallest_difference);
+            prn_buffer_add(&r->prose.line, "; \"same\": within ");
+            add_percent(&r->prose.line, p->settings.smallest_difference);
         }
-        paragraph(r, "; \"?\": more --launches would tell.");
+        prn_prose_paragraph(&r->prose, "; \"?\": more --launches would tell.");
     }
     if (isfinite(p->timer_ns) && p->timer_ns > 0.005 * shortest)
-        paragraph(r, "Reading the clock takes %.0f ns, which is in every time.", p->timer_ns);
+        prn_prose_paragraph(&r->prose, "Reading the clock takes %.0f ns, which is in every time.",
+                            p->timer_ns);
     if (!priced)
-        paragraph(r, "Cost is N/A where no price is known; --hardware-file of 'prony profile' "
-                     "gives one.");
+        prn_prose_paragraph(
+            &r->prose, "Cost is N/A where no price is known; --hardware-file of 'prony profile' "
+                       "gives one.");
 }
 
 /* Names a percentile that isn't shown for want of samples; `*missing` counts those of a result. */
@@ -315,9 +289,9 @@ static void add_missing(struct report *r, size_t index, double ns, double p, siz
     if (isfinite(ns) || n >= need)
         return;
     if (*missing == 0)
-        prn_buffer_printf(&r->line, "%s%s for ",
-                          r->line.len ? "; " : "Too few samples: ", r->view->names[index]);
-    prn_buffer_printf(&r->line, "%sp%g (%s more)", *missing ? ", " : "", p * 100,
+        prn_buffer_printf(&r->prose.line, "%s%s for ",
+                          r->prose.line.len ? "; " : "Too few samples: ", r->view->names[index]);
+    prn_buffer_printf(&r->prose.line, "%sp%g (%s more)", *missing ? ", " : "", p * 100,
                       prn_format_integer(text, need - n));
     ++*missing;
 }
@@ -333,8 +307,8 @@ static void describe_percentiles(struct report *r)
         PRN_PERCENTILE_MAP(PRN_X)
 #undef PRN_X
     }
-    if (r->line.len > 0)
-        paragraph(r, ".");
+    if (r->prose.line.len > 0)
+        prn_prose_paragraph(&r->prose, ".");
 }
 
 static void describe_outliers(struct report *r)
@@ -343,12 +317,13 @@ static void describe_outliers(struct report *r)
     for (size_t i = 0; i < r->profile->n_results; i++) {
         const struct prn_result *result = &r->profile->results[i];
         if (prn_result_measured(result) && result->stats.outliers > 0)
-            prn_buffer_printf(
-                &r->line, "%s%s of %s", r->line.len ? ", " : "Outliers, which are kept: ",
-                prn_format_integer(text, (uint64_t)result->stats.outliers), r->view->names[i]);
+            prn_buffer_printf(&r->prose.line, "%s%s of %s",
+                              r->prose.line.len ? ", " : "Outliers, which are kept: ",
+                              prn_format_integer(text, (uint64_t)result->stats.outliers),
+                              r->view->names[i]);
     }
-    if (r->line.len > 0)
-        paragraph(r, ".");
+    if (r->prose.line.len > 0)
+        prn_prose_paragraph(&r->prose, ".");
 }
 
 static void add_runtimes(struct report *r)
@@ -363,7 +338,7 @@ static void add_runtimes(struct report *r)
         }
         if (seen)
             continue;
-        prn_buffer_printf(&r->line, "%s%s", before, version);
+        prn_buffer_printf(&r->prose.line, "%s%s", before, version);
         before = ", ";
     }
 }
@@ -373,26 +348,27 @@ static void describe_environment(struct report *r)
     const struct prn_profile *p = r->profile;
     const struct prn_environment *e = &p->environment;
     char text[PRN_FORMAT_SIZE];
-    prn_buffer_printf(&r->line, "Measured%s%s by prony %s", p->created ? " " : "",
+    prn_buffer_printf(&r->prose.line, "Measured%s%s by prony %s", p->created ? " " : "",
                       p->created ? p->created : "", p->prony_version ? p->prony_version : "?");
     add_runtimes(r);
-    prn_buffer_printf(&r->line, " on %s", e->cpu ? e->cpu : "an unknown processor");
+    prn_buffer_printf(&r->prose.line, " on %s", e->cpu ? e->cpu : "an unknown processor");
     if (e->cores > 0)
-        prn_buffer_printf(&r->line, ", %lld core%s", (long long)e->cores, e->cores > 1 ? "s" : "");
+        prn_buffer_printf(&r->prose.line, ", %lld core%s", (long long)e->cores,
+                          e->cores > 1 ? "s" : "");
     if (isfinite(e->mhz))
-        prn_buffer_printf(&r->line, " at %.0f MHz", e->mhz);
+        prn_buffer_printf(&r->prose.line, " at %.0f MHz", e->mhz);
     if (e->memory_bytes >= 0)
-        prn_buffer_printf(&r->line, ", %s", prn_format_bytes(text, (double)e->memory_bytes));
+        prn_buffer_printf(&r->prose.line, ", %s", prn_format_bytes(text, (double)e->memory_bytes));
     if (e->os && e->os[0])
-        prn_buffer_printf(&r->line, ", %s", e->os);
+        prn_buffer_printf(&r->prose.line, ", %s", e->os);
     if (e->kernel && e->kernel[0])
-        prn_buffer_printf(&r->line, ", kernel %s", e->kernel);
+        prn_buffer_printf(&r->prose.line, ", kernel %s", e->kernel);
     if (isfinite(e->load_before) && isfinite(e->load_after))
-        prn_buffer_printf(&r->line, ", load %.2f before and %.2f after", e->load_before,
+        prn_buffer_printf(&r->prose.line, ", load %.2f before and %.2f after", e->load_before,
                           e->load_after);
-    paragraph(r, ".");
+    prn_prose_paragraph(&r->prose, ".");
     if (e->sandbox && e->sandbox[0])
-        paragraph(r, "Executors were confined by %s.", e->sandbox);
+        prn_prose_paragraph(&r->prose, "Executors were confined by %s.", e->sandbox);
 }
 
 static int write_report(struct report *r, struct prony_error *err)
@@ -401,19 +377,19 @@ static int write_report(struct report *r, struct prony_error *err)
     describe_model(r);
     describe_inputs(r);
     if (p->n_results == 0) {
-        paragraph(r, "Nothing was measured.");
+        prn_prose_paragraph(&r->prose, "Nothing was measured.");
         return 0;
     }
-    int code =
-        prn_view_tables(r->view, r->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
-                        r->markdown ? SIZE_MAX : TABLE_WIDTH, r->out, err);
+    int code = prn_view_tables(r->view,
+                               r->prose.markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
+                               r->prose.markdown ? SIZE_MAX : TABLE_WIDTH, r->prose.out, err);
     if (code < 0)
         return code;
-    prn_buffer_add_char(r->out, '\n');
+    prn_buffer_add_char(r->prose.out, '\n');
     describe_failures(r);
     describe_flags(r);
     for (size_t i = 0; i < p->n_notes; i++)
-        paragraph(r, "Note: %s", p->notes[i]);
+        prn_prose_paragraph(&r->prose, "Note: %s", p->notes[i]);
     if (r->view->n_measured > 0) {
         describe_agreement(r);
         describe_method(r);
@@ -427,13 +403,10 @@ static int write_report(struct report *r, struct prony_error *err)
 static int write_prose(const struct prn_view *view, bool markdown, struct prn_buffer *out,
                        struct prony_error *err)
 {
-    struct report r = {.view = view,
-                       .profile = view->profile,
-                       .markdown = markdown,
-                       .line = PRN_BUFFER_INIT(out->limit),
-                       .out = out};
+    struct report r = {
+        .view = view, .profile = view->profile, .prose = prn_prose_init(markdown, out)};
     int code = write_report(&r, err);
-    prn_buffer_release(&r.line);
+    prn_prose_release(&r.prose);
     return code < 0 ? code : prn_buffer_error(out, err);
 }
 

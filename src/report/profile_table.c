@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "base/text.h"
+#include "report/prose.h"
 
 #include <math.h>
 #include <stdio.h>

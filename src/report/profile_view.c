@@ -154,24 +154,3 @@ double prn_result_cost(const struct prn_profile *p, const struct prn_result *r)
 {
     return prn_cost_per_million(r->usd_per_hour, r->stats.median_ns / (double)p->batch);
 }
-
-static bool is_word(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-void prn_markdown_text(struct prn_buffer *out, const char *text)
-{
-    for (const char *p = text; *p; p++) {
-        bool inside_word = p > text && is_word(p[-1]) && is_word(p[1]);
-        bool link = *p == '(' && p > text && p[-1] == ']';
-        if (strchr("\\`*~", *p) || link || (*p == '_' && !inside_word))
-            prn_buffer_add_char(out, '\\');
-        if (*p == '<')
-            prn_buffer_add(out, "&lt;");
-        else if (*p == '&')
-            prn_buffer_add(out, "&amp;");
-        else
-            prn_buffer_add_char(out, *p);
-    }
-}

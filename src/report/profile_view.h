@@ -44,7 +44,4 @@ PRONY_MUST_CHECK int prn_view_tables(const struct prn_view *view, enum prn_table
 PRONY_MUST_CHECK int prn_view_csv(const struct prn_view *view, struct prn_buffer *out,
                                   struct prony_error *err);
 
-/* Appends text to Markdown so that it stays text. */
-void prn_markdown_text(struct prn_buffer *out, const char *text);
-
 #endif

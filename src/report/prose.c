@@ -1,0 +1,72 @@
+#include "report/prose.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+#define TEXT_WIDTH 100
+
+struct prn_prose prn_prose_init(bool markdown, struct prn_buffer *out)
+{
+    return (struct prn_prose){
+        .markdown = markdown, .line = PRN_BUFFER_INIT(out->limit), .out = out};
+}
+
+void prn_prose_release(struct prn_prose *p)
+{
+    prn_buffer_release(&p->line);
+}
+
+void prn_prose_pass_error(struct prn_prose *p, const struct prn_buffer *part)
+{
+    if (part->error && !p->out->error)
+        p->out->error = part->error;
+}
+
+void prn_prose_flush(struct prn_prose *p, size_t indent)
+{
+    struct prn_buffer clean = PRN_BUFFER_INIT(p->out->limit);
+    prn_text_clean(&clean, prn_buffer_text(&p->line));
+    if (p->markdown) {
+        prn_buffer_add(p->out, "- ");
+        prn_markdown_text(p->out, prn_buffer_text(&clean));
+        prn_buffer_add_char(p->out, '\n');
+    } else {
+        prn_buffer_printf(p->out, "%*s", (int)indent, "");
+        prn_text_wrap(p->out, prn_buffer_text(&clean), indent, indent + 2, TEXT_WIDTH);
+    }
+    prn_prose_pass_error(p, &p->line);
+    prn_prose_pass_error(p, &clean);
+    prn_buffer_release(&clean);
+    prn_buffer_clear(&p->line);
+}
+
+void prn_prose_paragraph(struct prn_prose *p, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    prn_buffer_vprintf(&p->line, format, args);
+    va_end(args);
+    prn_prose_flush(p, 0);
+}
+
+static bool is_word(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+void prn_markdown_text(struct prn_buffer *out, const char *text)
+{
+    for (const char *p = text; *p; p++) {
+        bool inside_word = p > text && is_word(p[-1]) && is_word(p[1]);
+        bool link = *p == '(' && p > text && p[-1] == ']';
+        if (strchr("\\`*~", *p) || link || (*p == '_' && !inside_word))
+            prn_buffer_add_char(out, '\\');
+        if (*p == '<')
+            prn_buffer_add(out, "&lt;");
+        else if (*p == '&')
+            prn_buffer_add(out, "&amp;");
+        else
+            prn_buffer_add_char(out, *p);
+    }
+}

@@ -1,0 +1,39 @@
+/*
+ * Sentences below and above tables: paragraphs that are wrapped lines in a text report and bullets
+ * in a Markdown one. A paragraph is composed in `line` and ended by a flush; whatever it holds is
+ * made safe to show.
+ *
+ *     struct prn_prose p = prn_prose_init(markdown, out);
+ *     prn_buffer_printf(&p.line, "%s took ", name);
+ *     prn_prose_paragraph(&p, "%d ms.", ms);
+ *     prn_prose_release(&p);
+ */
+#ifndef PRN_REPORT_PROSE_H
+#define PRN_REPORT_PROSE_H
+
+#include "base/buffer.h"
+
+#include <stdbool.h>
+
+struct prn_prose {
+    bool markdown;
+    struct prn_buffer line; /* the paragraph being composed */
+    struct prn_buffer *out;
+};
+
+struct prn_prose prn_prose_init(bool markdown, struct prn_buffer *out);
+void prn_prose_release(struct prn_prose *p);
+
+/* Ends the paragraph that is in `line`; as text it begins at column `indent`. */
+void prn_prose_flush(struct prn_prose *p, size_t indent);
+
+/* Adds to `line` and ends it. */
+void prn_prose_paragraph(struct prn_prose *p, const char *format, ...) PRN_PRINTF(2, 3);
+
+/* What didn't fit a part is missing from the whole: `out` gets the error of `part`. */
+void prn_prose_pass_error(struct prn_prose *p, const struct prn_buffer *part);
+
+/* Appends text to Markdown so that it stays text. */
+void prn_markdown_text(struct prn_buffer *out, const char *text);
+
+#endif
