@@ -80,12 +80,16 @@ static int note_open_dims(struct work *w, const struct prn_model *model,
     return code;
 }
 
-static int describe_inputs(struct work *w, struct prony_error *err)
+static int describe_point(struct work *w, struct prony_error *err)
 {
     struct prn_profile *p = w->profile;
     const struct prn_inputs *inputs = &w->inputs;
-    p->inputs = PRN_ARENA_ARRAY(&p->arena, inputs->n + 1, struct prn_profile_input);
-    if (!p->inputs)
+    struct prn_point *point = PRN_ARENA_ARRAY(&p->arena, 1, struct prn_point);
+    if (!point)
+        return prn_fail_memory(err);
+    point->label = "";
+    point->inputs = PRN_ARENA_ARRAY(&p->arena, inputs->n + 1, struct prn_profile_input);
+    if (!point->inputs)
         return prn_fail_memory(err);
     for (size_t i = 0; i < inputs->n; i++) {
         const struct prn_place *place = &inputs->places[i];
@@ -98,10 +102,13 @@ static int describe_inputs(struct work *w, struct prony_error *err)
         if (!dims || !input.name || !input.source)
             return prn_fail_memory(err);
         memcpy(dims, place->dims, place->rank * sizeof *dims);
-        p->inputs[p->n_inputs++] = input;
+        point->inputs[point->n_inputs++] = input;
     }
     bool batched = inputs->n > 0 && inputs->places[0].rank >= 2 && inputs->places[0].dims[0] > 0;
-    p->batch = batched ? inputs->places[0].dims[0] : 1;
+    point->batch = batched ? inputs->places[0].dims[0] : 1;
+    point->flops = NAN;
+    p->points = point;
+    p->n_points = 1;
     return 0;
 }
 
@@ -143,7 +150,7 @@ static int read_model(struct work *w, struct prony_error *err)
         code = prn_inputs_make(inputs, model->n_inputs, sources, job->inputs.n, job->inputs_folder,
                                job->settings.seed, &w->profile->arena, &w->inputs, err);
     if (code == 0)
-        code = describe_inputs(w, err);
+        code = describe_point(w, err);
     if (code == 0)
         code = note_open_dims(w, model, inputs, err);
     if (code == 0)
@@ -152,11 +159,11 @@ static int read_model(struct work *w, struct prony_error *err)
         w->profile->model_bytes = (int64_t)(model->file_bytes + model->external_bytes);
         w->external = model->n_external_files > 0;
         w->profile->model_parameters = (int64_t)model->n_parameters;
-        w->profile->model_flops = work->flops;
-        w->profile->flops_complete = work->n_uncounted == 0;
+        w->profile->points[0].flops = work->flops;
+        w->profile->points[0].flops_complete = work->n_uncounted == 0;
         /* Names must outlive the model. */
         for (size_t i = 0; i < w->inputs.n; i++)
-            w->inputs.places[i].name = w->profile->inputs[i].name;
+            w->inputs.places[i].name = w->profile->points[0].inputs[i].name;
     }
     prn_work_free(work);
     prn_model_free(model);
@@ -342,9 +349,7 @@ int prn_job_run(const struct prn_job *job, struct prn_profile **ret_profile,
             .model_folder = w.external ? w.model_folder : NULL,
             .backends = w.backends,
             .ort_library = job->ort_library,
-            .inputs_fd = w.inputs.fd,
-            .inputs = w.inputs.places,
-            .n_inputs = w.inputs.n,
+            .inputs = &w.inputs,
             .timeout_s = job->timeout_s,
             .cancelled = job->cancelled,
             .progress = job->progress,

@@ -247,9 +247,10 @@ static int bring_up(struct engine *e, struct runner *r, struct prn_launch *launc
                     struct prony_error *err)
 {
     const struct prn_measure_request *q = e->request;
+    const struct prn_inputs *inputs = &q->inputs[r->result->point];
     struct prn_executor_config process = {
         .program = q->program,
-        .inputs_fd = q->inputs_fd,
+        .inputs_fd = inputs->fd,
         .timeout_s = q->timeout_s,
         .memory_bytes = e->memory_bytes,
         .cancelled = q->cancelled,
@@ -275,7 +276,7 @@ static int bring_up(struct engine *e, struct runner *r, struct prn_launch *launc
         code = prn_executor_load(r->executor, q->model_path, &launch->load_ns, err);
     }
     if (code == 0)
-        code = prn_executor_bind(r->executor, q->inputs, q->n_inputs, err);
+        code = prn_executor_bind(r->executor, inputs->places, inputs->n, err);
     if (code == 0)
         code = prn_executor_run(r->executor, 0, 1, 0, &launch->first_run_ns, &n, err);
     return code;

@@ -11,7 +11,7 @@
 #ifndef PRN_MEASURE_MEASURE_H
 #define PRN_MEASURE_MEASURE_H
 
-#include "exec/executor.h"
+#include "measure/inputs.h"
 #include "measure/profile.h"
 #include "spec/spec.h"
 
@@ -35,9 +35,7 @@ struct prn_measure_request {
     const struct prn_spec *backends; /* one for each result of the profile */
     const char *ort_library;         /* NULL: search */
     const char *program;             /* of the executor; NULL: this one */
-    int inputs_fd;
-    const struct prn_place *inputs;
-    size_t n_inputs;
+    const struct prn_inputs *inputs; /* one for each point of the profile */
     double timeout_s;
     const volatile int *cancelled;
     void (*progress)(void *context, const struct prn_progress *progress); /* may be NULL */

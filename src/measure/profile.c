@@ -14,8 +14,6 @@ struct prn_profile *prn_profile_new(void)
     profile->arena = PRN_ARENA_INIT(PROFILE_ARENA_MAX);
     profile->model_bytes = -1;
     profile->model_parameters = -1;
-    profile->model_flops = NAN;
-    profile->batch = 1;
     profile->environment = (struct prn_environment){
         .cores = -1, .mhz = NAN, .memory_bytes = -1, .load_before = NAN, .load_after = NAN};
     profile->timer_ns = NAN;
@@ -29,4 +27,11 @@ void prn_profile_free(struct prn_profile *profile)
         return;
     prn_arena_release(&profile->arena);
     free(profile);
+}
+
+const struct prn_point *prn_result_point(const struct prn_profile *profile,
+                                         const struct prn_result *result)
+{
+    static const struct prn_point unknown = {.label = "", .batch = 1, .flops = NAN};
+    return result->point < profile->n_points ? &profile->points[result->point] : &unknown;
 }

@@ -80,6 +80,7 @@ struct prn_result {
     const char *hardware, *software;
     const char *processor; /* NULL when not known */
     double usd_per_hour;
+    size_t point;                /* which of the profile's points it was fed */
     const char *runtime_version; /* "ONNX Runtime 1.30.0"; NULL when it never started */
     const char *runtime_library; /* file that was loaded */
     /* what was measured */
@@ -106,6 +107,16 @@ struct prn_profile_input {
     const char *source; /* "random, seed 0", "ones", "@file.npy" */
 };
 
+/* What one result was fed: the sizes of a sweep make several of these, otherwise there is one. */
+struct prn_point {
+    const char *label; /* "batch=4, seq=128": what the sweep set; "" without one */
+    int64_t batch; /* requests answered by one run: first dimension of the first input; 1 if none */
+    double flops;  /* of one run; NAN when nothing could be counted */
+    bool flops_complete;
+    size_t n_inputs;
+    struct prn_profile_input *inputs;
+};
+
 struct prn_environment {
     const char *cpu;
     int64_t cores;
@@ -126,6 +137,65 @@ struct prn_settings {
     double max_time_s;
 };
 
+/* ---- Recorded programs ---- */
+
+/* Times of something that happened many times. All of them are in the sums; the samples are all of
+ * them too, or an even selection when there were more than PRN_SERIES_MAX. */
+#define PRN_SERIES_MAX 65536
+
+struct prn_series {
+    int64_t count;
+    double mean_ns, sd_ns, min_ns, max_ns; /* NAN when count is 0 */
+    size_t n_samples;
+    int64_t *samples_ns; /* in time order */
+};
+
+struct prn_failure {
+    const char *message;
+    int64_t count; /* samples that it cost */
+};
+
+/* A graph segment on one backend. */
+struct prn_segment_result {
+    struct prn_series times;
+    int64_t failed; /* sum of the counts */
+    size_t n_failures;
+    struct prn_failure *failures; /* distinct messages */
+};
+
+struct prn_segment {
+    int64_t graph;                      /* id from 1; 0: local code */
+    struct prn_series local;            /* of local code: one sample per run */
+    struct prn_segment_result *results; /* of a graph: one per result (backend) of the profile */
+};
+
+/* A graph of the program. */
+struct prn_recorded_graph {
+    int64_t id;
+    const char *name;         /* where it came from: "encoder.onnx" */
+    const char *local_reason; /* why it ran locally instead of on the backends; NULL: it didn't */
+};
+
+/* What the runs of one backend come to. */
+struct prn_recorded_total {
+    double backend_ns;      /* sum of the means of its graphs; NAN when one of them has none */
+    double total_ns;        /* with the local code; NAN when compiled, fallen back or failed */
+    double usd_per_million; /* of total_ns; NAN also without a price */
+};
+
+/* The runs of one function that had the same footprint: "Profile predict[1/2]" in reports. */
+struct prn_recorded {
+    const char *function;
+    int64_t runs;      /* that count */
+    int64_t discarded; /* runs left out because compilation happened in them */
+    int64_t repeats;   /* timed runs of a graph per call */
+    bool compiled;     /* every run compiled: these are such runs, and there are no totals */
+    size_t n_segments;
+    struct prn_segment *segments;      /* local, graph, local, … local: the footprint */
+    double local_ns;                   /* sum of the means of local code */
+    struct prn_recorded_total *totals; /* one per result of the profile */
+};
+
 struct prn_profile {
     struct prn_arena arena;
     const char *prony_version;
@@ -133,20 +203,26 @@ struct prn_profile {
     /* the model */
     const char *model_path;
     int64_t model_bytes, model_parameters;
-    double model_flops; /* NAN when nothing could be counted */
-    bool flops_complete;
-    int64_t batch; /* requests answered by one run: first dimension of the first input; 1 if none */
-    size_t n_inputs, n_results, n_notes;
-    struct prn_profile_input *inputs;
+    size_t n_points, n_results, n_notes;
+    struct prn_point *points; /* at least one when a model was measured */
     struct prn_settings settings;
     struct prn_environment environment;
     double timer_ns; /* cost of one reading of the clock */
     double canary_best_ns;
     struct prn_result *results; /* in the order asked for */
     const char **notes;         /* sentences for the reader, e.g. on dimensions left open */
+    /* of a recorded program; then there is no model, and results say what the backends are */
+    bool recorded;
+    size_t n_profiles, n_graphs;
+    struct prn_recorded *profiles;
+    struct prn_recorded_graph *graphs;
 };
 
 struct prn_profile *prn_profile_new(void);
 void prn_profile_free(struct prn_profile *profile);
+
+/* What a result was fed; never NULL. */
+const struct prn_point *prn_result_point(const struct prn_profile *profile,
+                                         const struct prn_result *result);
 
 #endif

@@ -89,7 +89,7 @@ static void write_row(struct row *row, const struct prn_profile *p, const struct
                                                     .outliers = -1};
     bool measured = r->n_samples > 0;
     field(row, "model", p->model_path);
-    integer(row, "batch", p->batch);
+    integer(row, "batch", prn_result_point(p, r)->batch);
     field(row, "backend", r->name);
     field(row, "hardware", r->hardware);
     field(row, "software", r->software);

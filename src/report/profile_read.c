@@ -22,9 +22,6 @@ static void read_model(struct prn_fields *r, const struct prn_field *top,
     profile->model_path = prn_field_text(r, &p, "path");
     profile->model_bytes = prn_field_integer_or_null(r, &p, "bytes");
     profile->model_parameters = prn_field_integer_or_null(r, &p, "parameters");
-    profile->model_flops = prn_field_number_or_null(r, &p, "flops");
-    profile->flops_complete = prn_field_bool(r, &p, "flops_complete");
-    profile->batch = prn_field_integer(r, &p, "batch", 1, INT64_MAX);
 }
 
 static int read_dtype(struct prn_fields *r, const struct prn_field *in)
@@ -64,16 +61,34 @@ static void read_input(struct prn_fields *r, const struct prn_field *p,
     input->dims = dims;
 }
 
-static void read_inputs(struct prn_fields *r, const struct prn_field *top,
+static void read_point(struct prn_fields *r, const struct prn_field *p, struct prn_point *point)
+{
+    if (!prn_field_is_object(r, p))
+        return;
+    point->label = prn_field_text(r, p, "label");
+    point->batch = prn_field_integer(r, p, "batch", 1, INT64_MAX);
+    point->flops = prn_field_number_or_null(r, p, "flops");
+    point->flops_complete = prn_field_bool(r, p, "flops_complete");
+    struct prn_field inputs = prn_field_member(p, "inputs");
+    size_t n = prn_field_count(r, &inputs, ENTRIES_MAX);
+    point->inputs = prn_field_array(r, n, sizeof *point->inputs);
+    for (size_t i = 0; i < n && r->code == 0; i++) {
+        struct prn_field input = prn_field_element(&inputs, i);
+        read_input(r, &input, &point->inputs[i]);
+        point->n_inputs = i + 1;
+    }
+}
+
+static void read_points(struct prn_fields *r, const struct prn_field *top,
                         struct prn_profile *profile)
 {
-    struct prn_field p = prn_field_member(top, "inputs");
-    size_t n = prn_field_count(r, &p, ENTRIES_MAX);
-    profile->inputs = prn_field_array(r, n, sizeof *profile->inputs);
+    struct prn_field p = prn_field_member(top, "points");
+    size_t n = prn_field_count(r, &p, RESULTS_MAX);
+    profile->points = prn_field_array(r, n, sizeof *profile->points);
     for (size_t i = 0; i < n && r->code == 0; i++) {
-        struct prn_field input = prn_field_element(&p, i);
-        read_input(r, &input, &profile->inputs[i]);
-        profile->n_inputs = i + 1;
+        struct prn_field point = prn_field_element(&p, i);
+        read_point(r, &point, &profile->points[i]);
+        profile->n_points = i + 1;
     }
 }
 
@@ -283,11 +298,14 @@ static void read_samples(struct prn_fields *r, const struct prn_field *in,
     }
 }
 
-static void read_result(struct prn_fields *r, const struct prn_field *p, struct prn_result *result)
+static void read_result(struct prn_fields *r, const struct prn_field *p, size_t n_points,
+                        struct prn_result *result)
 {
     if (!prn_field_is_object(r, p))
         return;
     read_backend(r, p, result);
+    result->point =
+        (size_t)prn_field_integer(r, p, "point", 0, n_points > 0 ? (int64_t)n_points - 1 : 0);
     read_error(r, p, result);
     read_flags(r, p, result);
     read_verdict(r, p, result);
@@ -308,7 +326,7 @@ static void read_results(struct prn_fields *r, const struct prn_field *top,
     profile->results = prn_field_array(r, n, sizeof *profile->results);
     for (size_t i = 0; i < n && r->code == 0; i++) {
         struct prn_field result = prn_field_element(&p, i);
-        read_result(r, &result, &profile->results[i]);
+        read_result(r, &result, profile->n_points, &profile->results[i]);
         profile->n_results = i + 1;
     }
 }
@@ -343,7 +361,7 @@ static void read_profile(struct prn_fields *r, const json_t *root, struct prn_pr
     profile->prony_version = prn_field_text_or_null(r, &top, "prony_version");
     profile->created = prn_field_text_or_null(r, &top, "created");
     read_model(r, &top, profile);
-    read_inputs(r, &top, profile);
+    read_points(r, &top, profile);
     read_settings(r, &top, &profile->settings);
     read_environment(r, &top, &profile->environment);
     profile->timer_ns = prn_field_number_or_null(r, &top, "timer_ns");

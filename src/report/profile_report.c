@@ -22,6 +22,7 @@ const char *const prn_report_formats[] = {"text", "json", "csv", "md", NULL};
 struct report {
     const struct prn_view *view;
     const struct prn_profile *profile;
+    const struct prn_point *point; /* the first one */
     struct prn_prose prose;
 };
 
@@ -43,6 +44,7 @@ static void add_percent(struct prn_buffer *out, double fraction)
 static void describe_model(struct report *r)
 {
     const struct prn_profile *p = r->profile;
+    const struct prn_point *point = r->point;
     char text[PRN_FORMAT_SIZE];
     struct prn_buffer facts = PRN_BUFFER_INIT(1024);
     if (p->model_bytes >= 0)
@@ -50,13 +52,14 @@ static void describe_model(struct report *r)
     if (p->model_parameters >= 0)
         prn_buffer_printf(&facts, ", %s parameters",
                           prn_format_count(text, (double)p->model_parameters));
-    if (isfinite(p->model_flops)) {
-        prn_buffer_add(&facts, p->flops_complete ? ", " : ", at least ");
-        add_counted(&facts, p->model_flops, "FLOP");
+    if (isfinite(point->flops)) {
+        prn_buffer_add(&facts, point->flops_complete ? ", " : ", at least ");
+        add_counted(&facts, point->flops, "FLOP");
         prn_buffer_add(&facts, " per run");
     }
-    if (p->batch > 1)
-        prn_buffer_printf(&facts, ", batch of %s", prn_format_integer(text, (uint64_t)p->batch));
+    if (point->batch > 1)
+        prn_buffer_printf(&facts, ", batch of %s",
+                          prn_format_integer(text, (uint64_t)point->batch));
     struct prn_buffer name = PRN_BUFFER_INIT((size_t)1 << 16);
     prn_text_clean(&name, p->model_path ? p->model_path : "unknown model");
     if (r->prose.markdown) {
@@ -78,7 +81,7 @@ static void describe_model(struct report *r)
 
 static void describe_inputs(struct report *r)
 {
-    const struct prn_profile *p = r->profile;
+    const struct prn_point *p = r->point;
     char shape[PRN_RANK_MAX * 24];
     for (size_t i = 0; i < p->n_inputs && i < INPUTS_SHOWN; i++) {
         const struct prn_profile_input *input = &p->inputs[i];
@@ -403,8 +406,11 @@ static int write_report(struct report *r, struct prony_error *err)
 static int write_prose(const struct prn_view *view, bool markdown, struct prn_buffer *out,
                        struct prony_error *err)
 {
-    struct report r = {
-        .view = view, .profile = view->profile, .prose = prn_prose_init(markdown, out)};
+    static const struct prn_result first;
+    struct report r = {.view = view,
+                       .profile = view->profile,
+                       .point = prn_result_point(view->profile, &first),
+                       .prose = prn_prose_init(markdown, out)};
     int code = write_report(&r, err);
     prn_prose_release(&r.prose);
     return code < 0 ? code : prn_buffer_error(out, err);

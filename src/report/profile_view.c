@@ -140,17 +140,18 @@ double prn_result_half_width(const struct prn_result *r)
 
 double prn_result_rate(const struct prn_profile *p, const struct prn_result *r)
 {
-    double rate = (double)p->batch * 1e9 / r->stats.median_ns;
+    double rate = (double)prn_result_point(p, r)->batch * 1e9 / r->stats.median_ns;
     return isfinite(rate) && rate > 0 ? rate : NAN;
 }
 
 double prn_result_gflops(const struct prn_profile *p, const struct prn_result *r)
 {
-    double gflops = p->model_flops / r->stats.median_ns;
+    double gflops = prn_result_point(p, r)->flops / r->stats.median_ns;
     return isfinite(gflops) && isfinite(r->stats.median_ns) ? gflops : NAN;
 }
 
 double prn_result_cost(const struct prn_profile *p, const struct prn_result *r)
 {
-    return prn_cost_per_million(r->usd_per_hour, r->stats.median_ns / (double)p->batch);
+    return prn_cost_per_million(r->usd_per_hour,
+                                r->stats.median_ns / (double)prn_result_point(p, r)->batch);
 }

@@ -26,13 +26,10 @@ static void write_model(struct prn_json_writer *w, const struct prn_profile *p)
     prn_json_text(w, "path", p->model_path);
     known(w, "bytes", p->model_bytes);
     known(w, "parameters", p->model_parameters);
-    prn_json_number(w, "flops", p->model_flops);
-    prn_json_bool(w, "flops_complete", p->flops_complete);
-    prn_json_integer(w, "batch", p->batch);
     prn_json_end(w);
 }
 
-static void write_inputs(struct prn_json_writer *w, const struct prn_profile *p)
+static void write_inputs(struct prn_json_writer *w, const struct prn_point *p)
 {
     prn_json_array(w, "inputs");
     for (size_t i = 0; i < p->n_inputs; i++) {
@@ -45,6 +42,22 @@ static void write_inputs(struct prn_json_writer *w, const struct prn_profile *p)
             prn_json_integer(w, NULL, input->dims[k]);
         prn_json_end(w);
         prn_json_text(w, "source", input->source);
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+}
+
+static void write_points(struct prn_json_writer *w, const struct prn_profile *p)
+{
+    prn_json_array(w, "points");
+    for (size_t i = 0; i < p->n_points; i++) {
+        const struct prn_point *point = &p->points[i];
+        prn_json_object(w, NULL);
+        prn_json_text(w, "label", point->label);
+        prn_json_integer(w, "batch", point->batch);
+        prn_json_number(w, "flops", point->flops);
+        prn_json_bool(w, "flops_complete", point->flops_complete);
+        write_inputs(w, point);
         prn_json_end(w);
     }
     prn_json_end(w);
@@ -204,6 +217,7 @@ static void write_result(struct prn_json_writer *w, const struct prn_result *r)
 {
     prn_json_object(w, NULL);
     write_backend(w, r);
+    prn_json_integer(w, "point", (int64_t)r->point);
     write_error(w, r);
     write_flags(w, r->flags);
     prn_json_text(w, "verdict", prn_verdict_names[r->verdict]);
@@ -226,7 +240,7 @@ int prn_profile_write_json(const struct prn_profile *profile, struct prn_buffer 
     prn_json_text(w, "prony_version", profile->prony_version);
     prn_json_text(w, "created", profile->created);
     write_model(w, profile);
-    write_inputs(w, profile);
+    write_points(w, profile);
     write_settings(w, &profile->settings);
     write_environment(w, &profile->environment);
     prn_json_number(w, "timer_ns", profile->timer_ns);

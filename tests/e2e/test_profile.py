@@ -143,7 +143,7 @@ def test_report_shows_a_saved_profile_again(prony, networks, workdir):
 
 def test_seed_decides_inputs(profile, networks):
     first = profile(networks["mlp"], *QUICK, "--seed", "7")
-    assert first["settings"]["seed"] == 7 and "seed 7" in first["inputs"][0]["source"]
+    assert first["settings"]["seed"] == 7 and "seed 7" in first["points"][0]["inputs"][0]["source"]
 
 
 @pytest.mark.parametrize("name", ["FLOAT", "UINT8", "INT8", "UINT16", "INT16", "INT32", "INT64",
@@ -152,7 +152,7 @@ def test_seed_decides_inputs(profile, networks):
 def test_every_element_type(profile, workdir, name):
     path = identity(workdir / "m.onnx", getattr(TensorProto, name))
     data = profile(path, "-b", "onnxrt-cpu", "-b", "onnxrt-cpu[opt=off]", *QUICK)
-    assert data["inputs"][0]["shape"] == [2, 3]
+    assert data["points"][0]["inputs"][0]["shape"] == [2, 3]
     (output,) = data["results"][1]["outputs"]
     assert output["same_shape"] and output["max_abs"] in (0, None)
 
@@ -232,12 +232,12 @@ def test_input_files(profile, workdir):
     (workdir / "b.raw").write_bytes(a[0].tobytes())
     for b in ("b.pb", "b.raw"):
         data = profile(path, "--input", "a=@a.npy", "--input", f"b=@{b}", *QUICK)
-        assert data["inputs"][0]["shape"] == [3, 2] and data["inputs"][1]["source"] == f"@{b}"
+        assert data["points"][0]["inputs"][0]["shape"] == [3, 2] and data["points"][0]["inputs"][1]["source"] == f"@{b}"
         assert not data["notes"], "the file gave the open dimension"
     (workdir / "set").mkdir()
     for i, array in enumerate((a, a[0])):
         (workdir / f"set/input_{i}.pb").write_bytes(numpy_helper.from_array(array).SerializeToString())
-    assert profile(path, "--inputs", "set", *QUICK)["inputs"][0]["shape"] == [3, 2]
+    assert profile(path, "--inputs", "set", *QUICK)["points"][0]["inputs"][0]["shape"] == [3, 2]
 
 
 def test_wrong_input_files(prony, workdir):
@@ -261,11 +261,11 @@ def test_wrong_input_files(prony, workdir):
 def test_open_dimensions(profile, prony, networks):
     model = networks.get("bert-base", "--batch", "dynamic", "--seq", "16")
     data = profile(model, "--launches", "1", "--repeats", "2", timeout=200)
-    assert [i["shape"] for i in data["inputs"]] == [[1, 16]] * 3
+    assert [i["shape"] for i in data["points"][0]["inputs"]] == [[1, 16]] * 3
     assert any("batch" in note and "--dim" in note for note in data["notes"])
     data = profile(model, "--launches", "1", "--repeats", "2", "--dim", "batch=2", timeout=200)
-    assert [i["shape"] for i in data["inputs"]] == [[2, 16]] * 3 and not data["notes"]
-    sources = {i["name"]: i["source"] for i in data["inputs"]}
+    assert [i["shape"] for i in data["points"][0]["inputs"]] == [[2, 16]] * 3 and not data["notes"]
+    sources = {i["name"]: i["source"] for i in data["points"][0]["inputs"]}
     assert "30522" in sources["input_ids"] and "ones" in sources["attention_mask"]
     for wrong in (["--dim", "nothing=2"], ["--dim", "batch"], ["--shape", "input_ids=2x17"],
                   ["--shape", "input_ids=2"], ["--shape", "other=2"], ["--dim", "batch=-1"]):

@@ -28,12 +28,14 @@ static struct prn_profile *new_profile(size_t n_results)
     p->model_path = "resnet50.onnx";
     p->model_bytes = 102442450;
     p->model_parameters = 25557032;
-    p->model_flops = 8.178e9;
-    p->flops_complete = true;
-    p->inputs = PRN_ARENA_ARRAY(&p->arena, 1, struct prn_profile_input);
-    p->n_inputs = 1;
+    p->points = PRN_ARENA_ARRAY(&p->arena, 1, struct prn_point);
+    p->n_points = 1;
+    struct prn_point *point = &p->points[0];
+    *point = (struct prn_point){"", 1, 8.178e9, true, 1, NULL};
+    point->inputs = PRN_ARENA_ARRAY(&p->arena, 1, struct prn_profile_input);
     static const int64_t dims[] = {1, 3, 224, 224};
-    p->inputs[0] = (struct prn_profile_input){"data", PRN_DTYPE_FLOAT, 4, dims, "random, seed 0"};
+    p->points[0].inputs[0] =
+        (struct prn_profile_input){"data", PRN_DTYPE_FLOAT, 4, dims, "random, seed 0"};
     p->settings = (struct prn_settings){
         .precision = 0.01, .smallest_difference = 0.005, .launches = 5, .max_time_s = 60};
     p->environment = (struct prn_environment){.cpu = "Example CPU",
@@ -129,8 +131,8 @@ static struct prn_profile *several(void)
 {
     struct prn_profile *p = new_profile(6);
     struct prn_result *r = p->results;
-    p->flops_complete = false;
-    p->batch = 8;
+    p->points[0].flops_complete = false;
+    p->points[0].batch = 8;
     set_backend(&r[0], "r6i.large/onnxrt-cpu[threads=2]", "r6i.large", "onnxrt-cpu",
                 "Intel Ice Lake CPU", 0.126);
     set_backend(&r[1], "g5.xlarge/onnxrt-cuda", "g5.xlarge", "onnxrt-cuda", "Nvidia A10g GPU",
@@ -174,7 +176,7 @@ static struct prn_profile *tiny(void)
     p->model_path = "mlp.onnx";
     p->model_bytes = -1;
     p->model_parameters = 812;
-    p->model_flops = 812;
+    p->points[0].flops = 812;
     set_backend(&p->results[0], "r7g.large/onnxrt-cpu", "r7g.large", "onnxrt-cpu",
                 "AWS Graviton3 CPU", 0.1071);
     set_backend(&p->results[1], "r6g.large/onnxrt-cpu", "r6g.large", "onnxrt-cpu",
@@ -274,7 +276,7 @@ static void test_no_results(void **state)
 {
     (void)state;
     struct prn_profile *p = new_profile(0);
-    p->n_inputs = 0;
+    p->points[0].n_inputs = 0;
     struct prn_buffer out = reported(p, PRN_REPORT_FORMAT_TEXT);
     assert_contains(prn_buffer_text(&out), "Nothing was measured.");
     prn_buffer_release(&out);
@@ -299,11 +301,11 @@ static void test_hostile_numbers(void **state)
         r->launches[0] = (struct prn_launch){INT64_MAX, -1, -1, INT64_MAX, INT32_MAX, false};
         r->outputs[0] = (struct prn_output_check){"o", true, v, v, v};
         r->flags = 31;
-        p->model_flops = v;
+        p->points[0].flops = v;
         p->timer_ns = v;
         p->settings.precision = v;
         p->settings.seed = UINT64_MAX;
-        p->batch = INT64_MAX;
+        p->points[0].batch = INT64_MAX;
         p->environment.mhz = v;
         expect_same_when_reread(p);
         prn_profile_free(p);
@@ -318,8 +320,8 @@ static void test_hostile_text(void **state)
     p->results[0].name = "l\x1b/x|y](z)";
     p->results[0].hardware = "l\x1b";
     p->results[0].processor = "p\r\n|\xf0\x9f";
-    p->inputs[0].name = "in\tput";
-    p->inputs[0].dtype = 99;
+    p->points[0].inputs[0].name = "in\tput";
+    p->points[0].inputs[0].dtype = 99;
     struct prn_buffer out = reported(p, PRN_REPORT_FORMAT_TEXT);
     assert_contains(prn_buffer_text(&out), "a?[31m|`*_?"
                                            "?<b> .onnx");
