@@ -58,6 +58,16 @@ const char *prn_format_duration(char buffer[PRN_FORMAT_SIZE], double ns)
     return scaled(buffer, ns, 1000, units, 4);
 }
 
+const char *prn_format_ms(char buffer[PRN_FORMAT_SIZE], double ns)
+{
+    double ms = ns / 1e6;
+    bool fits = ms == 0 || (fabs(ms) >= 0.01 && fabs(ms) < 1e15);
+    if (!fits)
+        return prn_format_significant(buffer, ms, 2);
+    snprintf(buffer, PRN_FORMAT_SIZE, "%.3f", ms);
+    return buffer;
+}
+
 const char *prn_format_bytes(char buffer[PRN_FORMAT_SIZE], double bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -14,6 +14,10 @@
 /* "12.3 ms", "845 ns", "1.50 s". */
 const char *prn_format_duration(char buffer[PRN_FORMAT_SIZE], double ns);
 
+/* Milliseconds without the unit, for a column: "0.012", "1001.234", "0.000012": three decimals, or
+ * as many as show two significant digits. */
+const char *prn_format_ms(char buffer[PRN_FORMAT_SIZE], double ns);
+
 /* "97.8 MiB", "512 B". */
 const char *prn_format_bytes(char buffer[PRN_FORMAT_SIZE], double bytes);
 

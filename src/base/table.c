@@ -98,6 +98,16 @@ void prn_table_cell(struct prn_table *t, const char *format, ...)
     prn_buffer_release(&text);
 }
 
+void prn_table_cell_text(struct prn_table *t, const char *text)
+{
+    struct prn_buffer clean = PRN_BUFFER_INIT(CELL_MAX);
+    prn_text_clean(&clean, text ? text : "");
+    prn_table_cell(t, "%s", prn_buffer_text(&clean));
+    if (t && clean.error)
+        t->error = clean.error;
+    prn_buffer_release(&clean);
+}
+
 void prn_table_cell_exact(struct prn_table *t, double value)
 {
     char text[PRN_FORMAT_SIZE];

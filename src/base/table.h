@@ -29,6 +29,9 @@ void prn_table_free(struct prn_table *t);
 void prn_table_column(struct prn_table *t, const char *title, enum prn_table_align align);
 void prn_table_cell(struct prn_table *t, const char *format, ...) PRN_PRINTF(2, 3);
 
+/* Text of unknown origin, made one safe line; empty for NULL. */
+void prn_table_cell_text(struct prn_table *t, const char *text);
+
 /* A number with every digit; empty when it isn't known. */
 void prn_table_cell_exact(struct prn_table *t, double value);
 

@@ -1,13 +1,20 @@
 /* `prony report FILE`: shows a saved profile again. */
 #include "cli/command.h"
 
+#include "cli/recorded.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
 
 struct report_options {
     int format; /* enum prn_report_format */
     const char *output;
+    struct prn_recorded_options recorded;
 };
+
+static void set_defaults(void *options)
+{
+    ((struct report_options *)options)->recorded.layout = PRN_LAYOUT_UNSET;
+}
 
 static const struct prn_option options_table[] = {
     {.kind = PRN_OPTION_CHOICE,
@@ -22,8 +29,38 @@ static const struct prn_option options_table[] = {
      .value = "FILE",
      .help = "write to FILE instead of standard output",
      .offset = offsetof(struct report_options, output)},
+    {.kind = PRN_OPTION_GROUP, .help = "Recorded programs"},
+    {.kind = PRN_OPTION_CHOICE,
+     .name = "layout",
+     .value = "LAYOUT",
+     .help = "summary: backends with total time and cost; segments: local code and graphs; "
+             "classic: both, as octoml-profile 0.1 showed them (default summary)",
+     .offset = offsetof(struct report_options, recorded.layout),
+     .choices = prn_recorded_layouts},
+    {.kind = PRN_OPTION_FLAG,
+     .name = "verbose",
+     .help = "every segment, also of long programs, with spread and confidence",
+     .offset = offsetof(struct report_options, recorded.verbose)},
+    {.kind = PRN_OPTION_TEXT,
+     .name = "details",
+     .value = "DIR",
+     .help = "also write the segments of each profile to a file in DIR",
+     .offset = offsetof(struct report_options, recorded.details)},
     {0},
 };
+
+static int show(const struct report_options *o, const struct prn_profile *profile, const char *name,
+                struct prony_error *err)
+{
+    enum prn_report_format format = (enum prn_report_format)o->format;
+    bool markdown = format == PRN_REPORT_FORMAT_MARKDOWN;
+    int code = prn_recorded_check(&o->recorded, profile, name, format, err);
+    if (code < 0)
+        return code;
+    if (profile->recorded && (markdown || format == PRN_REPORT_FORMAT_TEXT))
+        return prn_recorded_output(o->output, profile, &o->recorded, markdown, err);
+    return prn_output_profile(o->output, profile, format, err);
+}
 
 static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
 {
@@ -34,7 +71,7 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
         code = prn_profile_read_json(arguments->items[0], &profile, err);
     if (code < 0)
         return code;
-    code = prn_output_profile(o->output, profile, (enum prn_report_format)o->format, err);
+    code = show(o, profile, arguments->items[0], err);
     prn_profile_free(profile);
     return code;
 }
@@ -47,13 +84,18 @@ const struct prn_command prn_command_report = {
         "Shows a profile that 'prony profile --format json' saved, exactly as it was shown then, "
         "or "
         "in another format. FILE may be - for standard input.\n"
-        "text and md are for people, csv has one row per backend, json is the profile itself.",
+        "text and md are for people, csv has one row per backend, json is the profile itself.\n"
+        "A recorded program has several layouts: the summary of each of its profiles, their "
+        "segments, and the classic one.",
     .examples = "# save a profile, show it, and turn it into a spreadsheet\n"
                 "prony profile resnet50.onnx --format json -o resnet50.json\n"
                 "prony report resnet50.json\n"
-                "prony report resnet50.json --format csv -o resnet50.csv\n",
+                "prony report resnet50.json --format csv -o resnet50.csv\n"
+                "# where the time of a recorded program goes\n"
+                "prony report program.json --layout segments\n",
     .options = options_table,
     .options_size = sizeof(struct report_options),
+    .defaults = set_defaults,
     .min_arguments = 1,
     .max_arguments = 1,
     .run = run,

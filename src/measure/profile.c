@@ -29,6 +29,20 @@ void prn_profile_free(struct prn_profile *profile)
     free(profile);
 }
 
+static int compare_ids(const void *key, const void *item)
+{
+    int64_t id = *(const int64_t *)key;
+    int64_t other = ((const struct prn_recorded_graph *)item)->id;
+    return (id > other) - (id < other);
+}
+
+const struct prn_recorded_graph *prn_profile_graph(const struct prn_profile *profile, int64_t id)
+{
+    if (profile->n_graphs == 0)
+        return NULL;
+    return bsearch(&id, profile->graphs, profile->n_graphs, sizeof *profile->graphs, compare_ids);
+}
+
 const struct prn_point *prn_result_point(const struct prn_profile *profile,
                                          const struct prn_result *result)
 {

@@ -165,7 +165,8 @@ struct prn_segment_result {
 
 struct prn_segment {
     int64_t graph;                      /* id from 1; 0: local code */
-    struct prn_series local;            /* of local code: one sample per run */
+    struct prn_series local;            /* of local code: one sample per run; of a graph: its local
+                                           runs when it ran locally, otherwise empty */
     struct prn_segment_result *results; /* of a graph: one per result (backend) of the profile */
 };
 
@@ -181,6 +182,17 @@ struct prn_recorded_total {
     double backend_ns;      /* sum of the means of its graphs; NAN when one of them has none */
     double total_ns;        /* with the local code; NAN when compiled, fallen back or failed */
     double usd_per_million; /* of total_ns; NAN also without a price */
+};
+
+/* What the recorded program is written in; reports call its own code by it. */
+#define PRN_LANGUAGE_MAP(X) \
+    X(C, "c")               \
+    X(PYTHON, "python")
+
+enum prn_language {
+#define PRN_X(symbol, name) PRN_LANGUAGE_##symbol,
+    PRN_LANGUAGE_MAP(PRN_X)
+#undef PRN_X
 };
 
 /* The runs of one function that had the same footprint: "Profile predict[1/2]" in reports. */
@@ -213,13 +225,17 @@ struct prn_profile {
     const char **notes;         /* sentences for the reader, e.g. on dimensions left open */
     /* of a recorded program; then there is no model, and results say what the backends are */
     bool recorded;
+    enum prn_language language;
     size_t n_profiles, n_graphs;
     struct prn_recorded *profiles;
-    struct prn_recorded_graph *graphs;
+    struct prn_recorded_graph *graphs; /* ids ascending */
 };
 
 struct prn_profile *prn_profile_new(void);
 void prn_profile_free(struct prn_profile *profile);
+
+/* A graph of a recorded program by its id; NULL when there is none. */
+const struct prn_recorded_graph *prn_profile_graph(const struct prn_profile *profile, int64_t id);
 
 /* What a result was fed; never NULL. */
 const struct prn_point *prn_result_point(const struct prn_profile *profile,

@@ -2,6 +2,7 @@
 #include "report/profile_json.h"
 
 #include "format/json_fields.h"
+#include "report/recorded_json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +18,8 @@ static void read_model(struct prn_fields *r, const struct prn_field *top,
                        struct prn_profile *profile)
 {
     struct prn_field p = prn_field_member(top, "model");
-    if (!prn_field_is_object(r, &p))
+    profile->recorded = json_is_null(p.value);
+    if (profile->recorded || !prn_field_is_object(r, &p))
         return;
     profile->model_path = prn_field_text(r, &p, "path");
     profile->model_bytes = prn_field_integer_or_null(r, &p, "bytes");
@@ -370,6 +372,10 @@ static void read_profile(struct prn_fields *r, const json_t *root, struct prn_pr
         profile->canary_best_ns = prn_field_number_or_null(r, &canary, "best_ns");
     read_notes(r, &top, profile);
     read_results(r, &top, profile);
+    if (profile->recorded)
+        prn_recorded_read_json(r, &top, profile);
+    else
+        prn_recorded_refuse_json(r, &top);
 }
 
 /* Consumes the tree. */

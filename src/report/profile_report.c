@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "report/profile_json.h"
 #include "report/profile_view.h"
-#include "report/prose.h"
+#include "report/recorded_report.h"
 
 #include <math.h>
 #include <string.h>
@@ -329,51 +329,6 @@ static void describe_outliers(struct report *r)
         prn_prose_paragraph(&r->prose, ".");
 }
 
-static void add_runtimes(struct report *r)
-{
-    const char *before = " with ";
-    for (size_t i = 0; i < r->profile->n_results; i++) {
-        const char *version = r->profile->results[i].runtime_version;
-        bool seen = !version;
-        for (size_t k = 0; k < i && !seen; k++) {
-            const char *other = r->profile->results[k].runtime_version;
-            seen = other && strcmp(other, version) == 0;
-        }
-        if (seen)
-            continue;
-        prn_buffer_printf(&r->prose.line, "%s%s", before, version);
-        before = ", ";
-    }
-}
-
-static void describe_environment(struct report *r)
-{
-    const struct prn_profile *p = r->profile;
-    const struct prn_environment *e = &p->environment;
-    char text[PRN_FORMAT_SIZE];
-    prn_buffer_printf(&r->prose.line, "Measured%s%s by prony %s", p->created ? " " : "",
-                      p->created ? p->created : "", p->prony_version ? p->prony_version : "?");
-    add_runtimes(r);
-    prn_buffer_printf(&r->prose.line, " on %s", e->cpu ? e->cpu : "an unknown processor");
-    if (e->cores > 0)
-        prn_buffer_printf(&r->prose.line, ", %lld core%s", (long long)e->cores,
-                          e->cores > 1 ? "s" : "");
-    if (isfinite(e->mhz))
-        prn_buffer_printf(&r->prose.line, " at %.0f MHz", e->mhz);
-    if (e->memory_bytes >= 0)
-        prn_buffer_printf(&r->prose.line, ", %s", prn_format_bytes(text, (double)e->memory_bytes));
-    if (e->os && e->os[0])
-        prn_buffer_printf(&r->prose.line, ", %s", e->os);
-    if (e->kernel && e->kernel[0])
-        prn_buffer_printf(&r->prose.line, ", kernel %s", e->kernel);
-    if (isfinite(e->load_before) && isfinite(e->load_after))
-        prn_buffer_printf(&r->prose.line, ", load %.2f before and %.2f after", e->load_before,
-                          e->load_after);
-    prn_prose_paragraph(&r->prose, ".");
-    if (e->sandbox && e->sandbox[0])
-        prn_prose_paragraph(&r->prose, "Executors were confined by %s.", e->sandbox);
-}
-
 static int write_report(struct report *r, struct prony_error *err)
 {
     const struct prn_profile *p = r->profile;
@@ -399,7 +354,7 @@ static int write_report(struct report *r, struct prony_error *err)
         describe_percentiles(r);
         describe_outliers(r);
     }
-    describe_environment(r);
+    prn_view_environment(p, &r->prose);
     return 0;
 }
 
@@ -421,6 +376,11 @@ int prn_profile_report(const struct prn_profile *profile, enum prn_report_format
 {
     if (format == PRN_REPORT_FORMAT_JSON)
         return prn_profile_write_json(profile, out, err);
+    if (profile->recorded && format == PRN_REPORT_FORMAT_CSV)
+        return prn_recorded_csv(profile, out, err);
+    if (profile->recorded)
+        return prn_recorded_report(profile, PRN_RECORDED_LAYOUT_SUMMARY, false,
+                                   format == PRN_REPORT_FORMAT_MARKDOWN, out, err);
     struct prn_view view;
     int code = prn_view_init(&view, profile, err);
     if (code < 0)

@@ -7,7 +7,6 @@
 
 #include "base/format.h"
 #include "base/text.h"
-#include "report/prose.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -63,26 +62,14 @@ static void write_time(const struct cell_context *c, struct prn_buffer *out)
         prn_buffer_add_char(out, '*');
 }
 
-static void add_percent(struct prn_buffer *out, double fraction)
-{
-    char text[PRN_FORMAT_SIZE];
-    double percent = fraction * 100;
-    if (!isfinite(percent) || percent < 0)
-        prn_buffer_add_char(out, '?');
-    else if (percent < 0.01)
-        prn_buffer_add(out, percent == 0 ? "0 %" : "<0.01 %");
-    else
-        prn_buffer_printf(out, "%s %%", prn_format_significant(text, percent, 2));
-}
-
 static void write_half_width(const struct cell_context *c, struct prn_buffer *out)
 {
-    add_percent(out, prn_result_half_width(c->result));
+    prn_view_percent(out, prn_result_half_width(c->result));
 }
 
 static void write_spread(const struct cell_context *c, struct prn_buffer *out)
 {
-    add_percent(out, c->result->stats.spread);
+    prn_view_percent(out, c->result->stats.spread);
 }
 
 #define PRN_X(name, p)                                                             \

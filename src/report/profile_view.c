@@ -1,5 +1,6 @@
 #include "report/profile_view.h"
 
+#include "base/format.h"
 #include "base/map.h"
 #include "base/text.h"
 #include "spec/spec.h"
@@ -154,4 +155,59 @@ double prn_result_cost(const struct prn_profile *p, const struct prn_result *r)
 {
     return prn_cost_per_million(r->usd_per_hour,
                                 r->stats.median_ns / (double)prn_result_point(p, r)->batch);
+}
+
+void prn_view_percent(struct prn_buffer *out, double fraction)
+{
+    char text[PRN_FORMAT_SIZE];
+    double percent = fraction * 100;
+    if (!isfinite(percent) || percent < 0)
+        prn_buffer_add_char(out, '?');
+    else if (percent < 0.01)
+        prn_buffer_add(out, percent == 0 ? "0 %" : "<0.01 %");
+    else
+        prn_buffer_printf(out, "%s %%", prn_format_significant(text, percent, 2));
+}
+
+static void add_runtimes(const struct prn_profile *p, struct prn_buffer *out)
+{
+    const char *before = " with ";
+    for (size_t i = 0; i < p->n_results; i++) {
+        const char *version = p->results[i].runtime_version;
+        bool seen = !version;
+        for (size_t k = 0; k < i && !seen; k++) {
+            const char *other = p->results[k].runtime_version;
+            seen = other && strcmp(other, version) == 0;
+        }
+        if (seen)
+            continue;
+        prn_buffer_printf(out, "%s%s", before, version);
+        before = ", ";
+    }
+}
+
+void prn_view_environment(const struct prn_profile *p, struct prn_prose *prose)
+{
+    struct prn_buffer *line = &prose->line;
+    const struct prn_environment *e = &p->environment;
+    char text[PRN_FORMAT_SIZE];
+    prn_buffer_printf(line, "Measured%s%s by prony %s", p->created ? " " : "",
+                      p->created ? p->created : "", p->prony_version ? p->prony_version : "?");
+    add_runtimes(p, line);
+    prn_buffer_printf(line, " on %s", e->cpu ? e->cpu : "an unknown processor");
+    if (e->cores > 0)
+        prn_buffer_printf(line, ", %lld core%s", (long long)e->cores, e->cores > 1 ? "s" : "");
+    if (isfinite(e->mhz))
+        prn_buffer_printf(line, " at %.0f MHz", e->mhz);
+    if (e->memory_bytes >= 0)
+        prn_buffer_printf(line, ", %s", prn_format_bytes(text, (double)e->memory_bytes));
+    if (e->os && e->os[0])
+        prn_buffer_printf(line, ", %s", e->os);
+    if (e->kernel && e->kernel[0])
+        prn_buffer_printf(line, ", kernel %s", e->kernel);
+    if (isfinite(e->load_before) && isfinite(e->load_after))
+        prn_buffer_printf(line, ", load %.2f before and %.2f after", e->load_before, e->load_after);
+    prn_prose_paragraph(prose, ".");
+    if (e->sandbox && e->sandbox[0])
+        prn_prose_paragraph(prose, "Executors were confined by %s.", e->sandbox);
 }

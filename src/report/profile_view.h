@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/table.h"
 #include "measure/profile.h"
+#include "report/prose.h"
 
 /* What the launches of a result say together: medians, and the largest peak. -1: not known. */
 struct prn_view_launches {
@@ -34,6 +35,12 @@ double prn_result_half_width(const struct prn_result *r);
 double prn_result_rate(const struct prn_profile *p, const struct prn_result *r); /* inferences/s */
 double prn_result_gflops(const struct prn_profile *p, const struct prn_result *r);
 double prn_result_cost(const struct prn_profile *p, const struct prn_result *r); /* $/million */
+
+/* "0.63 %", "<0.01 %", "?" when not known: a fraction in a cell. */
+void prn_view_percent(struct prn_buffer *out, double fraction);
+
+/* A paragraph on when, by what and on which machine it was measured. */
+void prn_view_environment(const struct prn_profile *p, struct prn_prose *prose);
 
 /* The table of results. As text it is no wider than `width` where that is possible: the columns
  * that matter least move to further tables below. */

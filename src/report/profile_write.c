@@ -2,6 +2,7 @@
 #include "report/profile_json.h"
 
 #include "format/json.h"
+#include "report/recorded_json.h"
 
 #include <math.h>
 
@@ -22,6 +23,10 @@ static void known(struct prn_json_writer *w, const char *key, int64_t value)
 
 static void write_model(struct prn_json_writer *w, const struct prn_profile *p)
 {
+    if (p->recorded) {
+        prn_json_null(w, "model");
+        return;
+    }
     prn_json_object(w, "model");
     prn_json_text(w, "path", p->model_path);
     known(w, "bytes", p->model_bytes);
@@ -255,6 +260,8 @@ int prn_profile_write_json(const struct prn_profile *profile, struct prn_buffer 
     for (size_t i = 0; i < profile->n_results; i++)
         write_result(w, &profile->results[i]);
     prn_json_end(w);
+    if (profile->recorded)
+        prn_recorded_write_json(w, profile);
     prn_json_end(w);
     return prn_buffer_error(out, err);
 }

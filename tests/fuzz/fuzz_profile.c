@@ -1,6 +1,7 @@
 /* The profile reader: what it takes must come back the same, in every format. */
 #include "report/profile_json.h"
 #include "report/profile_report.h"
+#include "report/recorded_report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,20 @@ static struct prn_buffer reported(const struct prn_profile *p, enum prn_report_f
     if (prn_profile_report(p, format, &out, &err) < 0 && err.code != PRONY_ELIMIT)
         abort();
     return out;
+}
+
+static void report_layouts(const struct prn_profile *p)
+{
+    struct prony_error err;
+    for (int layout = 0; prn_recorded_layouts[layout]; layout++)
+        for (int verbose = 0; verbose < 2; verbose++) {
+            struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
+            if (prn_recorded_report(p, (enum prn_recorded_layout)layout, verbose, verbose, &out,
+                                    &err) < 0 &&
+                err.code != PRONY_ELIMIT)
+                abort();
+            prn_buffer_release(&out);
+        }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -34,6 +49,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         prn_buffer_release(&first);
         prn_buffer_release(&second);
     }
+    if (profile->recorded)
+        report_layouts(profile);
     prn_buffer_release(&json);
     prn_profile_free(profile);
     prn_profile_free(again);

@@ -46,6 +46,33 @@ static void test_durations(void **state)
     check(prn_format_duration, examples);
 }
 
+static void test_milliseconds(void **state)
+{
+    (void)state;
+    const struct example examples[] = {
+        {0, "0.000"},
+        {12e3, "0.012"},
+        {116e3, "0.116"},
+        {1001.234e6, "1001.234"},
+        {125e9, "125000.000"},
+        {10e3, "0.010"},
+        {9.996e3, "0.010"},
+        {9.9e3, "0.0099"},
+        {9e3, "0.0090"},
+        {1234, "0.0012"},
+        {12, "0.000012"},
+        {0.5, "0.00000050"},
+        {5e20, "500000000000000.000"},
+        {1e21, "1000000000000000"},
+        {1e300, "1.0e+294"},
+        {-12e3, "-0.012"},
+        {NAN, "n/a"},
+        {INFINITY, "inf"},
+        {0, NULL},
+    };
+    check(prn_format_ms, examples);
+}
+
 static void test_bytes(void **state)
 {
     (void)state;
@@ -125,9 +152,10 @@ static void test_significant(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_durations), cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_counts),    cmocka_unit_test(test_dollars),
-        cmocka_unit_test(test_integers),  cmocka_unit_test(test_significant),
+        cmocka_unit_test(test_durations),   cmocka_unit_test(test_milliseconds),
+        cmocka_unit_test(test_bytes),       cmocka_unit_test(test_counts),
+        cmocka_unit_test(test_dollars),     cmocka_unit_test(test_integers),
+        cmocka_unit_test(test_significant),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

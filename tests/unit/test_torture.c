@@ -19,6 +19,7 @@
 #include "model/tensor.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
+#include "report/recorded_report.h"
 #include "report/trace_report.h"
 #include "spec/spec.h"
 #include "trace/demangle.h"
@@ -256,7 +257,8 @@ static const struct prn_synth_options small = {
 static char model_path[64];
 static struct prn_model *opened_model;
 static struct prn_buffer saved = {.limit = (size_t)16 << 20};
-static struct prn_profile *parsed;
+static struct prn_buffer saved_recording = {.limit = (size_t)16 << 20};
+static struct prn_profile *parsed, *recording, *long_recording;
 
 static int synth_write(struct prony_error *err)
 {
@@ -516,13 +518,23 @@ static int trace_report_json(struct prony_error *err)
 
 /* ---- Profiles ---- */
 
-static int profile_parse(struct prony_error *err)
+static int parse(const struct prn_buffer *text, struct prony_error *err)
 {
     struct prn_profile *profile = NULL;
-    int code = prn_profile_parse_json(prn_buffer_text(&saved), saved.len, "saved", &profile, err);
+    int code = prn_profile_parse_json(prn_buffer_text(text), text->len, "saved", &profile, err);
     assert_int_equal(profile == NULL, code < 0);
     prn_profile_free(profile);
     return code;
+}
+
+static int profile_parse(struct prony_error *err)
+{
+    return parse(&saved, err);
+}
+
+static int recording_parse(struct prony_error *err)
+{
+    return parse(&saved_recording, err);
 }
 
 static int report(enum prn_report_format format, struct prony_error *err)
@@ -553,6 +565,56 @@ static int report_markdown(struct prony_error *err)
     return report(PRN_REPORT_FORMAT_MARKDOWN, err);
 }
 
+static int show_recording(const struct prn_profile *profile, enum prn_recorded_layout layout,
+                          bool verbose, bool markdown, struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
+    int code = prn_recorded_report(profile, layout, verbose, markdown, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
+static int recording_summary(struct prony_error *err)
+{
+    return show_recording(recording, PRN_RECORDED_LAYOUT_SUMMARY, true, true, err);
+}
+
+static int recording_segments(struct prony_error *err)
+{
+    return show_recording(recording, PRN_RECORDED_LAYOUT_SEGMENTS, true, false, err);
+}
+
+static int recording_top(struct prony_error *err)
+{
+    return show_recording(long_recording, PRN_RECORDED_LAYOUT_SEGMENTS, false, true, err);
+}
+
+static int recording_classic(struct prony_error *err)
+{
+    return show_recording(recording, PRN_RECORDED_LAYOUT_CLASSIC, false, false, err);
+}
+
+static int recording_csv(struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
+    int code = prn_recorded_csv(recording, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
+static int drop_detail(const char *name, const char *label, const struct prn_buffer *text,
+                       void *context, struct prony_error *err)
+{
+    (void)context;
+    assert_true(name[0] && label[0] && text->len > 0);
+    return prn_buffer_error(text, err);
+}
+
+static int recording_details(struct prony_error *err)
+{
+    return prn_recorded_details(recording, false, drop_detail, NULL, err);
+}
+
 static int run_select(struct prony_error *err)
 {
     struct prn_run_choice choice = {
@@ -574,14 +636,14 @@ static int run_select(struct prony_error *err)
     return code;
 }
 
-static int make_profile(void)
+static int load_profile(const char *name, struct prn_buffer *text, struct prn_profile **ret_profile)
 {
-    int fd = open(unit_data("profile-tiny.json"), O_RDONLY | O_CLOEXEC);
-    int code = prn_buffer_read_fd(&saved, fd, "saved", NULL);
+    int fd = open(unit_data(name), O_RDONLY | O_CLOEXEC);
+    int code = prn_buffer_read_fd(text, fd, name, NULL);
     close(fd);
     if (code < 0)
         return code;
-    return prn_profile_parse_json(prn_buffer_text(&saved), saved.len, "saved", &parsed, NULL);
+    return prn_profile_parse_json(prn_buffer_text(text), text->len, name, ret_profile, NULL);
 }
 
 static int make_inputs(void **state)
@@ -594,7 +656,15 @@ static int make_inputs(void **state)
     int code = prn_model_open(model_path, &opened_model, NULL);
     if (code == 0)
         code = read_trace(&trace, NULL);
-    return code < 0 ? code : make_profile();
+    if (code == 0)
+        code = load_profile("profile-tiny.json", &saved, &parsed);
+    if (code == 0)
+        code = load_profile("profile-recorded-program.json", &saved_recording, &recording);
+    struct prn_buffer text = PRN_BUFFER_INIT((size_t)16 << 20);
+    if (code == 0)
+        code = load_profile("profile-recorded-many.json", &text, &long_recording);
+    prn_buffer_release(&text);
+    return code;
 }
 
 static int free_inputs(void **state)
@@ -604,47 +674,57 @@ static int free_inputs(void **state)
     prn_model_free(control);
     prn_model_free(functions);
     prn_buffer_release(&saved);
+    prn_buffer_release(&saved_recording);
     prn_profile_free(parsed);
+    prn_profile_free(recording);
+    prn_profile_free(long_recording);
     prn_trace_free(trace);
     return 0;
 }
 
 /* Jansson takes some of its own failures for faults of the text; a processor's name that can't be
  * read is left out; a trace can do without remembering shapes, and a report without demangling. */
-#define TORTURES(X)                    \
-    X(table_text, PRONY_ENOMEM)        \
-    X(table_markdown, PRONY_ENOMEM)    \
-    X(table_csv, PRONY_ENOMEM)         \
-    X(json_write, PRONY_ENOMEM)        \
-    X(json_parse, PRONY_EFORMAT)       \
-    X(yaml_parse, PRONY_ENOMEM)        \
-    X(map_fill, PRONY_ENOMEM)          \
-    X(arena_fill, PRONY_ENOMEM)        \
-    X(parse_options, PRONY_ENOMEM)     \
-    X(spec_parse, PRONY_ENOMEM)        \
-    X(hardware_load, PRONY_OK)         \
-    X(synth_write, PRONY_ENOMEM)       \
-    X(synth_describe, PRONY_ENOMEM)    \
-    X(tensor_read, PRONY_ENOMEM)       \
-    X(tensor_fill, PRONY_ENOMEM)       \
-    X(model_open, PRONY_ENOMEM)        \
-    X(model_bind, PRONY_ENOMEM)        \
-    X(analyse_control, PRONY_ENOMEM)   \
-    X(analyse_functions, PRONY_ENOMEM) \
-    X(source_plain, PRONY_ENOMEM)      \
-    X(source_gzip, PRONY_ENOMEM)       \
-    X(source_zstd, PRONY_ENOMEM)       \
-    X(demangle, PRONY_ENOMEM)          \
-    X(run_select, PRONY_ENOMEM)        \
-    X(trace_read, PRONY_OK)            \
-    X(trace_compare, PRONY_ENOMEM)     \
-    X(trace_report_text, PRONY_OK)     \
-    X(trace_report_json, PRONY_OK)     \
-    X(profile_parse, PRONY_ENOMEM)     \
-    X(report_text, PRONY_ENOMEM)       \
-    X(report_json, PRONY_ENOMEM)       \
-    X(report_csv, PRONY_ENOMEM)        \
-    X(report_markdown, PRONY_ENOMEM)
+#define TORTURES(X)                     \
+    X(table_text, PRONY_ENOMEM)         \
+    X(table_markdown, PRONY_ENOMEM)     \
+    X(table_csv, PRONY_ENOMEM)          \
+    X(json_write, PRONY_ENOMEM)         \
+    X(json_parse, PRONY_EFORMAT)        \
+    X(yaml_parse, PRONY_ENOMEM)         \
+    X(map_fill, PRONY_ENOMEM)           \
+    X(arena_fill, PRONY_ENOMEM)         \
+    X(parse_options, PRONY_ENOMEM)      \
+    X(spec_parse, PRONY_ENOMEM)         \
+    X(hardware_load, PRONY_OK)          \
+    X(synth_write, PRONY_ENOMEM)        \
+    X(synth_describe, PRONY_ENOMEM)     \
+    X(tensor_read, PRONY_ENOMEM)        \
+    X(tensor_fill, PRONY_ENOMEM)        \
+    X(model_open, PRONY_ENOMEM)         \
+    X(model_bind, PRONY_ENOMEM)         \
+    X(analyse_control, PRONY_ENOMEM)    \
+    X(analyse_functions, PRONY_ENOMEM)  \
+    X(source_plain, PRONY_ENOMEM)       \
+    X(source_gzip, PRONY_ENOMEM)        \
+    X(source_zstd, PRONY_ENOMEM)        \
+    X(demangle, PRONY_ENOMEM)           \
+    X(run_select, PRONY_ENOMEM)         \
+    X(trace_read, PRONY_OK)             \
+    X(trace_compare, PRONY_ENOMEM)      \
+    X(trace_report_text, PRONY_OK)      \
+    X(trace_report_json, PRONY_OK)      \
+    X(profile_parse, PRONY_ENOMEM)      \
+    X(report_text, PRONY_ENOMEM)        \
+    X(report_json, PRONY_ENOMEM)        \
+    X(report_csv, PRONY_ENOMEM)         \
+    X(report_markdown, PRONY_ENOMEM)    \
+    X(recording_parse, PRONY_ENOMEM)    \
+    X(recording_summary, PRONY_ENOMEM)  \
+    X(recording_segments, PRONY_ENOMEM) \
+    X(recording_top, PRONY_ENOMEM)      \
+    X(recording_classic, PRONY_ENOMEM)  \
+    X(recording_csv, PRONY_ENOMEM)      \
+    X(recording_details, PRONY_ENOMEM)
 
 #define X(operation, tolerated)                \
     static void test_##operation(void **state) \

@@ -1,0 +1,464 @@
+/*
+ * Recorded programs as text and Markdown. Every profile gets a heading, a table, and sentences that
+ * say what the table can't: why a total is missing, what failed, what to do about it. What concerns
+ * the whole recording stands at the end.
+ */
+#include "report/recorded_report.h"
+
+#include "base/text.h"
+#include "report/recorded_view.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+/* More graph segments than these are abridged. */
+#define SEGMENTS_SHOWN 3
+#define FAILURES_SHOWN 10
+#define GRAPHS_NAMED 20
+
+const char *const prn_recorded_layouts[] = {"summary", "segments", "classic", NULL};
+
+struct report {
+    const struct prn_recorded_view *view;
+    const struct prn_profile *profile;
+    enum prn_recorded_layout layout;
+    bool verbose;
+    bool alone; /* one profile, without the rest of the recording */
+    struct prn_prose prose;
+};
+
+static void end_line(struct report *r)
+{
+    prn_buffer_add_char(r->prose.out, '\n');
+}
+
+/* ---- Headings ---- */
+
+/* A name as code; one that would end the code early stands as it is. */
+static void add_name(struct report *r, const char *name)
+{
+    if (r->prose.markdown && strchr(name, '`'))
+        prn_markdown_text(r->prose.out, name);
+    else
+        prn_buffer_printf(r->prose.out, "`%s`", name);
+}
+
+/* A heading is neither wrapped nor a bullet. */
+static void end_heading(struct report *r)
+{
+    prn_buffer_add(r->prose.out, r->prose.markdown ? "\n\n" : "\n");
+}
+
+static void add_runs(struct report *r, size_t index)
+{
+    const struct prn_recorded *recorded = &r->profile->profiles[index];
+    struct prn_buffer *out = r->prose.out;
+    char text[PRN_FORMAT_SIZE];
+    uint64_t all = (uint64_t)recorded->runs + (uint64_t)recorded->discarded;
+    prn_buffer_add(out, "Profile ");
+    add_name(r, r->view->names[index].label);
+    prn_buffer_printf(out, " ran %s time%s.", prn_format_integer(text, all), all == 1 ? "" : "s");
+    if (recorded->discarded > 0)
+        prn_buffer_printf(out, " (%s discarded because compilation happened)",
+                          prn_format_integer(text, (uint64_t)recorded->discarded));
+    else if (recorded->compiled)
+        prn_buffer_add(out, " (compilation happened in every run)");
+    prn_buffer_add(out, "\n\n");
+}
+
+static void add_classic_heading(struct report *r, size_t index)
+{
+    const struct prn_recorded *recorded = &r->profile->profiles[index];
+    const struct prn_recorded_name *name = &r->view->names[index];
+    char text[PRN_FORMAT_SIZE];
+    if (recorded->discarded > 0) {
+        prn_buffer_printf(r->prose.out, "Runs discarded because compilation occurred: %s",
+                          prn_format_integer(text, (uint64_t)recorded->discarded));
+        end_heading(r);
+    }
+    prn_buffer_printf(r->prose.out, "Profile %zu/%zu:", name->number, name->of);
+    end_heading(r);
+}
+
+static void add_profile_heading(struct report *r, size_t index)
+{
+    if (r->layout == PRN_RECORDED_LAYOUT_CLASSIC) {
+        add_classic_heading(r, index);
+        return;
+    }
+    if (!r->prose.markdown)
+        prn_buffer_add(r->prose.out, "- ");
+    add_runs(r, index);
+}
+
+static void add_function_heading(struct report *r, size_t first)
+{
+    const struct prn_recorded_name *name = &r->view->names[first];
+    bool classic = r->layout == PRN_RECORDED_LAYOUT_CLASSIC;
+    if (classic && r->view->n_functions == 1)
+        return;
+    prn_buffer_add(r->prose.out, "Function ");
+    add_name(r, name->function);
+    if (!classic)
+        prn_buffer_printf(r->prose.out, " has %zu profile%s", name->of, name->of == 1 ? "" : "s");
+    prn_buffer_add_char(r->prose.out, ':');
+    end_heading(r);
+}
+
+/* ---- Below the table of a profile ---- */
+
+static void describe_times(struct report *r, const struct prn_recorded *recorded)
+{
+    char text[PRN_FORMAT_SIZE];
+    bool known = false;
+    if (!isfinite(recorded->local_ns))
+        return;
+    for (size_t i = 0; i < r->profile->n_results; i++)
+        known = known || isfinite(recorded->totals[i].total_ns);
+    prn_format_ms(text, recorded->local_ns);
+    if (known && r->layout == PRN_RECORDED_LAYOUT_SUMMARY)
+        prn_prose_paragraph(&r->prose,
+                            "Total time is backend time plus local code time; %s took %s ms per "
+                            "run.",
+                            r->view->local, text);
+    else
+        prn_prose_paragraph(&r->prose, "In each run %s took %s ms.", r->view->local, text);
+}
+
+static void describe_confidence(struct report *r)
+{
+    if (!r->verbose)
+        return;
+    if (r->layout == PRN_RECORDED_LAYOUT_SUMMARY)
+        prn_prose_paragraph(&r->prose,
+                            "± is half of the 95 %% interval of the total time over runs, in %% of "
+                            "it; \"?\": fewer than two runs.");
+    else
+        prn_prose_paragraph(&r->prose,
+                            "± is half of the 95 %% interval of the mean over runs, SD the "
+                            "standard deviation of the samples, both in %% of the mean; \"?\": "
+                            "fewer than two runs.");
+}
+
+/* A profile that compiled has no totals for any backend. */
+static void describe_compilation(struct report *r, const struct prn_recorded *recorded)
+{
+    if (recorded->compiled)
+        prn_prose_paragraph(&r->prose,
+                            "Total time and cost are N/A because compilation happened in every "
+                            "run. Run the function once more: a run without compilation takes the "
+                            "place of these.");
+}
+
+/* Nor has one with a graph that ran locally. */
+static void describe_fallback(struct report *r, const struct prn_recorded *recorded)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < recorded->n_segments; i++) {
+        const struct prn_recorded_graph *graph =
+            prn_profile_graph(r->profile, recorded->segments[i].graph);
+        if (!graph || !graph->local_reason)
+            continue;
+        if (n++ == 0)
+            prn_buffer_printf(&r->prose.line,
+                              "Total time and cost are N/A because Graph #%lld ran locally",
+                              (long long)graph->id);
+    }
+    if (n > 1)
+        prn_buffer_printf(&r->prose.line, ", as did %zu more segment%s", n - 1, n == 2 ? "" : "s");
+    if (n > 0)
+        prn_prose_paragraph(&r->prose, ": see below why.");
+}
+
+static bool has_failed(const struct prn_recorded *recorded, size_t backend)
+{
+    for (size_t i = 0; i < recorded->n_segments; i++)
+        if (recorded->segments[i].graph != 0 && recorded->segments[i].results[backend].failed > 0)
+            return true;
+    return false;
+}
+
+/* One line for each segment and backend with failures: what they were and how many. */
+static void list_failures(struct report *r, const struct prn_recorded *recorded, size_t segment,
+                          size_t backend)
+{
+    const struct prn_segment_result *result = &recorded->segments[segment].results[backend];
+    char failed[PRN_FORMAT_SIZE];
+    char all[PRN_FORMAT_SIZE];
+    prn_format_integer(failed, (uint64_t)result->failed);
+    prn_format_integer(all, (uint64_t)result->failed + (uint64_t)result->times.count);
+    prn_buffer_printf(&r->prose.line,
+                      "Graph #%lld (segment %zu) failed in %s of %s samples on %s: ",
+                      (long long)recorded->segments[segment].graph, segment, failed, all,
+                      r->view->backends.names[backend]);
+    for (size_t i = 0; i < result->n_failures; i++) {
+        prn_buffer_printf(&r->prose.line, "%s%s", i > 0 ? "; " : "", result->failures[i].message);
+        if (result->n_failures > 1)
+            prn_buffer_printf(&r->prose.line, " (%s times)",
+                              prn_format_integer(failed, (uint64_t)result->failures[i].count));
+    }
+    prn_prose_flush(&r->prose, 2);
+}
+
+static void describe_failures(struct report *r, const struct prn_recorded *recorded)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->profile->n_results; i++)
+        if (has_failed(recorded, i))
+            prn_buffer_printf(&r->prose.line, "%s%s", n++ ? ", " : "Total time and cost of ",
+                              r->view->backends.names[i]);
+    if (n == 0)
+        return;
+    prn_prose_paragraph(&r->prose,
+                        " are N/A because graphs failed there. Cure what the messages say, or "
+                        "leave the backend out:");
+    size_t shown = 0;
+    size_t left = 0;
+    for (size_t k = 0; k < recorded->n_segments; k++)
+        for (size_t i = 0; recorded->segments[k].graph && i < r->profile->n_results; i++) {
+            if (recorded->segments[k].results[i].failed == 0)
+                continue;
+            if (shown < FAILURES_SHOWN || r->verbose) {
+                list_failures(r, recorded, k, i);
+                shown++;
+            } else {
+                left++;
+            }
+        }
+    if (left > 0) {
+        prn_buffer_printf(&r->prose.line, "and %zu more: --verbose shows all", left);
+        prn_prose_flush(&r->prose, 2);
+    }
+}
+
+static void describe_prices(struct report *r, const struct prn_recorded *recorded)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < r->profile->n_results; i++)
+        if (isfinite(recorded->totals[i].total_ns) &&
+            !isfinite(recorded->totals[i].usd_per_million))
+            prn_buffer_printf(&r->prose.line, "%s%s",
+                              n++ ? ", " : "Cost is N/A where no price is known: ",
+                              r->profile->results[i].hardware);
+    if (n > 0)
+        prn_prose_paragraph(&r->prose, ". A hardware file can give one.");
+}
+
+/* Names the files that the graphs of a profile came from. */
+static void name_graphs(struct report *r, const struct prn_subgraph *subgraphs, size_t n)
+{
+    size_t shown = 0;
+    for (size_t i = 0; i < n && shown < GRAPHS_NAMED; i++) {
+        const struct prn_recorded_graph *graph = prn_profile_graph(r->profile, subgraphs[i].id);
+        if (graph && graph->name)
+            prn_buffer_printf(&r->prose.line, "%sGraph #%lld is %s", shown++ ? ", " : "",
+                              (long long)graph->id, graph->name);
+    }
+    if (shown > 0)
+        prn_prose_paragraph(&r->prose, "%s.", n > GRAPHS_NAMED ? ", …" : "");
+}
+
+static void describe_local_graph(struct report *r, const struct prn_recorded_graph *graph)
+{
+    if (graph && graph->local_reason)
+        prn_prose_paragraph(&r->prose, "Graph #%lld ran locally because %s", (long long)graph->id,
+                            graph->local_reason);
+}
+
+/* What there is to say about the graphs of one profile; alone also why some of them ran locally,
+ * which a report on all profiles says once. */
+static int describe_graphs(struct report *r, const struct prn_recorded *recorded,
+                           struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)256 << 20);
+    struct prn_subgraph *subgraphs;
+    size_t n;
+    int code = prn_recorded_subgraphs(r->profile, recorded, &arena, &n, &subgraphs, err);
+    if (code == 0) {
+        name_graphs(r, subgraphs, n);
+        for (size_t i = 0; r->alone && i < n; i++)
+            describe_local_graph(r, prn_profile_graph(r->profile, subgraphs[i].id));
+    }
+    prn_arena_release(&arena);
+    return code;
+}
+
+static void describe_profile(struct report *r, const struct prn_recorded *recorded)
+{
+    if (r->layout != PRN_RECORDED_LAYOUT_CLASSIC)
+        describe_times(r, recorded);
+    describe_confidence(r);
+    describe_compilation(r, recorded);
+    describe_fallback(r, recorded);
+    describe_failures(r, recorded);
+    if (r->layout == PRN_RECORDED_LAYOUT_SUMMARY)
+        describe_prices(r, recorded);
+}
+
+/* ---- The profile itself ---- */
+
+/* Totals of the classic layout. */
+static void add_totals(struct report *r, const struct prn_recorded *recorded)
+{
+    struct prn_buffer *out = r->prose.out;
+    const char *const *names = r->view->backends.names;
+    char text[PRN_FORMAT_SIZE];
+    size_t name_width = 0;
+    size_t width = 0;
+    if (recorded->compiled || !isfinite(recorded->local_ns))
+        return;
+    prn_buffer_printf(out, "%sTotal uncompiled code run time: %s ms\n",
+                      r->prose.markdown ? "\n- " : "", prn_format_ms(text, recorded->local_ns));
+    prn_buffer_printf(out, "%sTotal times (compiled + uncompiled) per backend, ms:\n",
+                      r->prose.markdown ? "- " : "");
+    for (size_t i = 0; i < r->profile->n_results; i++) {
+        double ns = recorded->totals[i].total_ns;
+        size_t own = strlen(isfinite(ns) ? prn_format_ms(text, ns) : "N/A");
+        name_width = prn_text_width(names[i]) > name_width ? prn_text_width(names[i]) : name_width;
+        width = own > width ? own : width;
+    }
+    for (size_t i = 0; i < r->profile->n_results; i++) {
+        double ns = recorded->totals[i].total_ns;
+        prn_buffer_add(out, r->prose.markdown ? "    - " : "    ");
+        if (r->prose.markdown)
+            prn_markdown_text(out, names[i]);
+        else
+            prn_buffer_printf(out, "%s%*s", names[i], (int)(name_width - prn_text_width(names[i])),
+                              "");
+        prn_buffer_printf(out, "%s%*s\n", r->prose.markdown ? ": " : "  ",
+                          r->prose.markdown ? 0 : (int)width,
+                          isfinite(ns) ? prn_format_ms(text, ns) : "N/A");
+    }
+}
+
+static int add_table(struct report *r, const struct prn_recorded *recorded, struct prony_error *err)
+{
+    struct prn_buffer *out = r->prose.out;
+    bool markdown = r->prose.markdown;
+    size_t calls = prn_recorded_calls(recorded);
+    if (r->layout == PRN_RECORDED_LAYOUT_SUMMARY && (calls == 0 || r->profile->n_results == 0))
+        return 0;
+    if (r->layout == PRN_RECORDED_LAYOUT_SUMMARY)
+        return prn_recorded_summary_table(r->view, recorded, r->verbose, markdown, out, err);
+    if (r->layout == PRN_RECORDED_LAYOUT_SEGMENTS && calls > SEGMENTS_SHOWN && !r->verbose)
+        return prn_recorded_top_table(r->view, recorded, markdown, out, err);
+    int code =
+        prn_recorded_segment_table(r->view, recorded, r->layout, r->verbose, markdown, out, err);
+    if (code == 0 && r->layout == PRN_RECORDED_LAYOUT_CLASSIC)
+        add_totals(r, recorded);
+    return code;
+}
+
+static int describe(struct report *r, const struct prn_recorded *recorded, struct prony_error *err)
+{
+    char text[PRN_FORMAT_SIZE];
+    if (prn_recorded_calls(recorded) == 0) {
+        prn_buffer_printf(&r->prose.line, "It is only %s", r->view->local);
+        if (isfinite(recorded->local_ns))
+            prn_buffer_printf(&r->prose.line, ", %s ms per run",
+                              prn_format_ms(text, recorded->local_ns));
+        prn_prose_paragraph(&r->prose,
+                            ": no graph ran in it, so there is nothing to run on a backend.");
+        return 0;
+    }
+    if (r->profile->n_results == 0)
+        prn_prose_paragraph(&r->prose, "No backend was asked for.");
+    describe_profile(r, recorded);
+    return r->layout == PRN_RECORDED_LAYOUT_SEGMENTS ? describe_graphs(r, recorded, err) : 0;
+}
+
+/* Table and sentences, with an empty line behind each. */
+static int add_profile(struct report *r, size_t index, struct prony_error *err)
+{
+    const struct prn_recorded *recorded = &r->profile->profiles[index];
+    struct prn_buffer *out = r->prose.out;
+    size_t begin = out->len;
+    int code = add_table(r, recorded, err);
+    if (code < 0)
+        return code;
+    if (out->len > begin)
+        end_line(r);
+    begin = out->len;
+    code = describe(r, recorded, err);
+    if (out->len > begin)
+        end_line(r);
+    return code;
+}
+
+/* ---- The whole ---- */
+
+static void describe_recording(struct report *r)
+{
+    const struct prn_profile *p = r->profile;
+    for (size_t i = 0; i < p->n_graphs; i++)
+        describe_local_graph(r, &p->graphs[i]);
+    for (size_t i = 0; i < p->n_results; i++)
+        if (p->results[i].error_code != 0)
+            prn_prose_paragraph(&r->prose, "%s failed: %s", r->view->backends.names[i],
+                                p->results[i].error ? p->results[i].error
+                                                    : prony_error_text(p->results[i].error_code));
+    for (size_t i = 0; i < p->n_notes; i++)
+        prn_prose_paragraph(&r->prose, "Note: %s", p->notes[i]);
+    prn_view_environment(p, &r->prose);
+}
+
+static int write_report(struct report *r, struct prony_error *err)
+{
+    const struct prn_profile *p = r->profile;
+    if (p->n_profiles == 0) {
+        prn_prose_paragraph(&r->prose, "Nothing was recorded: no recorded function was called.");
+        end_line(r);
+    }
+    for (size_t first = 0; first < p->n_profiles; first++) {
+        if (r->view->names[first].number != 1)
+            continue;
+        add_function_heading(r, first);
+        for (size_t i = first; i != PRN_RECORDED_NONE; i = r->view->names[i].next) {
+            add_profile_heading(r, i);
+            int code = add_profile(r, i, err);
+            if (code < 0)
+                return code;
+        }
+    }
+    describe_recording(r);
+    return prn_buffer_error(r->prose.out, err);
+}
+
+int prn_recorded_report(const struct prn_profile *profile, enum prn_recorded_layout layout,
+                        bool verbose, bool markdown, struct prn_buffer *out,
+                        struct prony_error *err)
+{
+    struct prn_recorded_view view;
+    int code = prn_recorded_view_init(&view, profile, err);
+    if (code < 0)
+        return code;
+    struct report r = {.view = &view,
+                       .profile = profile,
+                       .layout = layout,
+                       .verbose = verbose,
+                       .prose = prn_prose_init(markdown, out)};
+    code = write_report(&r, err);
+    prn_prose_release(&r.prose);
+    prn_recorded_view_release(&view);
+    return code;
+}
+
+int prn_recorded_report_one(const struct prn_recorded_view *view, size_t index, bool verbose,
+                            struct prn_buffer *out, struct prony_error *err)
+{
+    struct report r = {.view = view,
+                       .profile = view->profile,
+                       .layout = PRN_RECORDED_LAYOUT_SEGMENTS,
+                       .verbose = verbose,
+                       .alone = true,
+                       .prose = prn_prose_init(false, out)};
+    add_runs(&r, index);
+    int code = add_profile(&r, index, err);
+    if (code == 0) {
+        prn_view_environment(view->profile, &r.prose);
+        code = prn_buffer_error(out, err);
+    }
+    prn_prose_release(&r.prose);
+    return code;
+}
