@@ -109,6 +109,22 @@ const char *prn_format_dollars(char buffer[PRN_FORMAT_SIZE], double dollars)
     return buffer;
 }
 
+const char *prn_format_ratio(char buffer[PRN_FORMAT_SIZE], double ratio)
+{
+    if (!(fabs(ratio) < 10))
+        return prn_format_significant(buffer, ratio, 4);
+    snprintf(buffer, PRN_FORMAT_SIZE, "%.3f", ratio);
+    return buffer;
+}
+
+const char *prn_format_probability(char buffer[PRN_FORMAT_SIZE], double p)
+{
+    if (isnan(p))
+        return prn_format_significant(buffer, p, 3);
+    snprintf(buffer, PRN_FORMAT_SIZE, p < 0.001 ? "<0.001" : "%.3f", p);
+    return buffer;
+}
+
 /* printf and strtod speak the locale of the program that uses the library; files have points. */
 static void use_decimal_point(char *number)
 {

@@ -34,6 +34,12 @@ const char *prn_format_dollars(char buffer[PRN_FORMAT_SIZE], double dollars);
 /* `digits` significant digits: 0.0123, 1.23, 123; with an exponent only past 20 places. */
 const char *prn_format_significant(char buffer[PRN_FORMAT_SIZE], double value, int digits);
 
+/* "0.092", "1.083", "10.85": a ratio, to the thousandth below 10 and to four digits above. */
+const char *prn_format_ratio(char buffer[PRN_FORMAT_SIZE], double ratio);
+
+/* "0.012", "<0.001": a p-value. */
+const char *prn_format_probability(char buffer[PRN_FORMAT_SIZE], double p);
+
 /* The shortest decimal that reads back as the same double, in every locale: for files. */
 const char *prn_format_shortest(char buffer[PRN_FORMAT_SIZE], double value);
 

@@ -139,6 +139,32 @@ struct prn_interval prn_stats_mean_interval(const double *units, size_t n)
     return prn_stats_interval(prn_stats_mean(units, n), prn_stats_sd(units, n), n);
 }
 
+struct prn_welch prn_stats_welch(const double *a, size_t n_a, const double *b, size_t n_b)
+{
+    double mean = prn_stats_mean(a, n_a) - prn_stats_mean(b, n_b);
+    struct prn_welch r = {.difference = {-INFINITY, mean, INFINITY}, .p = NAN};
+    if (n_a < 2 || n_b < 2)
+        return r;
+    double sd_a = prn_stats_sd(a, n_a);
+    double sd_b = prn_stats_sd(b, n_b);
+    double variance_a = sd_a * sd_a / (double)n_a;
+    double variance_b = sd_b * sd_b / (double)n_b;
+    double variance = variance_a + variance_b;
+    double half = 0;
+    r.p = mean == 0 ? 1 : 0; /* for units that don't vary at all */
+    if (variance > 0) {
+        double share_a = variance_a / variance;
+        double share_b = variance_b / variance;
+        double df =
+            1 / (share_a * share_a / (double)(n_a - 1) + share_b * share_b / (double)(n_b - 1));
+        half = prn_stats_student_quantile(0.975, df) * sqrt(variance);
+        r.p = 2 * prn_stats_student_cdf(-fabs(mean) / sqrt(variance), df);
+    }
+    r.difference.low = mean - half;
+    r.difference.high = mean + half;
+    return r;
+}
+
 static int compare_targets(const void *a, const void *b)
 {
     return compare(*(const double *const *)a, *(const double *const *)b);

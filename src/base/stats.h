@@ -45,6 +45,14 @@ struct prn_interval prn_stats_mean_interval(const double *units, size_t n);
 /* The same from the mean and the standard deviation. */
 struct prn_interval prn_stats_interval(double mean, double sd, uint64_t n);
 
+/* How far the means of two groups of independent units are apart, with unequal spreads allowed
+ * (Welch's t). */
+struct prn_welch {
+    struct prn_interval difference; /* mean of a minus mean of b; 95 % */
+    double p;                       /* two-sided, of there being none; NAN: fewer than two units */
+};
+struct prn_welch prn_stats_welch(const double *a, size_t n_a, const double *b, size_t n_b);
+
 /* Adjusts n p-values for being looked at together (Holm's method): `adjusted` keeps their order and
  * is at most 1. NAN stays NAN and isn't counted. Returns 0 or PRONY_ENOMEM. */
 PRONY_MUST_CHECK int prn_stats_holm(const double *p, size_t n, double *adjusted);

@@ -58,6 +58,38 @@ struct prn_interval prn_median_interval(const struct prn_sample *samples, size_t
 struct prn_interval prn_ratio_interval(const struct prn_sample *a, size_t n_a,
                                        const struct prn_sample *b, size_t n_b);
 
+/* Two sides that were measured at different times, so that nothing pairs them. */
+struct prn_unpaired {
+    double a, b; /* the figures: for times, medians of all; NAN: not known */
+    struct prn_interval
+        ratio;     /* a / b, 95 %; low is 0 and high infinite when nothing can be told */
+    double p;      /* two-sided, of there being no difference; NAN: can't be told */
+    bool by_block; /* a side has one launch, and its blocks had to be the units */
+};
+
+/* From the figures and the logarithms of the units of both sides: Welch's t on the logarithms. The
+ * interval holds the ratio of the figures, which is what a reader sees. */
+struct prn_unpaired prn_unpaired_of(double a, const double *logs_a, size_t n_a, double b,
+                                    const double *logs_b, size_t n_b);
+
+/* a's time over b's; units are launches. Returns 0 or PRONY_ENOMEM. */
+PRONY_MUST_CHECK int prn_ratio_unpaired(const struct prn_sample *a, size_t n_a,
+                                        const struct prn_sample *b, size_t n_b,
+                                        struct prn_unpaired *ret_ratio);
+
+/* The same for what a launch has one of, the field of struct prn_launch at `offset`. The figures
+ * are those that are shown for it (prn_launch_figures); -1: not known. */
+PRONY_MUST_CHECK int prn_launch_ratio(const struct prn_result *a, int64_t figure_a,
+                                      const struct prn_result *b, int64_t figure_b, size_t offset,
+                                      struct prn_unpaired *ret_ratio);
+
+/* What the launches of a result say together: medians, and the largest peak. -1: not known. */
+struct prn_launch_figures {
+    int64_t load_ns, first_run_ns, baseline_bytes, peak_bytes;
+};
+PRONY_MUST_CHECK int prn_launch_figures(const struct prn_result *result,
+                                        struct prn_launch_figures *ret_figures);
+
 /* SLOWER or FASTER when the interval clears the smallest difference that counts. */
 enum prn_verdict prn_verdict_of(struct prn_interval ratio, double smallest_difference);
 

@@ -49,3 +49,8 @@ const struct prn_point *prn_result_point(const struct prn_profile *profile,
     static const struct prn_point unknown = {.label = "", .batch = 1, .flops = NAN};
     return result->point < profile->n_points ? &profile->points[result->point] : &unknown;
 }
+
+bool prn_result_measured(const struct prn_result *r)
+{
+    return r->error_code == 0 && r->n_samples > 0 && isfinite(r->stats.median_ns);
+}

@@ -241,4 +241,7 @@ const struct prn_recorded_graph *prn_profile_graph(const struct prn_profile *pro
 const struct prn_point *prn_result_point(const struct prn_profile *profile,
                                          const struct prn_result *result);
 
+/* It didn't fail and has samples. */
+bool prn_result_measured(const struct prn_result *r);
+
 #endif

@@ -14,19 +14,39 @@ static size_t run_length(const struct prn_sample *s, size_t n, bool by_block)
     return i;
 }
 
-static double log_median(const struct prn_sample *s, size_t n, double *scratch)
+static double median(const struct prn_sample *s, size_t n, double *scratch)
 {
     for (size_t i = 0; i < n; i++)
         scratch[i] = (double)(s[i].ns > 0 ? s[i].ns : 1);
     prn_stats_sort(scratch, n);
-    return log(prn_stats_median(scratch, n));
+    return prn_stats_median(scratch, n);
+}
+
+static double log_median(const struct prn_sample *s, size_t n, double *scratch)
+{
+    return log(median(s, n, scratch));
 }
 
 static const struct prn_interval nothing = {NAN, NAN, NAN};
 
-static double pooled_median(const struct prn_sample *samples, size_t n, double *scratch)
+/* With one launch, its blocks are all there is to tell how times vary. */
+static bool blocks_are_units(const struct prn_sample *samples, size_t n)
 {
-    return exp(log_median(samples, n, scratch));
+    return run_length(samples, n, false) == n;
+}
+
+/* The logarithms of the medians of the units, which `units` has room for; returns how many. */
+static size_t unit_log_medians(const struct prn_sample *samples, size_t n, double *units,
+                               double *scratch)
+{
+    bool by_block = blocks_are_units(samples, n);
+    size_t n_units = 0;
+    for (size_t i = 0; i < n;) {
+        size_t len = run_length(samples + i, n - i, by_block);
+        units[n_units++] = log_median(samples + i, len, scratch);
+        i += len;
+    }
+    return n_units;
 }
 
 struct prn_interval prn_median_interval(const struct prn_sample *samples, size_t n)
@@ -36,18 +56,11 @@ struct prn_interval prn_median_interval(const struct prn_sample *samples, size_t
     struct prn_interval r = nothing;
     if (!scratch || !units)
         goto done;
-    /* With one launch, its blocks are all there is to tell how times vary. */
-    bool by_block = run_length(samples, n, false) == n;
-    size_t n_units = 0;
-    for (size_t i = 0; i < n;) {
-        size_t len = run_length(samples + i, n - i, by_block);
-        units[n_units++] = log_median(samples + i, len, scratch);
-        i += len;
-    }
+    size_t n_units = unit_log_medians(samples, n, units, scratch);
     r = prn_stats_mean_interval(units, n_units);
     r.low = exp(r.low);
     r.high = exp(r.high);
-    r.estimate = pooled_median(samples, n, scratch);
+    r.estimate = median(samples, n, scratch);
     r.low = fmin(r.low, r.estimate);
     r.high = fmax(r.high, r.estimate);
 done:
@@ -102,6 +115,42 @@ done:
     free(pairs);
     free(units);
     return r;
+}
+
+struct prn_unpaired prn_unpaired_of(double a, const double *logs_a, size_t n_a, double b,
+                                    const double *logs_b, size_t n_b)
+{
+    struct prn_unpaired u = {.a = a, .b = b, .ratio = nothing, .p = NAN};
+    if (!(a > 0) || !(b > 0))
+        return u;
+    struct prn_welch welch = prn_stats_welch(logs_a, n_a, logs_b, n_b);
+    u.ratio.estimate = a / b;
+    u.ratio.low = fmin(exp(welch.difference.low), u.ratio.estimate);
+    u.ratio.high = fmax(exp(welch.difference.high), u.ratio.estimate);
+    u.p = welch.p;
+    return u;
+}
+
+int prn_ratio_unpaired(const struct prn_sample *a, size_t n_a, const struct prn_sample *b,
+                       size_t n_b, struct prn_unpaired *ret_ratio)
+{
+    if (n_a == 0 || n_b == 0) {
+        *ret_ratio = (struct prn_unpaired){.a = NAN, .b = NAN, .ratio = nothing, .p = NAN};
+        return 0;
+    }
+    double *units = calloc(n_a + n_b, sizeof *units);
+    double *scratch = calloc(n_a > n_b ? n_a : n_b, sizeof *scratch);
+    int code = units && scratch ? 0 : PRONY_ENOMEM;
+    if (code == 0) {
+        size_t units_a = unit_log_medians(a, n_a, units, scratch);
+        size_t units_b = unit_log_medians(b, n_b, units + units_a, scratch);
+        *ret_ratio = prn_unpaired_of(median(a, n_a, scratch), units, units_a,
+                                     median(b, n_b, scratch), units + units_a, units_b);
+        ret_ratio->by_block = blocks_are_units(a, n_a) || blocks_are_units(b, n_b);
+    }
+    free(units);
+    free(scratch);
+    return code;
 }
 
 enum prn_verdict prn_verdict_of(struct prn_interval ratio, double smallest_difference)

@@ -46,11 +46,7 @@ static void integer(struct row *row, const char *name, int64_t value)
 static void write_flags(struct row *row, unsigned flags)
 {
     struct prn_buffer text = PRN_BUFFER_INIT(256);
-#define PRN_X(name, bit, meaning) \
-    if (flags & (bit))            \
-        prn_buffer_printf(&text, "%s%s", text.len ? " " : "", #name);
-    PRN_FLAG_MAP(PRN_X)
-#undef PRN_X
+    prn_flags_text(&text, flags);
     field(row, "flags", prn_buffer_text(&text));
     prn_buffer_release(&text);
 }
@@ -72,7 +68,7 @@ static void write_stats(struct row *row, const struct prn_sample_stats *s)
 }
 
 static void write_row(struct row *row, const struct prn_profile *p, const struct prn_result *r,
-                      const struct prn_view_launches *launches)
+                      const struct prn_launch_figures *launches)
 {
     static const struct prn_sample_stats unknown = {.median_ns = NAN,
                                                     .low_ns = NAN,
@@ -120,7 +116,7 @@ static void write_row(struct row *row, const struct prn_profile *p, const struct
 int prn_view_csv(const struct prn_view *view, struct prn_buffer *out, struct prony_error *err)
 {
     static const struct prn_result no_result;
-    static const struct prn_view_launches no_launches;
+    static const struct prn_launch_figures no_launches;
     struct row header = {.out = out, .header = true};
     write_row(&header, view->profile, &no_result, &no_launches);
     for (size_t i = 0; i < view->profile->n_results; i++) {

@@ -30,6 +30,10 @@ PRONY_MUST_CHECK int prn_profile_parse_json(const char *text, size_t len, const 
                                             struct prn_profile **ret_profile,
                                             struct prony_error *err);
 
+/* The member "flags": an array of their names. */
+struct prn_json_writer;
+void prn_profile_write_flags(struct prn_json_writer *w, unsigned flags);
+
 /* "none", "same", "faster", "slower", "unsure", by enum prn_verdict. */
 #define PRN_VERDICT_COUNT 5
 extern const char *const prn_verdict_names[PRN_VERDICT_COUNT];

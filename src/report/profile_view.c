@@ -6,8 +6,6 @@
 #include "spec/spec.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* "text", or "text #2" when `number` isn't 0. */
@@ -50,50 +48,14 @@ static int count_names(const struct prn_profile *p, size_t *totals, size_t *ordi
     return code;
 }
 
-static int compare(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-/* The median of one field over the launches that know it; the upper one of two middles. */
-static int64_t launch_median(const struct prn_result *r, size_t offset, int64_t *scratch)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < r->n_launches; i++) {
-        int64_t value;
-        memcpy(&value, (const char *)&r->launches[i] + offset, sizeof value);
-        if (value >= 0)
-            scratch[n++] = value;
-    }
-    qsort(scratch, n, sizeof *scratch, compare);
-    return n > 0 ? scratch[n / 2] : -1;
-}
-
 static int summarise_launches(struct prn_view *view)
 {
     const struct prn_profile *p = view->profile;
-    size_t most = 0;
-    for (size_t i = 0; i < p->n_results; i++)
-        most = p->results[i].n_launches > most ? p->results[i].n_launches : most;
-    int64_t *scratch = PRN_ARENA_ARRAY(&view->arena, most, int64_t);
-    view->launches = PRN_ARENA_ARRAY(&view->arena, p->n_results, struct prn_view_launches);
-    if (!scratch || !view->launches)
-        return PRONY_ENOMEM;
-    for (size_t i = 0; i < p->n_results; i++) {
-        const struct prn_result *r = &p->results[i];
-        int64_t peak = -1;
-        for (size_t k = 0; k < r->n_launches; k++)
-            peak = r->launches[k].peak_bytes > peak ? r->launches[k].peak_bytes : peak;
-        view->launches[i] = (struct prn_view_launches){
-            .load_ns = launch_median(r, offsetof(struct prn_launch, load_ns), scratch),
-            .first_run_ns = launch_median(r, offsetof(struct prn_launch, first_run_ns), scratch),
-            .baseline_bytes =
-                launch_median(r, offsetof(struct prn_launch, baseline_bytes), scratch),
-            .peak_bytes = peak};
-    }
-    return 0;
+    view->launches = PRN_ARENA_ARRAY(&view->arena, p->n_results, struct prn_launch_figures);
+    int code = view->launches ? 0 : PRONY_ENOMEM;
+    for (size_t i = 0; i < p->n_results && code == 0; i++)
+        code = prn_launch_figures(&p->results[i], &view->launches[i]);
+    return code;
 }
 
 int prn_view_init(struct prn_view *view, const struct prn_profile *profile, struct prony_error *err)
@@ -125,11 +87,6 @@ fail:
 void prn_view_release(struct prn_view *view)
 {
     prn_arena_release(&view->arena);
-}
-
-bool prn_result_measured(const struct prn_result *r)
-{
-    return r->error_code == 0 && r->n_samples > 0 && isfinite(r->stats.median_ns);
 }
 
 double prn_result_half_width(const struct prn_result *r)
@@ -210,4 +167,16 @@ void prn_view_environment(const struct prn_profile *p, struct prn_prose *prose)
     prn_prose_paragraph(prose, ".");
     if (e->sandbox && e->sandbox[0])
         prn_prose_paragraph(prose, "Executors were confined by %s.", e->sandbox);
+}
+
+void prn_flags_text(struct prn_buffer *out, unsigned flags)
+{
+    const char *before = "";
+#define PRN_X(name, bit, meaning)                      \
+    if (flags & (bit)) {                               \
+        prn_buffer_printf(out, "%s%s", before, #name); \
+        before = " ";                                  \
+    }
+    PRN_FLAG_MAP(PRN_X)
+#undef PRN_X
 }

@@ -5,18 +5,13 @@
 
 #include "base/buffer.h"
 #include "base/table.h"
-#include "measure/profile.h"
+#include "measure/measure.h"
 #include "report/prose.h"
-
-/* What the launches of a result say together: medians, and the largest peak. -1: not known. */
-struct prn_view_launches {
-    int64_t load_ns, first_run_ns, baseline_bytes, peak_bytes;
-};
 
 struct prn_view {
     const struct prn_profile *profile;
     struct prn_arena arena;
-    struct prn_view_launches *launches; /* one for each result, as are the names */
+    struct prn_launch_figures *launches; /* one for each result, as are the names */
     const char **names;    /* "local/onnxrt-cpu #2": numbered where a backend occurs twice */
     const char **backends; /* the same without the hardware */
     size_t n_measured;     /* results with times to show */
@@ -25,9 +20,6 @@ struct prn_view {
 PRONY_MUST_CHECK int prn_view_init(struct prn_view *view, const struct prn_profile *profile,
                                    struct prony_error *err);
 void prn_view_release(struct prn_view *view);
-
-/* It didn't fail and has samples. */
-bool prn_result_measured(const struct prn_result *r);
 
 /* Half of the interval of the median, as a fraction of it; NAN when not known. */
 double prn_result_half_width(const struct prn_result *r);
@@ -41,6 +33,9 @@ void prn_view_percent(struct prn_buffer *out, double fraction);
 
 /* A paragraph on when, by what and on which machine it was measured. */
 void prn_view_environment(const struct prn_profile *p, struct prn_prose *prose);
+
+/* Appends the names of flags, with spaces between them. */
+void prn_flags_text(struct prn_buffer *out, unsigned flags);
 
 /* The table of results. As text it is no wider than `width` where that is possible: the columns
  * that matter least move to further tables below. */

@@ -122,7 +122,7 @@ static void write_error(struct prn_json_writer *w, const struct prn_result *r)
     prn_json_end(w);
 }
 
-static void write_flags(struct prn_json_writer *w, unsigned flags)
+void prn_profile_write_flags(struct prn_json_writer *w, unsigned flags)
 {
     prn_json_array_compact(w, "flags");
 #define PRN_X(name, bit, text) \
@@ -224,7 +224,7 @@ static void write_result(struct prn_json_writer *w, const struct prn_result *r)
     write_backend(w, r);
     prn_json_integer(w, "point", (int64_t)r->point);
     write_error(w, r);
-    write_flags(w, r->flags);
+    prn_profile_write_flags(w, r->flags);
     prn_json_text(w, "verdict", prn_verdict_names[r->verdict]);
     write_ratio(w, &r->ratio);
     write_stats(w, r);

@@ -69,12 +69,7 @@ static void text_cells(const struct prn_trace_difference *row, struct prn_table 
         prn_table_cell(t, "%.3f to %.3f", row->ratio.low, row->ratio.high);
     else
         prn_table_cell(t, "-");
-    if (isnan(row->p))
-        prn_table_cell(t, "-");
-    else if (row->p < 0.001)
-        prn_table_cell(t, "<0.001");
-    else
-        prn_table_cell(t, "%.3f", row->p);
+    prn_table_cell(t, "%s", isnan(row->p) ? "-" : prn_format_probability(text, row->p));
     prn_table_cell(t, "%s",
                    row->verdict == PRN_TRACE_SAME ? "" : prn_trace_verdict_name(row->verdict));
 }

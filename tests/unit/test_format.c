@@ -130,6 +130,21 @@ static void test_integers(void **state)
     assert_string_equal(prn_format_integer(b, UINT64_MAX), "18,446,744,073,709,551,615");
 }
 
+static void test_ratio_and_probability(void **state)
+{
+    (void)state;
+    char b[PRN_FORMAT_SIZE];
+    assert_string_equal(prn_format_ratio(b, 1.0834), "1.083");
+    assert_string_equal(prn_format_ratio(b, 0.5), "0.500");
+    assert_string_equal(prn_format_ratio(b, 123.42), "123.4");
+    assert_string_equal(prn_format_ratio(b, 1e300), "1.000e+300");
+    assert_string_equal(prn_format_ratio(b, NAN), "n/a");
+    assert_string_equal(prn_format_probability(b, 0.0123), "0.012");
+    assert_string_equal(prn_format_probability(b, 1), "1.000");
+    assert_string_equal(prn_format_probability(b, 0.0009), "<0.001");
+    assert_string_equal(prn_format_probability(b, NAN), "n/a");
+}
+
 static void test_significant(void **state)
 {
     (void)state;
@@ -155,7 +170,7 @@ int main(void)
         cmocka_unit_test(test_durations),   cmocka_unit_test(test_milliseconds),
         cmocka_unit_test(test_bytes),       cmocka_unit_test(test_counts),
         cmocka_unit_test(test_dollars),     cmocka_unit_test(test_integers),
-        cmocka_unit_test(test_significant),
+        cmocka_unit_test(test_significant), cmocka_unit_test(test_ratio_and_probability),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -117,6 +117,45 @@ static void test_student_cdf(void **state)
 
 /* Worked out by hand: the smallest of m is multiplied by m, the next by m - 1, …, and none may be
  * below the one before it. */
+/* Worked out with SciPy: ttest_ind(a, b, equal_var=False) and its confidence_interval(). */
+static void test_welch(void **state)
+{
+    (void)state;
+    const double a[] = {1.1, 1.2, 1.3, 1.25, 1.15};
+    const double b[] = {1.0, 1.05, 0.9, 1.1};
+    struct prn_welch w = prn_stats_welch(a, 5, b, 4);
+    assert_near(w.difference.estimate, 0.1875, 1e-12);
+    assert_near(w.difference.low, 0.053420045517272086, 1e-9);
+    assert_near(w.difference.high, 0.3215799544827279, 1e-9);
+    assert_near(w.p, 0.01374117275697108, 1e-11);
+    const double wide[] = {1, 1.25, 1.75, 9};
+    const double two[] = {5, 5.5};
+    w = prn_stats_welch(two, 2, wide, 4);
+    assert_near(w.difference.low, -4.060642196383445, 1e-9);
+    assert_near(w.difference.high, 8.060642196383444, 1e-9);
+    assert_near(w.p, 0.37602521324958943, 1e-10);
+    /* The other way round it is the same difference. */
+    struct prn_welch back = prn_stats_welch(wide, 4, two, 2);
+    assert_near(back.difference.low, -w.difference.high, 1e-12);
+    assert_near(back.p, w.p, 1e-15);
+}
+
+static void test_welch_knows_its_limits(void **state)
+{
+    (void)state;
+    const double a[] = {3, 3, 3};
+    const double b[] = {2, 2};
+    struct prn_welch w = prn_stats_welch(a, 1, b, 2);
+    assert_true(isinf(w.difference.low) && isinf(w.difference.high) && isnan(w.p));
+    w = prn_stats_welch(a, 3, b, 1);
+    assert_true(isinf(w.difference.low) && isinf(w.difference.high) && isnan(w.p));
+    /* Units that don't vary leave no doubt. */
+    w = prn_stats_welch(a, 3, b, 2);
+    assert_true(w.difference.low == 1 && w.difference.high == 1 && w.p == 0);
+    w = prn_stats_welch(a, 3, a, 2);
+    assert_true(w.difference.low == 0 && w.difference.high == 0 && w.p == 1);
+}
+
 static void test_holm(void **state)
 {
     (void)state;
@@ -240,6 +279,8 @@ int main(void)
         cmocka_unit_test(test_student_table),
         cmocka_unit_test(test_student_formulas),
         cmocka_unit_test(test_student_cdf),
+        cmocka_unit_test(test_welch),
+        cmocka_unit_test(test_welch_knows_its_limits),
         cmocka_unit_test(test_holm),
         cmocka_unit_test(test_percentile_need),
         cmocka_unit_test(test_mean_interval),
