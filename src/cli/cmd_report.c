@@ -1,20 +1,22 @@
-/* `prony report FILE`: shows a saved profile again. */
+/* `prony report`: shows a saved profile again, or compares several. */
 #include "cli/command.h"
 
+#include "cli/comparison.h"
 #include "cli/recorded.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
+
+#include <math.h>
+
+/* More than anybody reads in one report. */
+#define FILES_MAX 100
 
 struct report_options {
     int format; /* enum prn_report_format */
     const char *output;
     struct prn_recorded_options recorded;
+    struct prn_comparison_options comparison;
 };
-
-static void set_defaults(void *options)
-{
-    ((struct report_options *)options)->recorded.layout = PRN_LAYOUT_UNSET;
-}
 
 static const struct prn_option options_table[] = {
     {.kind = PRN_OPTION_CHOICE,
@@ -46,6 +48,24 @@ static const struct prn_option options_table[] = {
      .value = "DIR",
      .help = "also write the segments of each profile to a file in DIR",
      .offset = offsetof(struct report_options, recorded.details)},
+    {.kind = PRN_OPTION_GROUP, .help = "Comparing"},
+    {.kind = PRN_OPTION_TEXT,
+     .name = "baseline",
+     .value = "FILE",
+     .help = "compare with this one instead of the first",
+     .offset = offsetof(struct report_options, comparison.baseline)},
+    {.kind = PRN_OPTION_PERCENT,
+     .name = "fail-over",
+     .value = "PCT",
+     .help = "exit with status 3 when a row is slower by more than this, such as 5%, fails now or "
+             "is missing",
+     .offset = offsetof(struct report_options, comparison.fail_over),
+     .min = 0,
+     .max = 1000},
+    {.kind = PRN_OPTION_FLAG,
+     .name = "force",
+     .help = "call differences also across machines and states of a machine",
+     .offset = offsetof(struct report_options, comparison.force)},
     {0},
 };
 
@@ -65,8 +85,14 @@ static int show(const struct report_options *o, const struct prn_profile *profil
 static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
 {
     const struct report_options *o = options;
+    enum prn_report_format format = (enum prn_report_format)o->format;
     struct prn_profile *profile;
-    int code = prn_output_spares(o->output, arguments->items[0], err);
+    bool several;
+    int code = prn_comparison_wanted(&o->comparison, arguments, &several, err);
+    if (code == 0 && several)
+        return prn_comparison_run(&o->comparison, arguments, format, o->output, err);
+    if (code == 0)
+        code = prn_output_spares(o->output, arguments->items[0], err);
     if (code == 0)
         code = prn_profile_read_json(arguments->items[0], &profile, err);
     if (code < 0)
@@ -76,27 +102,42 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
     return code;
 }
 
+static void set_defaults(void *options)
+{
+    struct report_options *o = options;
+    o->comparison.fail_over = NAN;
+    o->recorded.layout = PRN_LAYOUT_UNSET;
+}
+
 const struct prn_command prn_command_report = {
     .name = "report",
-    .arguments = "FILE",
-    .summary = "show a saved profile again",
+    .arguments = "FILE...",
+    .summary = "show a saved profile again, or compare several",
     .description =
         "Shows a profile that 'prony profile --format json' saved, exactly as it was shown then, "
         "or "
         "in another format. FILE may be - for standard input.\n"
         "text and md are for people, csv has one row per backend, json is the profile itself.\n"
         "A recorded program has several layouts: the summary of each of its profiles, their "
-        "segments, and the classic one.",
+        "segments, and the classic one.\n"
+        "Of several files the first is the baseline, and each of the others is compared with it: "
+        "which backend became slower or faster, by how much, and whether that may be chance. With "
+        "--fail-over the exit status is 3 when something became slower, and 1 when nobody can "
+        "tell.",
     .examples = "# save a profile, show it, and turn it into a spreadsheet\n"
                 "prony profile resnet50.onnx --format json -o resnet50.json\n"
                 "prony report resnet50.json\n"
                 "prony report resnet50.json --format csv -o resnet50.csv\n"
                 "# where the time of a recorded program goes\n"
-                "prony report program.json --layout segments\n",
+                "prony report program.json --layout segments\n"
+                "# did the new version make it slower?\n"
+                "prony report old.json new.json\n"
+                "# in continuous integration: fail when it did, by more than 5 %\n"
+                "prony report old.json new.json --fail-over 5%\n",
     .options = options_table,
     .options_size = sizeof(struct report_options),
     .defaults = set_defaults,
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = FILES_MAX,
     .run = run,
 };

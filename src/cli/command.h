@@ -41,6 +41,12 @@ struct prn_option {
     const char *const *choices; /* CHOICE: names, ending in NULL */
 };
 
+/* What a command found, where scripts act on it. It isn't an error: the command did what it was
+ * asked, and has said on standard error what it found. */
+enum prn_outcome {
+    PRN_OUTCOME_REGRESSION = 1,
+};
+
 struct prn_command {
     const char *name;
     const char *arguments;   /* in the usage line, e.g. "MODEL.onnx" */
@@ -51,7 +57,7 @@ struct prn_command {
     size_t options_size; /* of the struct that the options fill; zeroed, then `defaults` */
     void (*defaults)(void *options);
     size_t min_arguments, max_arguments;
-    /* Returns 0 or a negative PRONY_E…; `err` is printed by the caller. */
+    /* Returns 0, an enum prn_outcome, or a negative PRONY_E…, whose `err` the caller prints. */
     int (*run)(const void *options, const struct prn_strings *arguments, struct prony_error *err);
     bool hidden; /* not in lists and pages */
 };
@@ -76,11 +82,15 @@ void prn_command_man(struct prn_buffer *out);
 void prn_command_bash(struct prn_buffer *out);
 void prn_command_zsh(struct prn_buffer *out);
 
-/* The one mapping from error codes to exit statuses: 2 for misuse, 130 after Ctrl-C, else 1. */
+/* The one mapping from what a command returned to exit statuses: 2 for misuse, 130 after Ctrl-C, 1
+ * for other errors, 3 for a regression. */
 int prn_exit_status(int code);
 
 /* Prints "prony: warning: …" on standard error. */
 void prn_warn(const char *format, ...) PRN_PRINTF(1, 2);
+
+/* Prints "prony: WHAT: …" on standard error. */
+void prn_announce(const char *what, const char *format, ...) PRN_PRINTF(2, 3);
 
 /* Writes `out` to standard output or, through a temporary name that is renamed at the end, to
  * `path` (NULL or "-": standard output). */

@@ -59,6 +59,8 @@ static int run(const struct prn_command *command, int argc, char **argv)
         status = report(code, &err, command);
     else if (help)
         status = print(NULL, command);
+    else
+        status = prn_exit_status(code);
     prn_command_release(command, options, &arguments);
     free(options);
     return status;

@@ -19,6 +19,8 @@ int prn_exit_status(int code)
         return 0;
     case PRONY_EUSAGE:
         return 2;
+    case PRN_OUTCOME_REGRESSION:
+        return 3;
     case PRONY_ECANCELED:
         return 130;
     default:
@@ -26,14 +28,27 @@ int prn_exit_status(int code)
     }
 }
 
+static void print_message(const char *what, const char *format, va_list args)
+{
+    struct prony_error message; /* a message is as safe to print as an error */
+    prn_vfail(&message, 0, format, args);
+    fprintf(stderr, "prony: %s: %s\n", what, message.text);
+}
+
 void prn_warn(const char *format, ...)
 {
-    struct prony_error message; /* a warning is as safe to print as an error */
     va_list args;
     va_start(args, format);
-    prn_vfail(&message, 0, format, args);
+    print_message("warning", format, args);
     va_end(args);
-    fprintf(stderr, "prony: warning: %s\n", message.text);
+}
+
+void prn_announce(const char *what, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    print_message(what, format, args);
+    va_end(args);
 }
 
 /* ---- Results ---- */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Room for a thousand files of a thousand rows. */
+/* Room for a hundred files of a thousand rows. */
 #define ARENA_MAX ((size_t)2 << 30)
 
 #define DEFAULT_DIFFERENCE 0.005

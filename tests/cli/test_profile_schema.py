@@ -8,7 +8,8 @@ import pytest
 from conftest import ROOT
 
 SCHEMA = json.loads((ROOT / "docs" / "prony.profile.schema.json").read_text())
-PROFILES = sorted((ROOT / "tests" / "data").glob("profile-*.json"))
+PROFILES = sorted(path for kind in ("profile", "compare")
+                  for path in (ROOT / "tests" / "data").glob(f"{kind}-*.json"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 REMOVED = object()
 # A recorded program contradicts itself in more ways than the schema can say: what it refuses there

@@ -5,6 +5,7 @@ import jsonschema
 import pytest
 
 from conftest import ROOT
+from schema import described, keys
 
 TRACES = ROOT / "tests" / "data" / "trace"
 CASES = {
@@ -15,28 +16,6 @@ CASES = {
                                ["parallel.json", "--compare", TRACES / "parallel.json", "--by",
                                 "node,provider,shape"]],
 }
-
-
-def keys(value, place=()):
-    """Every key of a report, list indices left out."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield (*place, key)
-            yield from keys(inner, (*place, key))
-    elif isinstance(value, list):
-        for inner in value:
-            yield from keys(inner, place)
-
-
-def described(schema, root, place=()):
-    """Every key that a schema describes."""
-    if "$ref" in schema:
-        schema = root["$defs"][schema["$ref"].rpartition("/")[2]]
-    for key, inner in schema.get("properties", {}).items():
-        yield (*place, key)
-        yield from described(inner, root, (*place, key))
-    for inner in [schema["items"]] if "items" in schema else schema.get("anyOf", []):
-        yield from described(inner, root, place)
 
 
 @pytest.fixture(params=CASES)

@@ -1,4 +1,6 @@
-/* The profile reader: what it takes must come back the same, in every format. */
+/* The profile reader: what it takes must come back the same, in every format, and can be compared
+ * with itself. */
+#include "report/comparison_report.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
 #include "report/recorded_report.h"
@@ -31,6 +33,32 @@ static void report_layouts(const struct prn_profile *p)
         }
 }
 
+/* Nothing is slower or faster than itself, nor missing. */
+static void compare(const struct prn_profile *profile)
+{
+    const struct prn_comparison_side side = {"fuzz", profile};
+    const struct prn_compare_options options = {.fail_over = 0};
+    struct prn_comparison *c;
+    struct prony_error err;
+    if (prn_compare(&side, &side, 1, &options, &c, &err) < 0) {
+        if (err.code != PRONY_EUNSUPPORTED)
+            abort();
+        return;
+    }
+    if (c->n_regressions > 0 || c->files[0].n_differences > 0 ||
+        c->files[0].counts[PRN_CHANGE_FASTER] > 0 || c->files[0].counts[PRN_CHANGE_MACHINES] > 0 ||
+        c->files[0].n_rows != profile->n_results)
+        abort();
+    for (int format = 0; prn_report_formats[format]; format++) {
+        struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
+        if (prn_comparison_report(c, (enum prn_report_format)format, &out, &err) < 0 &&
+            err.code != PRONY_ELIMIT)
+            abort();
+        prn_buffer_release(&out);
+    }
+    prn_comparison_free(c);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct prn_profile *profile;
@@ -51,6 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (profile->recorded)
         report_layouts(profile);
+    compare(profile);
     prn_buffer_release(&json);
     prn_profile_free(profile);
     prn_profile_free(again);

@@ -19,6 +19,7 @@
 #include "model/tensor.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
+#include "report/comparison_report.h"
 #include "report/recorded_report.h"
 #include "report/trace_report.h"
 #include "spec/spec.h"
@@ -259,6 +260,7 @@ static struct prn_model *opened_model;
 static struct prn_buffer saved = {.limit = (size_t)16 << 20};
 static struct prn_buffer saved_recording = {.limit = (size_t)16 << 20};
 static struct prn_profile *parsed, *recording, *long_recording;
+static struct prn_profile *compared[2];
 
 static int synth_write(struct prony_error *err)
 {
@@ -565,6 +567,44 @@ static int report_markdown(struct prony_error *err)
     return report(PRN_REPORT_FORMAT_MARKDOWN, err);
 }
 
+static int compare(enum prn_report_format format, struct prony_error *err)
+{
+    const struct prn_comparison_side sides[] = {{"before", compared[0]}, {"after", compared[1]}};
+    const struct prn_compare_options options = {.fail_over = 0.05};
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
+    struct prn_comparison *c = NULL;
+    int code = prn_compare(&sides[0], &sides[1], 1, &options, &c, err);
+    assert_int_equal(c == NULL, code < 0);
+    if (code == 0)
+        code = prn_comparison_report(c, format, &out, err);
+    prn_buffer_clear(&out);
+    if (code == 0)
+        code = prn_comparison_regressions(c, &out, err);
+    prn_comparison_free(c);
+    prn_buffer_release(&out);
+    return code;
+}
+
+static int compare_text(struct prony_error *err)
+{
+    return compare(PRN_REPORT_FORMAT_TEXT, err);
+}
+
+static int compare_json(struct prony_error *err)
+{
+    return compare(PRN_REPORT_FORMAT_JSON, err);
+}
+
+static int compare_csv(struct prony_error *err)
+{
+    return compare(PRN_REPORT_FORMAT_CSV, err);
+}
+
+static int compare_markdown(struct prony_error *err)
+{
+    return compare(PRN_REPORT_FORMAT_MARKDOWN, err);
+}
+
 static int show_recording(const struct prn_profile *profile, enum prn_recorded_layout layout,
                           bool verbose, bool markdown, struct prony_error *err)
 {
@@ -664,6 +704,10 @@ static int make_inputs(void **state)
     if (code == 0)
         code = load_profile("profile-recorded-many.json", &text, &long_recording);
     prn_buffer_release(&text);
+    if (code == 0)
+        code = prn_profile_read_json(unit_data("compare-before.json"), &compared[0], NULL);
+    if (code == 0)
+        code = prn_profile_read_json(unit_data("compare-after.json"), &compared[1], NULL);
     return code;
 }
 
@@ -678,6 +722,8 @@ static int free_inputs(void **state)
     prn_profile_free(parsed);
     prn_profile_free(recording);
     prn_profile_free(long_recording);
+    prn_profile_free(compared[0]);
+    prn_profile_free(compared[1]);
     prn_trace_free(trace);
     return 0;
 }
@@ -724,7 +770,11 @@ static int free_inputs(void **state)
     X(recording_top, PRONY_ENOMEM)      \
     X(recording_classic, PRONY_ENOMEM)  \
     X(recording_csv, PRONY_ENOMEM)      \
-    X(recording_details, PRONY_ENOMEM)
+    X(recording_details, PRONY_ENOMEM)  \
+    X(compare_text, PRONY_ENOMEM)       \
+    X(compare_json, PRONY_ENOMEM)       \
+    X(compare_csv, PRONY_ENOMEM)        \
+    X(compare_markdown, PRONY_ENOMEM)
 
 #define X(operation, tolerated)                \
     static void test_##operation(void **state) \

@@ -1,0 +1,23 @@
+/*
+ * A comparison of profiles for people and for other programs: text and Markdown, CSV with one row
+ * per row of the comparison, and JSON under the schema prony.profile-comparison/1
+ * (docs/prony.profile-comparison.schema.json).
+ */
+#ifndef PRN_REPORT_COMPARISON_REPORT_H
+#define PRN_REPORT_COMPARISON_REPORT_H
+
+#include "measure/comparison.h"
+#include "report/profile_report.h"
+
+#define PRN_COMPARISON_SCHEMA "prony.profile-comparison/1"
+
+PRONY_MUST_CHECK int prn_comparison_report(const struct prn_comparison *comparison,
+                                           enum prn_report_format format, struct prn_buffer *out,
+                                           struct prony_error *err);
+
+/* One line on the regressions, of which there is at least one: the first few of them, and how many
+ * there are beside. */
+PRONY_MUST_CHECK int prn_comparison_regressions(const struct prn_comparison *comparison,
+                                                struct prn_buffer *out, struct prony_error *err);
+
+#endif
