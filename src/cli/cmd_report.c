@@ -90,6 +90,8 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
     bool several;
     int code = prn_comparison_wanted(&o->comparison, arguments, &several, err);
     if (code == 0 && several)
+        code = prn_recorded_check(&o->recorded, NULL, NULL, format, err);
+    if (code == 0 && several)
         return prn_comparison_run(&o->comparison, arguments, format, o->output, err);
     if (code == 0)
         code = prn_output_spares(o->output, arguments->items[0], err);

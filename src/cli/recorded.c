@@ -21,6 +21,9 @@ int prn_recorded_check(const struct prn_recorded_options *o, const struct prn_pr
     const char *option = first_option(o);
     if (!option)
         return 0;
+    if (!profile)
+        return prn_fail(err, PRONY_EUSAGE, "%s is for one recorded program, not for comparing",
+                        option);
     if (!profile->recorded)
         return prn_fail(err, PRONY_EUSAGE,
                         "%s is for recorded programs, but '%s' is the profile of a model: leave it "

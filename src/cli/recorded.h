@@ -13,7 +13,8 @@ struct prn_recorded_options {
     const char *details; /* folder; NULL: none */
 };
 
-/* Fails when the options don't go with the profile, read from `name`, or with the format. */
+/* Fails when the options don't go with the profile, read from `name` (NULL: several are
+ * compared), or with the format. */
 PRONY_MUST_CHECK int prn_recorded_check(const struct prn_recorded_options *o,
                                         const struct prn_profile *profile, const char *name,
                                         enum prn_report_format format, struct prony_error *err);
