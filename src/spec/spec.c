@@ -193,6 +193,88 @@ int prn_spec_parse(const char *text, bool allow_short, struct prn_arena *arena,
     return 0;
 }
 
+/* The values that one option takes: its list, cut at each '|'. */
+struct value_list {
+    const char **items;
+    size_t n;
+};
+
+static int split_value(const char *text, const char *value, struct prn_arena *arena,
+                       struct value_list *ret_list, struct prony_error *err)
+{
+    size_t n = 1;
+    for (const char *p = value; *p; p++)
+        n += *p == '|';
+    struct value_list list = {.items = PRN_ARENA_ARRAY(arena, n, const char *), .n = n};
+    if (!list.items)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < n; i++) {
+        const char *end = value + strcspn(value, "|");
+        struct piece item = trimmed(value, end);
+        if (n > 1 && item.len == 0)
+            return fault(err, text, "an empty item in a list");
+        list.items[i] = prn_arena_strndup(arena, item.at, item.len);
+        if (!list.items[i])
+            return prn_fail_memory(err);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(list.items[k], list.items[i]) == 0)
+                return fault(err, text, "an item twice in a list");
+        value = end + 1;
+    }
+    *ret_list = list;
+    return 0;
+}
+
+/* The text of one combination. */
+static const char *combine(const struct prn_spec *spec, const struct value_list *lists,
+                           size_t number, struct prn_arena *arena)
+{
+    struct prn_spec_option *options =
+        PRN_ARENA_ARRAY(arena, spec->n_options, struct prn_spec_option);
+    struct prn_spec one = *spec;
+    if (!options)
+        return NULL;
+    for (size_t i = spec->n_options; i-- > 0;) {
+        options[i].key = spec->options[i].key;
+        options[i].value = lists[i].items[number % lists[i].n];
+        number /= lists[i].n;
+    }
+    one.options = options;
+    return canonical_name(&one, arena);
+}
+
+int prn_spec_expand(const char *text, bool allow_short, struct prn_arena *arena,
+                    const char ***ret_texts, size_t *ret_n, struct prony_error *err)
+{
+    struct prn_spec spec;
+    int code = prn_spec_parse(text, allow_short, arena, &spec, err);
+    if (code < 0)
+        return code;
+    size_t n = 1;
+    struct value_list *lists = PRN_ARENA_ARRAY(arena, spec.n_options, struct value_list);
+    if (!lists)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < spec.n_options; i++) {
+        code = split_value(text, spec.options[i].value, arena, &lists[i], err);
+        if (code < 0)
+            return code;
+        if (n > PRN_SPEC_EXPANSION_MAX / lists[i].n)
+            return fault(err, text, "its lists make more than 1000 combinations");
+        n *= lists[i].n;
+    }
+    const char **texts = PRN_ARENA_ARRAY(arena, n, const char *);
+    if (!texts)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < n; i++) {
+        texts[i] = combine(&spec, lists, i, arena);
+        if (!texts[i])
+            return prn_fail_memory(err);
+    }
+    *ret_texts = texts;
+    *ret_n = n;
+    return 0;
+}
+
 const char *prn_spec_option(const struct prn_spec *spec, const char *key)
 {
     for (size_t i = 0; i < spec->n_options; i++)

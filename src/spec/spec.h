@@ -26,6 +26,17 @@ struct prn_spec {
 PRONY_MUST_CHECK int prn_spec_parse(const char *text, bool allow_short, struct prn_arena *arena,
                                     struct prn_spec *ret_spec, struct prony_error *err);
 
+/* Most specs that the lists of one text may make. */
+#define PRN_SPEC_EXPANSION_MAX 1000
+
+/* A text in which values of options may be lists, "onnxrt-cpu[threads=1|2|4]", as texts without:
+ * all combinations, the last list changing fastest. Empty and repeated items of a list are faults.
+ * No option has a value with a '|' in it, so there is no escape; prn_spec_parse itself knows no
+ * lists. `allow_short` as there; the texts belong to `arena`. */
+PRONY_MUST_CHECK int prn_spec_expand(const char *text, bool allow_short, struct prn_arena *arena,
+                                     const char ***ret_texts, size_t *ret_n,
+                                     struct prony_error *err);
+
 /* The value of an option, or NULL. */
 const char *prn_spec_option(const struct prn_spec *spec, const char *key);
 

@@ -852,7 +852,7 @@ static void test_parses_shapes(void **state)
     struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
     struct prn_bindings b;
     const char *const dims[] = {"past=0"};
-    const char *const shapes[] = {"a=b=2x3,4", "s=scalar"};
+    const char *const shapes[] = {"a=b=2,3,4", "s=scalar"};
     assert_int_equal(prn_bindings_parse(dims, 1, shapes, 2, &arena, &b, NULL), 0);
     assert_int_equal(b.dims[0].value, 0);
     assert_string_equal(b.shapes[0].input, "a=b");
@@ -863,6 +863,120 @@ static void test_parses_shapes(void **state)
     const char *const twice[] = {"n=1", "n=2"};
     assert_int_equal(prn_bindings_parse(twice, 2, NULL, 0, &arena, &b, &err), PRONY_EUSAGE);
     assert_contains(err.text, "'n' was given before");
+    prn_arena_release(&arena);
+}
+
+/* The label of each point, and what it binds first. */
+static void test_sweeps_combine_lists(void **state)
+{
+    (void)state;
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_sweep sweep;
+    struct prn_bindings b;
+    const char *const dims[] = {"batch=1,8", "fixed=3", "seq=16,128"};
+    const char *const shapes[] = {"x=1x3,2x3"};
+    static const char *const labels[] = {
+        "batch=1, seq=16, x=1x3",  "batch=1, seq=16, x=2x3",  "batch=1, seq=128, x=1x3",
+        "batch=1, seq=128, x=2x3", "batch=8, seq=16, x=1x3",  "batch=8, seq=16, x=2x3",
+        "batch=8, seq=128, x=1x3", "batch=8, seq=128, x=2x3",
+    };
+    assert_int_equal(prn_sweep_parse(dims, 3, shapes, 1, &arena, &sweep, NULL), 0);
+    assert_int_equal(sweep.n_points, PRN_ARRAY_SIZE(labels));
+    for (size_t i = 0; i < sweep.n_points; i++) {
+        struct prn_buffer label = PRN_BUFFER_INIT(1000);
+        prn_sweep_label(&sweep, i, &label);
+        assert_string_equal(prn_buffer_text(&label), labels[i]);
+        prn_buffer_release(&label);
+        assert_int_equal(prn_sweep_bindings(&sweep, i, &arena, &b, NULL), 0);
+        assert_int_equal(b.n_dims, 3);
+        assert_string_equal(b.dims[1].param, "fixed");
+        assert_int_equal(b.dims[1].value, 3);
+        assert_int_equal(b.dims[2].value, i / 2 % 2 ? 128 : 16);
+        assert_int_equal(b.shapes[0].dims[0], i % 2 ? 2 : 1);
+    }
+    prn_arena_release(&arena);
+}
+
+static void test_lists_of_shapes(void **state)
+{
+    (void)state;
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_sweep sweep;
+    static const struct {
+        const char *text;
+        size_t n, rank;
+    } cases[] = {{"x=1x3x224,8x3x224", 2, 3}, {"x=1,3,224", 1, 3}, {"x=8|16|32", 3, 1},
+                 {"x=1x3|8x3", 2, 2},         {"x=1,3|8,3", 2, 2}, {"x=scalar", 1, 0}};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        assert_int_equal(prn_sweep_parse(NULL, 0, &cases[i].text, 1, &arena, &sweep, NULL), 0);
+        assert_int_equal(sweep.n_points, cases[i].n);
+        assert_int_equal(sweep.axes[0].shapes[0].rank, cases[i].rank);
+    }
+    prn_arena_release(&arena);
+}
+
+static void test_refuses_bad_lists(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *dim, *shape, *words;
+    } cases[] = {
+        {"n=1,1", NULL, "--dim 'n=1,1': 1 is there twice"},
+        {"n=1,01", NULL, "1 is there twice"},
+        {"n=1,,2", NULL, "isn't NAME=SIZE"},
+        {"n=,1", NULL, "isn't NAME=SIZE"},
+        {"n=1,", NULL, "isn't NAME=SIZE"},
+        {"n=1, 2", NULL, "without spaces"},
+        {"n=1,99999999999999999999", NULL, "isn't NAME=SIZE"},
+        {"n=1,-2", NULL, "isn't NAME=SIZE"},
+        {NULL, "x=1x3,1x3", "'1x3' is there twice"},
+        {NULL, "x=1x3,", "isn't INPUT=SIZES"},
+        {NULL, "x=1x3, 2x3", "without spaces"},
+        {NULL, "x=1x3,2x", "isn't INPUT=SIZES"},
+        {NULL, "x=|", "isn't INPUT=SIZES"},
+    };
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        struct prony_error err;
+        struct prn_sweep sweep;
+        int code = prn_sweep_parse(&cases[i].dim, cases[i].dim != NULL, &cases[i].shape,
+                                   cases[i].shape != NULL, &arena, &sweep, &err);
+        assert_int_equal(code, PRONY_EUSAGE);
+        assert_contains(err.text, cases[i].words);
+    }
+    struct prony_error err;
+    struct prn_bindings b;
+    const char *const list = "n=1,2";
+    assert_int_equal(prn_bindings_parse(&list, 1, NULL, 0, &arena, &b, &err), PRONY_EUSAGE);
+    assert_contains(err.text, "--dim 'n' has several values");
+    prn_arena_release(&arena);
+}
+
+static void test_sweeps_have_a_limit(void **state)
+{
+    (void)state;
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 24);
+    struct prony_error err;
+    struct prn_sweep sweep;
+    const char *const sixteen = "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16";
+    char texts[3][64];
+    const char *dims[3];
+    for (int i = 0; i < 3; i++) {
+        snprintf(texts[i], sizeof texts[i], "d%d=%s", i, sixteen);
+        dims[i] = texts[i];
+    }
+    assert_int_equal(prn_sweep_parse(dims, 2, NULL, 0, &arena, &sweep, &err), 0);
+    assert_int_equal(sweep.n_points, PRN_SWEEP_POINTS_MAX);
+    assert_int_equal(prn_sweep_parse(dims, 3, NULL, 0, &arena, &sweep, &err), PRONY_EUSAGE);
+    assert_contains(err.text, "more than 256 combinations");
+    struct prn_buffer text = PRN_BUFFER_INIT((size_t)4 << 20);
+    prn_buffer_add(&text, "n=1");
+    for (int i = 2; i < 300000; i++)
+        prn_buffer_printf(&text, ",%d", i);
+    const char *const many = prn_buffer_text(&text);
+    assert_int_equal(prn_sweep_parse(&many, 1, NULL, 0, &arena, &sweep, &err), PRONY_EUSAGE);
+    assert_contains(err.text, "more than 256 combinations");
+    prn_buffer_release(&text);
     prn_arena_release(&arena);
 }
 
@@ -898,6 +1012,10 @@ int main(void)
         cmocka_unit_test(test_finds_roles),
         cmocka_unit_test(test_refuses_bad_bindings),
         cmocka_unit_test(test_parses_shapes),
+        cmocka_unit_test(test_sweeps_combine_lists),
+        cmocka_unit_test(test_lists_of_shapes),
+        cmocka_unit_test(test_refuses_bad_lists),
+        cmocka_unit_test(test_sweeps_have_a_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,6 +133,50 @@ static void test_spec_equal(void **state)
     }
 }
 
+static void test_spec_lists(void **state)
+{
+    struct fixture *f = *state;
+    const char **texts;
+    size_t n;
+    static const char *const want[] = {
+        "local/onnxrt-cpu[opt=off,threads=1,spin]", "local/onnxrt-cpu[opt=off,threads=2,spin]",
+        "local/onnxrt-cpu[opt=off,threads=4,spin]", "local/onnxrt-cpu[opt=all,threads=1,spin]",
+        "local/onnxrt-cpu[opt=all,threads=2,spin]", "local/onnxrt-cpu[opt=all,threads=4,spin]"};
+    assert_int_equal(prn_spec_expand("onnxrt-cpu[opt=off|all, threads = 1 | 2|4,spin]", true,
+                                     &f->arena, &texts, &n, &f->err),
+                     0);
+    assert_int_equal(n, PRN_ARRAY_SIZE(want));
+    for (size_t i = 0; i < n; i++)
+        assert_string_equal(texts[i], want[i]);
+    assert_int_equal(prn_spec_expand("a/b", true, &f->arena, &texts, &n, &f->err), 0);
+    assert_int_equal(n, 1);
+    assert_string_equal(texts[0], "a/b");
+}
+
+static void test_spec_list_faults(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *text, *fault;
+    } cases[] = {
+        {"b[c=1||2]", "an empty item"},
+        {"b[c=|]", "an empty item"},
+        {"b[c=1| ]", "an empty item"},
+        {"b[c=1|2| 1]", "an item twice"},
+        {"b[c=1|2", "a '[' without ']'"},
+        {"b[a=1|2|3|4|5|6|7|8|9|10|11,b=1|2|3|4|5|6|7|8|9|10,c=1|2|3|4|5|6|7|8|9|10]",
+         "more than 1000 combinations"},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        const char **texts;
+        size_t n = 7;
+        assert_int_equal(prn_spec_expand(cases[i].text, true, &f->arena, &texts, &n, &f->err),
+                         PRONY_EUSAGE);
+        assert_int_equal(n, 7);
+        assert_contains(f->err.text, cases[i].fault);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -141,6 +185,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_spec_faults, setup, teardown),
         cmocka_unit_test_setup_teardown(test_spec_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_spec_equal, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_spec_lists, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_spec_list_faults, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
