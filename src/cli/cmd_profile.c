@@ -2,7 +2,8 @@
 #include "cli/command.h"
 
 #include "base/format.h"
-#include "measure/job.h"
+#include "measure/resume.h"
+#include "report/profile_json.h"
 #include "report/profile_report.h"
 
 #include <math.h>
@@ -14,7 +15,7 @@
 
 struct profile_options {
     struct prn_strings backends, dims, shapes, inputs;
-    const char *inputs_folder, *hardware_file, *ort_lib, *output;
+    const char *inputs_folder, *hardware_file, *ort_lib, *output, *resume;
     int64_t launches, repeats, warmups, seed;
     double precision, difference, max_time_s, timeout_s;
     int format;
@@ -44,21 +45,31 @@ static void catch_signals(void)
     }
 }
 
+/* What the callbacks of a job need to know. */
+struct session {
+    const char *save_path; /* where the profile is kept while it is measured; NULL: nowhere */
+    bool warned;
+};
+
 /* One line on the terminal that is written over. */
 static void show_progress(void *context, const struct prn_progress *p)
 {
     (void)context;
     struct winsize window = {0};
+    char row[64] = "";
     char median[PRN_FORMAT_SIZE] = "";
     char width_text[32] = "";
     char line[512];
+    if (p->rows > 1)
+        snprintf(row, sizeof row, "row %zu of %zu, ", p->row, p->rows);
     if (p->samples > 0)
         prn_format_duration(median, p->median_ns);
     if (p->samples > 0 && isfinite(p->half_width))
         snprintf(width_text, sizeof width_text, " ±%.1f %%", 100 * p->half_width);
-    snprintf(line, sizeof line, "%s: %s, launch %lld of %lld or more, %lld samples%s%s%s",
-             p->backend, p->phase, (long long)p->launch, (long long)p->launches,
-             (long long)p->samples, p->samples > 0 ? ", " : "", median, width_text);
+    snprintf(line, sizeof line, "%s%s%s%s%s: %s, launch %lld of %lld or more, %lld samples%s%s%s",
+             row, p->backend, p->point[0] ? " (" : "", p->point, p->point[0] ? ")" : "", p->phase,
+             (long long)p->launch, (long long)p->launches, (long long)p->samples,
+             p->samples > 0 ? ", " : "", median, width_text);
     int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 10
                     ? window.ws_col - 1
                     : 79;
@@ -70,35 +81,69 @@ static void end_progress(void)
     fputs("\r\033[K", stderr);
 }
 
+/* Keeps what was measured so far, so that a power cut costs one round of launches at most. A signal
+ * waits meanwhile: it is to end measuring, not this file. */
+static void save_progress(void *context, const struct prn_profile *profile)
+{
+    struct session *session = context;
+    struct prony_error err = {0};
+    sigset_t waiting;
+    sigset_t former;
+    sigemptyset(&waiting);
+    sigaddset(&waiting, SIGINT);
+    sigaddset(&waiting, SIGTERM);
+    sigaddset(&waiting, SIGHUP);
+    sigprocmask(SIG_BLOCK, &waiting, &former);
+    int code = prn_output_profile(session->save_path, profile, PRN_REPORT_FORMAT_JSON, &err);
+    sigprocmask(SIG_SETMASK, &former, NULL);
+    if (code < 0 && !session->warned)
+        prn_warn("what is measured can't be kept meanwhile: %s", err.text);
+    session->warned |= code < 0;
+}
+
+/* Where a profile is kept while it is measured: in the file that it goes to if that is JSON, or in
+ * the one that it is resumed from. Devices and pipes can't be written twice. */
+static const char *save_path_of(const struct profile_options *o)
+{
+    if (o->output && o->format == PRN_REPORT_FORMAT_JSON)
+        return prn_output_is_file(o->output) ? o->output : NULL;
+    return o->resume && prn_output_is_file(o->resume) ? o->resume : NULL;
+}
+
 static struct prn_texts texts(const struct prn_strings *strings)
 {
     return (struct prn_texts){strings->items, strings->n};
 }
 
-/* A failed backend is a row of the report, and a non-zero status for whoever scripts this. */
+/* A failed backend is a row of the report, and a non-zero status for whoever scripts this. One that
+ * Ctrl-C came before is neither, as long as others have something to show. */
 static int verdict(const struct prn_profile *profile, struct prony_error *err)
 {
     const struct prn_result *first = NULL;
+    const struct prn_result *missed = NULL;
     size_t failed = 0;
-    for (size_t i = 0; i < profile->n_results; i++)
-        if (profile->results[i].error_code) {
-            first = first ? first : &profile->results[i];
+    bool any = false;
+    for (size_t i = 0; i < profile->n_results; i++) {
+        const struct prn_result *r = &profile->results[i];
+        any = any || r->error_code == 0;
+        if (r->error_code == PRONY_ECANCELED) {
+            missed = missed ? missed : r;
+        } else if (r->error_code) {
+            first = first ? first : r;
             failed++;
         }
-    if (!first)
-        return 0;
-    if (first->error_code == PRONY_ECANCELED)
-        return prn_fail(err, PRONY_ECANCELED, "%s", first->error);
-    return prn_fail(err, first->error_code, "%zu of %zu backends failed; '%s': %s", failed,
-                    profile->n_results, first->name, first->error);
+    }
+    if (first)
+        return prn_fail(err, first->error_code, "%zu of %zu %s failed; '%s': %s", failed,
+                        profile->n_results, profile->n_points > 1 ? "rows" : "backends",
+                        first->name, first->error);
+    return missed && !any ? prn_fail(err, PRONY_ECANCELED, "%s", missed->error) : 0;
 }
 
-static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+static struct prn_job job_of(const struct profile_options *o, const char *model_path)
 {
-    const struct profile_options *o = opaque;
-    bool terminal = isatty(STDERR_FILENO);
-    struct prn_job job = {
-        .model_path = arguments->items[0],
+    return (struct prn_job){
+        .model_path = model_path,
         .backends = texts(&o->backends),
         .dims = texts(&o->dims),
         .shapes = texts(&o->shapes),
@@ -106,7 +151,7 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
         .inputs_folder = o->inputs_folder,
         .hardware_file = o->hardware_file,
         .ort_library = o->ort_lib,
-        .settings = {.seed = (uint64_t)o->seed,
+        .settings = {.seed = o->seed < 0 ? PRN_SEED_UNSET : (uint64_t)o->seed,
                      .precision = o->precision,
                      .smallest_difference = o->difference,
                      .launches = o->launches,
@@ -115,33 +160,70 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
                      .max_time_s = o->max_time_s},
         .timeout_s = o->timeout_s,
         .cancelled = &cancelled,
-        .progress = terminal ? show_progress : NULL,
+        .checkpoint = save_path_of(o) ? save_progress : NULL,
     };
+}
+
+/* Reports the finished profile, also to the file that it was resumed from. */
+static int report(const struct profile_options *o, const struct session *session,
+                  const struct prn_profile *profile, struct prony_error *err)
+{
+    int code = 0;
+    if (session->save_path && session->save_path == o->resume)
+        code = prn_output_profile(o->resume, profile, PRN_REPORT_FORMAT_JSON, err);
+    if (code == 0)
+        code = prn_output_profile(o->output, profile, (enum prn_report_format)o->format, err);
+    return code < 0 ? code : verdict(profile, err);
+}
+
+static int measure(const struct profile_options *o, struct prn_job *job, struct prony_error *err)
+{
+    struct session session = {.save_path = save_path_of(o)};
     struct prn_profile *profile = NULL;
+    bool terminal = isatty(STDERR_FILENO);
+    job->context = &session;
+    job->progress = terminal ? show_progress : NULL;
+    catch_signals();
+    int code = prn_job_run(job, &profile, err);
+    if (terminal)
+        end_progress();
+    if (code == 0)
+        code = report(o, &session, profile, err);
+    prn_profile_free(profile);
+    return code;
+}
+
+static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+{
+    const struct profile_options *o = opaque;
+    struct prn_job job = job_of(o, arguments->items[0]);
+    struct prn_profile *resume = NULL;
     int code = prn_output_spares(o->output, job.model_path, err);
     if (code == 0)
         code = prn_output_check(o->output, err);
-    if (code < 0)
-        return code;
-    catch_signals();
-    code = prn_job_run(&job, &profile, err);
-    if (terminal)
-        end_progress();
-    if (code < 0)
-        return code;
-    code = prn_output_profile(o->output, profile, (enum prn_report_format)o->format, err);
+    if (code == 0 && o->resume && o->format != PRN_REPORT_FORMAT_JSON)
+        code = prn_output_spares(o->output, o->resume, err);
+    if (code == 0 && o->resume)
+        code = prn_profile_read_json(o->resume, &resume, err);
+    if (code == 0 && o->resume)
+        code = prn_resume_check(resume, o->resume, err);
     if (code == 0)
-        code = verdict(profile, err);
-    prn_profile_free(profile);
+        code = prn_resume_settings(resume, &job.settings, err);
+    job.resume = resume;
+    if (code == 0)
+        code = measure(o, &job, err);
+    prn_profile_free(resume);
     return code;
 }
 
 static void defaults(void *opaque)
 {
     struct profile_options *o = opaque;
-    o->precision = 0.01;
-    o->difference = 0.005;
-    o->max_time_s = 60;
+    /* What isn't given is a default, or that of the profile to resume. */
+    o->precision = NAN;
+    o->difference = NAN;
+    o->max_time_s = NAN;
+    o->seed = -1;
     o->timeout_s = 120;
     o->warmups = -1;
 }
@@ -162,17 +244,21 @@ static void defaults(void *opaque)
 
 static const struct prn_option options[] = {
     GROUP("What to measure on"),
-    OPTION(LIST, 'b', "backend", "SPEC", backends,
-           "[local/]SOFTWARE[key=value,...], repeatable, e.g. 'onnxrt-cpu[threads=2]' (default: "
-           "every runtime found here; 'prony backends' lists them)"),
+    OPTION(
+        LIST, 'b', "backend", "SPEC", backends,
+        "[local/]SOFTWARE[key=value,...], repeatable, e.g. 'onnxrt-cpu[threads=2]' or, to sweep, "
+        "'onnxrt-cpu[threads=1|2|4]' (default: every runtime found here; 'prony backends' lists "
+        "them)"),
     OPTION(TEXT, 0, "ort-lib", "FILE", ort_lib, "ONNX Runtime library to load (libonnxruntime.so)"),
     OPTION(TEXT, 0, "hardware-file", "FILE", hardware_file,
            "YAML file with hardware and prices of your own"),
     GROUP("Inputs"),
     OPTION(LIST, 0, "dim", "NAME=SIZE", dims,
-           "size of an open dimension, repeatable (default 1, and the report says so)"),
+           "size of an open dimension, repeatable (default 1, and the report says so); a list to "
+           "sweep, e.g. batch=1,2,4"),
     OPTION(LIST, 0, "shape", "INPUT=SIZES", shapes,
-           "shape of an input, repeatable, e.g. x=1x3x224x224"),
+           "shape of an input, repeatable, e.g. x=1x3x224x224, or x=1x3x224x224,8x3x224x224 to "
+           "sweep"),
     OPTION(LIST, 0, "input", "INPUT=VALUE", inputs,
            "ones, zeros, random, a number, or @FILE (.npy, .pb, .raw), repeatable (default: floats "
            "in [0,1), ids that fit their table, masks of ones)"),
@@ -191,13 +277,19 @@ static const struct prn_option options[] = {
     NUMBER(COUNT, 0, "warmups", "N", warmups, 0, 1e6,
            "untimed runs per launch after the first one (default: until times settle)"),
     NUMBER(NUMBER, 0, "max-time", "SECONDS", max_time_s, 0.1, 1e6,
-           "stop measuring after this time (default 60)"),
+           "stop measuring after this time, for each point of a sweep (default 60)"),
     NUMBER(NUMBER, 0, "timeout", "SECONDS", timeout_s, 0.1, 1e6,
            "give up a backend when loading or one run takes longer (default 120)"),
     GROUP("Report"),
     {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text, json, csv or md (default text)",
      FIELD(format), 0, 0, prn_report_formats},
-    OPTION(TEXT, 'o', "output", "FILE", output, "write to FILE instead of standard output"),
+    OPTION(
+        TEXT, 'o', "output", "FILE", output,
+        "write to FILE instead of standard output; as JSON it is kept up to date while measuring"),
+    OPTION(
+        TEXT, 0, "resume", "FILE", resume,
+        "go on with the interrupted profile in FILE (JSON), with its settings, and keep it up to "
+        "date"),
     {0},
 };
 
@@ -214,7 +306,11 @@ const struct prn_command prn_command_profile = {
                 "# does a second thread help?\n"
                 "prony profile bert.onnx -b 'onnxrt-cpu[threads=1]' -b 'onnxrt-cpu[threads=2]'\n"
                 "# a batch of 8, saved for later\n"
-                "prony profile bert.onnx --dim batch=8 --format json -o bert.json\n",
+                "prony profile bert.onnx --dim batch=8 --format json -o bert.json\n"
+                "# which batch and how many threads? and go on after an interruption\n"
+                "prony profile bert.onnx --dim batch=1,4,16 -b 'onnxrt-cpu[threads=1|2]' "
+                "--format json -o sweep.json\n"
+                "prony profile bert.onnx --resume sweep.json\n",
     .options = options,
     .options_size = sizeof(struct profile_options),
     .defaults = defaults,

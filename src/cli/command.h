@@ -106,6 +106,9 @@ PRONY_MUST_CHECK int prn_output_stream(const char *path, prn_output_producer *pr
 /* Fails now when writing to `path` would fail, as far as that can be known: before long work. */
 PRONY_MUST_CHECK int prn_output_check(const char *path, struct prony_error *err);
 
+/* Whether `path` is, or would become, a file that is replaced as a whole when it is written. */
+bool prn_output_is_file(const char *path);
+
 /* Fails when writing to `path` would replace `input`, the file that the command reads. */
 PRONY_MUST_CHECK int prn_output_spares(const char *path, const char *input,
                                        struct prony_error *err);

@@ -197,6 +197,12 @@ int prn_output_check(const char *path, struct prony_error *err)
     return code;
 }
 
+bool prn_output_is_file(const char *path)
+{
+    struct stat status;
+    return strcmp(path, "-") != 0 && (stat(path, &status) < 0 || S_ISREG(status.st_mode));
+}
+
 int prn_output_spares(const char *path, const char *input, struct prony_error *err)
 {
     struct stat to;

@@ -1,6 +1,7 @@
 #include "measure/inputs.h"
 
 #include "base/buffer.h"
+#include "base/format.h"
 #include "base/io.h"
 
 #include <errno.h>
@@ -52,6 +53,17 @@ int prn_input_source_parse(const char *text, struct prn_arena *arena,
     }
     return prn_fail(err, PRONY_EUSAGE,
                     "--input '%s' is not NAME=ones, zeros, random, a number, or @FILE", text);
+}
+
+bool prn_input_source_recall(const char *name, const char *description,
+                             struct prn_input_source *ret_source)
+{
+    static const char random[] = "random, seed ";
+    struct prn_input_source source = {.name = name, .fill = PRN_FILL_RANDOM};
+    if (strncmp(description, random, strlen(random)) != 0 && !parse_value(description, &source))
+        return false;
+    *ret_source = source;
+    return true;
 }
 
 static const struct prn_input_source *find_source(const struct prn_input_source *sources, size_t n,
@@ -112,6 +124,7 @@ static int make_tensor(struct prn_input *input, const struct prn_input_source *s
     static const char *const names[] = {
         [PRN_FILL_ONES] = "ones", [PRN_FILL_ZEROS] = "zeros", [PRN_FILL_RANDOM] = "random"};
     char buffer[PRN_RANK_MAX * 4];
+    char number[PRN_FORMAT_SIZE];
     if (source && source->file)
         file = source->file;
     if (file) {
@@ -127,7 +140,7 @@ static int make_tensor(struct prn_input *input, const struct prn_input_source *s
     if (fill == PRN_FILL_DEFAULT)
         prn_buffer_add(text, describe_default(input, seed, buffer));
     else if (fill == PRN_FILL_NUMBER)
-        prn_buffer_printf(text, "%g", source->number);
+        prn_buffer_add(text, prn_format_shortest(number, source->number));
     else if (fill == PRN_FILL_RANDOM)
         prn_buffer_printf(text, "random, seed %llu", (unsigned long long)seed);
     else

@@ -22,6 +22,11 @@ PRONY_MUST_CHECK int prn_input_source_parse(const char *text, struct prn_arena *
                                             struct prn_input_source *ret_source,
                                             struct prony_error *err);
 
+/* The source that a description in `prn_inputs.sources` tells of, so that an input can be made
+ * again as it was; false when it was made by default. The strings are borrowed. */
+bool prn_input_source_recall(const char *name, const char *description,
+                             struct prn_input_source *ret_source);
+
 struct prn_inputs {
     int fd; /* shared memory; -1: none */
     size_t n;

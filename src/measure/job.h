@@ -14,9 +14,9 @@ struct prn_texts {
 
 struct prn_job {
     const char *model_path;
-    struct prn_texts backends; /* specs; none: every runtime that is found here */
-    struct prn_texts dims;     /* "batch=8" */
-    struct prn_texts shapes;   /* "NAME=1x3x224x224" */
+    struct prn_texts backends; /* specs, with lists; none: every runtime that is found here */
+    struct prn_texts dims;     /* "batch=8", "batch=1,2,4" */
+    struct prn_texts shapes;   /* "NAME=1x3x224x224", or several of them */
     struct prn_texts inputs;   /* "NAME=ones" */
     const char *inputs_folder; /* NULL: none */
     const char *hardware_file; /* NULL: none */
@@ -25,7 +25,12 @@ struct prn_job {
     double timeout_s;
     const volatile int *cancelled;
     void (*progress)(void *context, const struct prn_progress *progress);
+    prn_checkpoint *checkpoint; /* NULL: none */
     void *context;
+    /* An interrupted profile to go on with; NULL: none. It must have passed prn_resume_check(), and
+     * prn_resume_settings() have chosen the settings. Points and backends that the texts leave out
+     * are taken from it; what contradicts it is refused. */
+    const struct prn_profile *resume;
 };
 
 /* Fails when the model, an input or a backend's name is wrong. A backend that fails to run is a

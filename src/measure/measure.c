@@ -3,6 +3,7 @@
 
 #include "base/random.h"
 #include "measure/canary.h"
+#include "measure/groups.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -26,9 +27,10 @@
 #define REWARM_NS 3e6       /* after a stop: caches and threads come back */
 #define REWARM_RUN_NS 1e9   /* a run this long hardly notices */
 #define MEASURING_SHARE 0.7 /* of the time allowed; the rest goes to loading and warm-up */
-#define MEMORY_SHARE 0.9    /* of what is available, for one executor */
+#define MEMORY_SHARE 0.9    /* of what is available, for one executor, and for a group of them */
+#define RUNTIME_BYTES 1e8   /* that a runtime takes beside the model, before one has run */
 
-/* One backend while it is measured. */
+/* One result while it is measured: a backend at a point. */
 struct runner {
     const struct prn_spec *spec;
     struct prn_result *result;
@@ -43,7 +45,18 @@ struct runner {
     double least_wait;    /* smallest share of a block spent waiting for a core; NAN: none yet */
     int64_t repeats_left; /* with a fixed number of repeats; -1 otherwise */
     size_t launch_repeats_left;
+    bool resumed; /* has samples of an earlier run */
     bool failed;
+    bool checked; /* its outputs were compared, in this process */
+};
+
+/* Results that were fed the same, and only they, are compared. */
+struct point {
+    bool done; /* known well enough, or as well as was asked for */
+    /* outputs that the others are compared with */
+    struct prn_place *reference;
+    size_t n_reference;
+    int reference_fd;
 };
 
 struct engine {
@@ -52,7 +65,16 @@ struct engine {
     const struct prn_settings *settings;
     struct runner *runners;
     size_t n_runners;
-    size_t *order;
+    struct point *points;
+    size_t n_points;
+    /* those that are measured in this round, in the order of the results */
+    struct prn_group_row *rows;
+    struct runner **row_runners;
+    size_t n_rows;
+    /* those of them that are alive at present */
+    struct runner **members;
+    size_t n_members;
+    size_t *order; /* of the members */
     struct prn_random random;
     struct prn_canary canary;
     int64_t start_ns;
@@ -60,14 +82,13 @@ struct engine {
     int64_t redo_ns;   /* spent on blocks that were redone */
     double bring_up_s; /* what the last launch took until it measured */
     int64_t launches_min, launches_max;
+    double max_time_s; /* for all points together */
     int64_t memory_bytes;
     int32_t block; /* next number */
     bool interrupted;
+    int refused; /* 0, or why measuring can't go on, with its text in `fault` */
+    struct prony_error fault;
     int64_t *scratch; /* samples of one command */
-    /* outputs that the others are compared with */
-    struct prn_place *reference;
-    size_t n_reference;
-    int reference_fd;
 };
 
 static double elapsed_s(const struct engine *e)
@@ -77,13 +98,13 @@ static double elapsed_s(const struct engine *e)
 
 static bool time_is_up(const struct engine *e)
 {
-    return elapsed_s(e) >= e->settings->max_time_s;
+    return elapsed_s(e) >= e->max_time_s;
 }
 
 static bool cancelled(struct engine *e)
 {
     e->interrupted |= e->request->cancelled && *e->request->cancelled;
-    return e->interrupted;
+    return e->interrupted || e->refused;
 }
 
 static void tell(struct engine *e, const struct runner *r, const char *phase)
@@ -94,7 +115,10 @@ static void tell(struct engine *e, const struct runner *r, const char *phase)
     struct prn_interval i = prn_median_interval(r->samples, r->n_samples);
     struct prn_progress p = {
         .backend = r->result->name,
+        .point = prn_result_point(e->profile, r->result)->label,
         .phase = phase,
+        .row = (size_t)(r - e->runners) + 1,
+        .rows = e->n_runners,
         .launch = (int64_t)r->n_launches,
         .launches = e->launches_min,
         .samples = (int64_t)r->n_samples,
@@ -171,7 +195,7 @@ static int warm_up(struct engine *e, struct runner *r, struct prn_launch *launch
         launch->warmup_runs += (int32_t)n;
         windows[i] = r->run_ns = median_of(e->scratch, n);
         /* A model so slow that windows eat the time gets fewer. */
-        bool slow = r->run_ns * 1e-9 * (double)e->n_runners > e->settings->max_time_s / 10;
+        bool slow = r->run_ns * 1e-9 * (double)e->n_runners > e->max_time_s / 10;
         int agree = slow ? WINDOWS_AGREE_SLOW : WINDOWS_AGREE;
         if (i + 1 < agree)
             continue;
@@ -207,32 +231,35 @@ static int warm_up_fixed(struct engine *e, struct runner *r, struct prn_launch *
     return 0;
 }
 
-/* The first backend that gives outputs is what the others are compared with. */
+/* The first backend of a point that gives outputs is what the others are compared with. */
 static int check_outputs(struct engine *e, struct runner *r, struct prony_error *err)
 {
+    struct point *point = &e->points[r->result->point];
     struct prn_place *outputs;
     size_t n;
     int fd;
     int code = prn_executor_outputs(r->executor, &e->profile->arena, &outputs, &n, &fd, err);
     if (code < 0)
         return code;
-    if (!e->reference) {
-        e->reference = outputs;
-        e->n_reference = n;
-        e->reference_fd = fd;
-    } else {
-        if (n != e->n_reference)
-            code = prn_fail(err, PRONY_ERUNTIME, "it gives %zu outputs, the first backend %zu", n,
-                            e->n_reference);
-        if (code == 0)
-            code = prn_outputs_compare(e->reference_fd, e->reference, fd, outputs, n,
-                                       &e->profile->arena, &r->result->outputs, err);
-        close(fd);
-        r->result->n_outputs = code == 0 ? n : 0;
-        for (size_t i = 0; code == 0 && i < n; i++)
-            if (prn_output_differs(&r->result->outputs[i]))
-                r->result->flags |= PRN_FLAG_MISMATCH;
+    r->checked = true;
+    if (!point->reference) {
+        point->reference = outputs;
+        point->n_reference = n;
+        point->reference_fd = fd;
+        return 0;
     }
+    if (n != point->n_reference)
+        code = prn_fail(err, PRONY_ERUNTIME, "it gives %zu outputs, the first backend %zu", n,
+                        point->n_reference);
+    if (code == 0)
+        code = prn_outputs_compare(point->reference_fd, point->reference, fd, outputs, n,
+                                   &e->profile->arena, &r->result->outputs, err);
+    close(fd);
+    r->result->n_outputs = code == 0 ? n : 0;
+    r->result->flags &= ~(unsigned)PRN_FLAG_MISMATCH;
+    for (size_t i = 0; code == 0 && i < n; i++)
+        if (prn_output_differs(&r->result->outputs[i]))
+            r->result->flags |= PRN_FLAG_MISMATCH;
     return code;
 }
 
@@ -240,6 +267,30 @@ static const char *kept(struct prn_profile *profile, const char *text)
 {
     const char *copy = prn_arena_strdup(&profile->arena, text);
     return copy ? copy : "";
+}
+
+/* Samples of two versions of a runtime don't belong into one result. */
+static int note_runtime(struct engine *e, struct runner *r, struct prony_error *err)
+{
+    struct prn_result *result = r->result;
+    const char *version = prn_executor_version(r->executor);
+    if (result->runtime_version && strcmp(result->runtime_version, version) != 0) {
+        int code = prn_fail(err, PRONY_EUNSUPPORTED,
+                            "backend '%s' was measured with %s, but here is %s; measure anew",
+                            result->name, result->runtime_version, version);
+        if (r->resumed) {
+            e->refused = code;
+            e->fault = *err;
+        }
+        return code;
+    }
+    if (!result->runtime_version) {
+        result->runtime_version = kept(e->profile, version);
+        result->runtime_library = kept(e->profile, prn_executor_library(r->executor));
+    }
+    if (!e->profile->environment.sandbox[0])
+        e->profile->environment.sandbox = kept(e->profile, prn_executor_sandbox(r->executor));
+    return 0;
 }
 
 /* Starts a process, loads the model, runs it for the first time. */
@@ -266,11 +317,8 @@ static int bring_up(struct engine *e, struct runner *r, struct prn_launch *launc
     int code = prn_executor_spawn(&process, &r->executor, err);
     if (code == 0)
         code = prn_executor_open(r->executor, &runtime, q->model_path, q->model_folder, err);
-    if (code == 0 && !r->result->runtime_version) {
-        r->result->runtime_version = kept(e->profile, prn_executor_version(r->executor));
-        r->result->runtime_library = kept(e->profile, prn_executor_library(r->executor));
-        e->profile->environment.sandbox = kept(e->profile, prn_executor_sandbox(r->executor));
-    }
+    if (code == 0)
+        code = note_runtime(e, r, err);
     if (code == 0) {
         launch->baseline_bytes = prn_executor_resident(r->executor);
         code = prn_executor_load(r->executor, q->model_path, &launch->load_ns, err);
@@ -317,29 +365,36 @@ static size_t divided_up(size_t n, size_t by)
 /* This launch's share of a fixed number of repeats. */
 static size_t launch_repeats(const struct engine *e, const struct runner *r)
 {
+    /* A result that is gone on with may have had launches that gave it little. */
     int64_t launches_left = e->launches_max - (int64_t)r->n_launches + 1;
-    return divided_up((size_t)r->repeats_left, (size_t)launches_left);
+    return divided_up((size_t)r->repeats_left, launches_left > 1 ? (size_t)launches_left : 1);
+}
+
+/* Rows that share the time: all of this round, in whichever group, but those that failed. */
+static size_t live_rows(const struct engine *e)
+{
+    size_t live = 0;
+    for (size_t i = 0; i < e->n_rows; i++)
+        live += !e->row_runners[i]->failed;
+    return live > 0 ? live : 1;
 }
 
 /* How many runs make a block, so that the least number of launches fits into the time. */
 static size_t plan_blocks(struct engine *e)
 {
-    size_t live = 0;
-    for (size_t i = 0; i < e->n_runners; i++)
-        live += e->runners[i].executor != NULL;
     size_t blocks = BLOCKS_PER_LAUNCH;
-    double share_ns = e->settings->max_time_s * 1e9 * MEASURING_SHARE / (double)(live ? live : 1) /
-                      (double)e->launches_min;
-    for (size_t i = 0; i < e->n_runners; i++) {
-        struct runner *r = &e->runners[i];
+    double share_ns =
+        e->max_time_s * 1e9 * MEASURING_SHARE / (double)live_rows(e) / (double)e->launches_min;
+    for (size_t i = 0; i < e->n_members; i++) {
+        struct runner *r = e->members[i];
         if (!r->executor)
             continue;
         double affordable = floor(share_ns / fmax(r->run_ns, 1));
         if (affordable < (double)blocks)
             blocks = affordable < 1 ? 1 : (size_t)affordable;
     }
-    for (size_t i = 0; i < e->n_runners; i++) {
-        struct runner *r = &e->runners[i];
+    for (size_t i = 0; i < e->n_members; i++) {
+        struct runner *r = e->members[i];
         r->block_runs = runs_within(BLOCK_NS, r->run_ns, BLOCK_RUNS, BLOCK_RUNS_MAX);
         double affordable = floor(share_ns / (double)blocks / fmax(r->run_ns, 1));
         if (affordable < (double)r->block_runs)
@@ -417,7 +472,7 @@ static void run_block(struct engine *e, struct runner *r, size_t runs)
         code = try_block(e, r, runs, &n, &disturbed, &err);
         if (code < 0 || !disturbed)
             break;
-        bool spent = (double)e->redo_ns * 1e-9 >= REDO_SHARE * e->settings->max_time_s;
+        bool spent = (double)e->redo_ns * 1e-9 >= REDO_SHARE * e->max_time_s;
         if (attempt == BLOCK_REDOS || spent || time_is_up(e) || cancelled(e)) {
             r->result->flags |= PRN_FLAG_NOISY;
             break;
@@ -441,9 +496,9 @@ static void run_blocks(struct engine *e)
 {
     size_t blocks = plan_blocks(e);
     for (size_t b = 0; b < blocks; b++) {
-        prn_random_shuffle(&e->random, e->order, e->n_runners);
-        for (size_t i = 0; i < e->n_runners && !cancelled(e); i++) {
-            struct runner *r = &e->runners[e->order[i]];
+        prn_random_shuffle(&e->random, e->order, e->n_members);
+        for (size_t i = 0; i < e->n_members && !cancelled(e); i++) {
+            struct runner *r = e->members[e->order[i]];
             if (r->executor)
                 run_block(e, r, runs_now(r, blocks - b));
         }
@@ -453,13 +508,21 @@ static void run_blocks(struct engine *e)
     }
 }
 
+static bool has_company(const struct engine *e, const struct runner *r)
+{
+    for (size_t i = 0; i < e->n_runners; i++)
+        if (&e->runners[i] != r && e->runners[i].result->point == r->result->point)
+            return true;
+    return false;
+}
+
 /* Once, in the order in which the backends were asked for. */
 static void check_all_outputs(struct engine *e)
 {
-    for (size_t i = 0; i < e->n_runners && e->n_runners > 1 && !cancelled(e); i++) {
-        struct runner *r = &e->runners[i];
+    for (size_t i = 0; i < e->n_members && !cancelled(e); i++) {
+        struct runner *r = e->members[i];
         struct prony_error err = {0};
-        if (!r->executor)
+        if (!r->executor || r->checked || !has_company(e, r))
             continue;
         prn_executor_unpark(r->executor);
         int code = check_outputs(e, r, &err);
@@ -470,21 +533,20 @@ static void check_all_outputs(struct engine *e)
     }
 }
 
-static void launch_all(struct engine *e)
+/* One launch of all members of the group. */
+static void launch_group(struct engine *e)
 {
     double start_s = elapsed_s(e);
     /* In random order: who starts first was seen to stay slower by half a percent. */
-    prn_random_shuffle(&e->random, e->order, e->n_runners);
-    for (size_t i = 0; i < e->n_runners && !cancelled(e); i++)
-        if (!e->runners[e->order[i]].failed)
-            launch_one(e, &e->runners[e->order[i]]);
-    if (e->block == 0)
-        check_all_outputs(e);
-    e->bring_up_s = elapsed_s(e) - start_s;
+    prn_random_shuffle(&e->random, e->order, e->n_members);
+    for (size_t i = 0; i < e->n_members && !cancelled(e); i++)
+        launch_one(e, e->members[e->order[i]]);
+    check_all_outputs(e);
+    e->bring_up_s += elapsed_s(e) - start_s;
     if (!cancelled(e))
         run_blocks(e);
-    for (size_t i = 0; i < e->n_runners; i++) {
-        struct runner *r = &e->runners[i];
+    for (size_t i = 0; i < e->n_members; i++) {
+        struct runner *r = e->members[i];
         if (r->executor)
             r->launches[r->n_launches - 1].peak_bytes = prn_executor_peak(r->executor);
         prn_executor_free(r->executor);
@@ -492,29 +554,84 @@ static void launch_all(struct engine *e)
     }
 }
 
+/* What an executor of this row will take: what one took, or a guess from the model's size. */
+static int64_t expected_bytes(const struct engine *e, const struct runner *r)
+{
+    int64_t most = -1;
+    for (size_t i = 0; i < r->n_launches; i++)
+        most = r->launches[i].peak_bytes > most ? r->launches[i].peak_bytes : most;
+    const struct prn_inputs *inputs = &e->request->inputs[r->result->point];
+    double guess = RUNTIME_BYTES + fmax(0, (double)e->profile->model_bytes);
+    for (size_t i = 0; i < inputs->n; i++)
+        guess += (double)inputs->places[i].bytes;
+    return most >= 0 ? most : (int64_t)guess;
+}
+
+/* Who is measured in this round, and in how many groups. */
+static size_t plan_round(struct engine *e)
+{
+    e->n_rows = 0;
+    for (size_t i = 0; i < e->n_runners; i++) {
+        struct runner *r = &e->runners[i];
+        if (r->failed || r->repeats_left == 0 || e->points[r->result->point].done)
+            continue;
+        e->rows[e->n_rows] =
+            (struct prn_group_row){.point = r->result->point, .bytes = expected_bytes(e, r)};
+        e->row_runners[e->n_rows++] = r;
+    }
+    int64_t available = prn_memory_available();
+    return prn_groups_plan(e->rows, e->n_rows,
+                           available < 0 ? -1 : (int64_t)((double)available * MEMORY_SHARE));
+}
+
+/* One launch of every row. */
+static int launch_all(struct engine *e, size_t n_groups, struct prony_error *err)
+{
+    size_t end = 0;
+    e->bring_up_s = 0;
+    for (size_t group = 0; group < n_groups && !cancelled(e); group++) {
+        size_t first = end;
+        while (end < e->n_rows && e->rows[end].group == group)
+            end++;
+        e->members = e->row_runners + first;
+        e->n_members = end - first;
+        launch_group(e);
+    }
+    if (n_groups < 2)
+        return 0;
+    return prn_profile_note(e->profile,
+                            "not all rows could be loaded at the same time, so they were measured "
+                            "in groups; only rows of one group took turns block by block",
+                            err);
+}
+
 static bool narrow(struct prn_interval i, double precision)
 {
     return (i.high - i.low) / 2 <= precision * i.estimate;
 }
 
-/* A comparison is known when it is narrow and has a verdict, or so narrow that it never will. */
+/* A comparison is known when it is narrow and has a verdict, or so narrow that it never will. Rows
+ * that had no block in common can't be compared, and more launches won't change that. */
 static bool decided(const struct engine *e, const struct runner *r, const struct runner *best)
 {
     const struct prn_settings *s = e->settings;
     struct prn_interval ratio =
         prn_ratio_interval(r->samples, r->n_samples, best->samples, best->n_samples);
+    if (isnan(ratio.estimate))
+        return true;
     bool verdict = prn_verdict_of(ratio, s->smallest_difference) != PRN_VERDICT_UNSURE;
     return narrow(ratio, s->precision) && (verdict || narrow(ratio, s->smallest_difference));
 }
 
-/* Whether every backend, and every comparison with the best, is known well enough. */
-static bool precise(const struct engine *e)
+/* Whether every backend of a point, and every comparison with the best of them, is known well
+ * enough. */
+static bool precise(const struct engine *e, size_t point)
 {
     const struct runner *best = NULL;
     double best_ns = INFINITY;
     for (size_t i = 0; i < e->n_runners; i++) {
         const struct runner *r = &e->runners[i];
-        if (r->failed)
+        if (r->failed || r->result->point != point)
             continue;
         struct prn_interval time = prn_median_interval(r->samples, r->n_samples);
         if (r->n_samples < PRN_SAMPLES_MIN || !narrow(time, e->settings->precision))
@@ -526,36 +643,117 @@ static bool precise(const struct engine *e)
     }
     for (size_t i = 0; i < e->n_runners; i++) {
         const struct runner *r = &e->runners[i];
-        if (!r->failed && r != best && !decided(e, r, best))
+        if (!r->failed && r->result->point == point && r != best && !decided(e, r, best))
             return false;
     }
     return true;
 }
 
-static bool anyone_left(const struct engine *e)
+/* Launches that gave samples. */
+static int64_t useful_launches(const struct runner *r)
 {
-    for (size_t i = 0; i < e->n_runners; i++)
-        if (!e->runners[i].failed)
-            return true;
-    return false;
+    int64_t n = 0;
+    for (size_t i = 0; i < r->n_samples; i++)
+        n += i == 0 || r->samples[i].launch != r->samples[i - 1].launch;
+    return n;
 }
 
-static void measure_all(struct engine *e)
+/* Whether nothing is left to measure at a point. */
+static bool finished(const struct engine *e, size_t point)
 {
-    bool fixed = e->settings->repeats > 0;
-    for (int64_t launch = 1; anyone_left(e); launch++) {
-        launch_all(e);
-        if (cancelled(e) || launch >= e->launches_max)
-            break;
-        /* A launch that couldn't measure anything in time isn't begun. */
-        if (elapsed_s(e) + e->bring_up_s >= e->settings->max_time_s)
-            break;
-        if (!fixed && launch >= e->launches_min && precise(e))
-            break;
+    int64_t launches = INT64_MAX;
+    bool repeated = true;
+    for (size_t i = 0; i < e->n_runners; i++) {
+        const struct runner *r = &e->runners[i];
+        if (r->failed || r->result->point != point)
+            continue;
+        int64_t own = useful_launches(r);
+        launches = own < launches ? own : launches;
+        repeated = repeated && r->repeats_left == 0;
+    }
+    if (launches == INT64_MAX) /* nobody is left */
+        return true;
+    if (e->settings->repeats > 0)
+        return repeated;
+    return launches >= e->launches_max || (launches >= e->launches_min && precise(e, point));
+}
+
+/* Says which points are done; false when all are. */
+static bool more_to_do(struct engine *e)
+{
+    bool more = false;
+    for (size_t i = 0; i < e->n_points; i++) {
+        struct point *point = &e->points[i];
+        point->done = point->done || finished(e, i);
+        more = more || !point->done;
+    }
+    return more;
+}
+
+/* Flags what falls short. */
+static void judge(const struct engine *e, const struct runner *r, bool interrupted)
+{
+    struct prn_result *result = r->result;
+    struct prn_interval interval = prn_median_interval(r->samples, r->n_samples);
+    if (r->failed)
+        return;
+    if (e->settings->repeats == 0 && !narrow(interval, e->settings->precision))
+        result->flags |= PRN_FLAG_IMPRECISE;
+    if (interrupted && !e->points[result->point].done) {
+        result->flags |= PRN_FLAG_INTERRUPTED;
+        if (r->n_samples == 0) {
+            result->error_code = PRONY_ECANCELED;
+            result->error = "interrupted before anything was measured";
+        }
     }
 }
 
-/* Moves what was measured into the profile, and flags what fell short. */
+/* Shows what there is so far to whoever keeps it, as if measuring ended here. */
+static int save_progress(struct engine *e, struct prony_error *err)
+{
+    if (!e->request->checkpoint)
+        return 0;
+    for (size_t i = 0; i < e->n_runners; i++) {
+        struct runner *r = &e->runners[i];
+        r->result->samples = r->samples;
+        r->result->n_samples = r->n_samples;
+        r->result->launches = r->launches;
+        r->result->n_launches = r->n_launches;
+        judge(e, r, true);
+    }
+    e->profile->canary_best_ns = e->canary.best_ns;
+    int code = prn_summarise(e->profile, err);
+    if (code == 0)
+        e->request->checkpoint(e->request->context, e->profile);
+    for (size_t i = 0; i < e->n_runners; i++) {
+        struct prn_result *result = e->runners[i].result;
+        if (e->runners[i].failed)
+            continue;
+        result->flags &= ~(unsigned)(PRN_FLAG_IMPRECISE | PRN_FLAG_INTERRUPTED);
+        result->error_code = 0;
+        result->error = NULL;
+    }
+    return code;
+}
+
+static int measure_all(struct engine *e, struct prony_error *err)
+{
+    bool more = more_to_do(e);
+    /* A launch that couldn't measure anything in time isn't begun. */
+    while (more && !cancelled(e) && elapsed_s(e) + e->bring_up_s < e->max_time_s) {
+        int code = launch_all(e, plan_round(e), err);
+        if (e->refused)
+            return prn_fail(err, e->refused, "%s", e->fault.text);
+        more = more_to_do(e);
+        if (code == 0 && more && !cancelled(e))
+            code = save_progress(e, err);
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+/* Moves what was measured into the profile. */
 static int hand_over(struct engine *e, struct runner *r, struct prony_error *err)
 {
     struct prn_arena *arena = &e->profile->arena;
@@ -570,16 +768,7 @@ static int hand_over(struct engine *e, struct runner *r, struct prony_error *err
         memcpy(result->launches, r->launches, r->n_launches * sizeof *r->launches);
     result->n_samples = r->n_samples;
     result->n_launches = r->n_launches;
-    struct prn_interval interval = prn_median_interval(r->samples, r->n_samples);
-    if (!r->failed && e->settings->repeats == 0 && !narrow(interval, e->settings->precision))
-        result->flags |= PRN_FLAG_IMPRECISE;
-    if (!r->failed && e->interrupted) {
-        result->flags |= PRN_FLAG_INTERRUPTED;
-        if (r->n_samples == 0) {
-            result->error_code = PRONY_ECANCELED;
-            result->error = "interrupted before anything was measured";
-        }
-    }
+    judge(e, r, e->interrupted);
     return 0;
 }
 
@@ -596,6 +785,81 @@ static double timer_cost_ns(void)
     return prn_stats_median(costs, PRN_ARRAY_SIZE(costs));
 }
 
+/* A runner takes copies of what its result holds from an earlier run, and goes on from there. */
+static int begin_runner(struct engine *e, struct runner *r, struct prony_error *err)
+{
+    const struct prn_result *result = r->result;
+    const struct prn_settings *s = e->settings;
+    r->least_wait = NAN;
+    r->resumed = result->n_launches > 0;
+    r->failed = result->error_code != 0;
+    r->repeats_left = s->repeats > 0 ? s->repeats - (int64_t)result->n_samples : -1;
+    r->repeats_left = s->repeats > 0 && r->repeats_left < 0 ? 0 : r->repeats_left;
+    if (result->n_samples > 0) {
+        r->samples = calloc(result->n_samples, sizeof *r->samples);
+        if (!r->samples)
+            return prn_fail_memory(err);
+        memcpy(r->samples, result->samples, result->n_samples * sizeof *r->samples);
+        r->n_samples = r->capacity = result->n_samples;
+        int32_t next = r->samples[r->n_samples - 1].block + 1;
+        e->block = next > e->block ? next : e->block;
+    }
+    if (result->n_launches > 0) {
+        r->launches = calloc(result->n_launches, sizeof *r->launches);
+        if (!r->launches)
+            return prn_fail_memory(err);
+        memcpy(r->launches, result->launches, result->n_launches * sizeof *r->launches);
+        r->n_launches = result->n_launches;
+    }
+    return 0;
+}
+
+static int begin(struct engine *e, struct prony_error *err)
+{
+    const struct prn_settings *s = e->settings;
+    e->launches_min = s->launches > 0 ? s->launches : PRN_LAUNCHES_DEFAULT;
+    if (s->repeats > 0 && s->repeats < e->launches_min)
+        e->launches_min = s->repeats;
+    e->launches_max =
+        s->launches > 0 || s->repeats > 0 ? e->launches_min : e->launches_min * PRN_LAUNCHES_FACTOR;
+    prn_random_seed(&e->random, s->seed);
+    e->runners = calloc(e->n_runners + 1, sizeof *e->runners);
+    e->points = calloc(e->n_points + 1, sizeof *e->points);
+    e->rows = calloc(e->n_runners + 1, sizeof *e->rows);
+    e->row_runners = calloc(e->n_runners + 1, sizeof *e->row_runners);
+    e->order = calloc(e->n_runners + 1, sizeof *e->order);
+    e->scratch = calloc(PRN_EXECUTOR_SAMPLES_MAX, sizeof *e->scratch);
+    if (!e->runners || !e->points || !e->rows || !e->row_runners || !e->order || !e->scratch)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < e->n_points; i++)
+        e->points[i].reference_fd = -1;
+    for (size_t i = 0; i < e->n_runners; i++) {
+        e->runners[i].spec = &e->request->backends[i];
+        e->runners[i].result = &e->profile->results[i];
+        int code = begin_runner(e, &e->runners[i], err);
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+static void release(struct engine *e)
+{
+    for (size_t i = 0; e->points && i < e->n_points; i++)
+        if (e->points[i].reference_fd >= 0)
+            close(e->points[i].reference_fd);
+    for (size_t i = 0; e->runners && i < e->n_runners; i++) {
+        free(e->runners[i].samples);
+        free(e->runners[i].launches);
+    }
+    free(e->runners);
+    free(e->points);
+    free(e->rows);
+    free(e->row_runners);
+    free(e->order);
+    free(e->scratch);
+}
+
 int prn_measure(const struct prn_measure_request *request, struct prn_profile *profile,
                 struct prony_error *err)
 {
@@ -604,47 +868,24 @@ int prn_measure(const struct prn_measure_request *request, struct prn_profile *p
         .profile = profile,
         .settings = &profile->settings,
         .n_runners = profile->n_results,
+        .n_points = profile->n_points,
+        .max_time_s = profile->settings.max_time_s * (double)profile->n_points,
         .start_ns = prn_clock_ns(),
-        .reference_fd = -1,
         .memory_bytes = (int64_t)((double)prn_memory_available() * MEMORY_SHARE),
+        .canary = {.best_ns = isfinite(profile->canary_best_ns) ? profile->canary_best_ns : 0},
     };
-    const struct prn_settings *s = e.settings;
-    e.launches_min = s->launches > 0 ? s->launches : PRN_LAUNCHES_DEFAULT;
-    if (s->repeats > 0 && s->repeats < e.launches_min)
-        e.launches_min = s->repeats;
-    e.launches_max =
-        s->launches > 0 || s->repeats > 0 ? e.launches_min : e.launches_min * PRN_LAUNCHES_FACTOR;
-    prn_random_seed(&e.random, s->seed);
-    e.runners = calloc(e.n_runners + 1, sizeof *e.runners);
-    e.order = calloc(e.n_runners + 1, sizeof *e.order);
-    e.scratch = calloc(PRN_EXECUTOR_SAMPLES_MAX, sizeof *e.scratch);
-    int code = e.runners && e.order && e.scratch ? 0 : prn_fail_memory(err);
-    if (code < 0)
-        goto done;
-    for (size_t i = 0; i < e.n_runners; i++) {
-        e.runners[i].spec = &request->backends[i];
-        e.runners[i].result = &profile->results[i];
-        e.runners[i].least_wait = NAN;
-        e.runners[i].repeats_left = s->repeats > 0 ? s->repeats : -1;
+    int code = begin(&e, err);
+    if (code == 0) {
+        profile->timer_ns = timer_cost_ns();
+        for (int i = 0; i < 10; i++)
+            prn_canary_run(&e.canary);
+        code = measure_all(&e, err);
     }
-    profile->timer_ns = timer_cost_ns();
-    for (int i = 0; i < 10; i++)
-        prn_canary_run(&e.canary);
-    measure_all(&e);
     for (size_t i = 0; code == 0 && i < e.n_runners; i++)
         code = hand_over(&e, &e.runners[i], err);
     profile->canary_best_ns = e.canary.best_ns;
     if (getloadavg(&profile->environment.load_after, 1) != 1)
         profile->environment.load_after = NAN;
-done:
-    if (e.reference_fd >= 0)
-        close(e.reference_fd);
-    for (size_t i = 0; e.runners && i < e.n_runners; i++) {
-        free(e.runners[i].samples);
-        free(e.runners[i].launches);
-    }
-    free(e.runners);
-    free(e.order);
-    free(e.scratch);
+    release(&e);
     return code;
 }

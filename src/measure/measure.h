@@ -7,6 +7,10 @@
  * - A canary runs around each block. A disturbed block is redone, up to three times.
  * - Launches go on until the 95 % interval of the median is narrow enough, or time is up.
  * - Comparisons are paired block by block, and the unit of their interval is the launch.
+ *
+ * The rows of a sweep are measured as backends are, all interleaved, but only results of one point
+ * are compared, in times and in outputs. A point whose results are known well enough is done and
+ * takes no further part. Rows that don't fit into memory together take turns in groups.
  */
 #ifndef PRN_MEASURE_MEASURE_H
 #define PRN_MEASURE_MEASURE_H
@@ -22,12 +26,18 @@
 
 struct prn_progress {
     const char *backend;
+    const char *point; /* label; "" without a sweep */
     const char *phase; /* "loading", "warming up", "measuring" */
+    size_t row, rows;  /* which result, from 1, of how many */
     int64_t launch, launches;
     int64_t samples;
     double median_ns, half_width; /* NAN as long as they aren't known */
     double elapsed_s;
 };
+
+/* Told after each round of launches, as long as more are to come. What the profile holds then could
+ * be reported; what isn't finished is flagged as interrupted. */
+typedef void prn_checkpoint(void *context, const struct prn_profile *profile);
 
 struct prn_measure_request {
     const char *model_path;          /* absolute */
@@ -39,12 +49,14 @@ struct prn_measure_request {
     double timeout_s;
     const volatile int *cancelled;
     void (*progress)(void *context, const struct prn_progress *progress); /* may be NULL */
+    prn_checkpoint *checkpoint;                                           /* may be NULL */
     void *context;
 };
 
 /* Measures, filling the profile's results (samples, launches, outputs, errors, flags), whose
- * backends and settings are set already. A backend's failure is its own result's error; the call
- * itself fails only when nothing can be measured at all. */
+ * backends and settings are set already; results that hold samples are gone on with. A backend's
+ * failure is its own result's error; the call itself fails only when nothing can be measured at
+ * all, or when a runtime isn't the one whose samples are there. */
 PRONY_MUST_CHECK int prn_measure(const struct prn_measure_request *request,
                                  struct prn_profile *profile, struct prony_error *err);
 

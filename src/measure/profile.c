@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Room for about a hundred million samples. */
 #define PROFILE_ARENA_MAX ((size_t)2 << 30)
@@ -41,6 +42,22 @@ const struct prn_recorded_graph *prn_profile_graph(const struct prn_profile *pro
     if (profile->n_graphs == 0)
         return NULL;
     return bsearch(&id, profile->graphs, profile->n_graphs, sizeof *profile->graphs, compare_ids);
+}
+
+int prn_profile_note(struct prn_profile *profile, const char *text, struct prony_error *err)
+{
+    for (size_t i = 0; i < profile->n_notes; i++)
+        if (strcmp(profile->notes[i], text) == 0)
+            return 0;
+    const char **notes = PRN_ARENA_ARRAY(&profile->arena, profile->n_notes + 1, const char *);
+    const char *copy = prn_arena_strdup(&profile->arena, text);
+    if (!notes || !copy)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < profile->n_notes; i++)
+        notes[i] = profile->notes[i];
+    notes[profile->n_notes++] = copy;
+    profile->notes = notes;
+    return 0;
 }
 
 const struct prn_point *prn_result_point(const struct prn_profile *profile,

@@ -11,6 +11,9 @@
 #include "base/stats.h"
 #include "model/model.h"
 
+/* Most results of a profile. */
+#define PRN_RESULTS_MAX 1000
+
 struct prn_sample {
     int64_t ns;
     int32_t launch; /* which process of this backend, from 0 */
@@ -107,9 +110,17 @@ struct prn_profile_input {
     const char *source; /* "random, seed 0", "ones", "@file.npy" */
 };
 
+/* What a sweep set at a point: the size of a dimension, or the shape of an input. */
+struct prn_swept {
+    const char *name;
+    int64_t size; /* -1: it is the shape of the input of that name */
+};
+
 /* What one result was fed: the sizes of a sweep make several of these, otherwise there is one. */
 struct prn_point {
     const char *label; /* "batch=4, seq=128": what the sweep set; "" without one */
+    size_t n_swept;    /* the same in parts; all points of a profile have the same names */
+    struct prn_swept *swept;
     int64_t batch; /* requests answered by one run: first dimension of the first input; 1 if none */
     double flops;  /* of one run; NAN when nothing could be counted */
     bool flops_complete;
@@ -236,6 +247,10 @@ void prn_profile_free(struct prn_profile *profile);
 
 /* A graph of a recorded program by its id; NULL when there is none. */
 const struct prn_recorded_graph *prn_profile_graph(const struct prn_profile *profile, int64_t id);
+
+/* Adds a sentence for the reader, unless it is there already. */
+PRONY_MUST_CHECK int prn_profile_note(struct prn_profile *profile, const char *text,
+                                      struct prony_error *err);
 
 /* What a result was fed; never NULL. */
 const struct prn_point *prn_result_point(const struct prn_profile *profile,

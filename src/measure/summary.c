@@ -201,9 +201,29 @@ static int summarise_result(struct prn_result *r, struct prony_error *err)
     return 0;
 }
 
-int prn_summarise(struct prn_profile *profile, struct prony_error *err)
+/* Ratios to the fastest result of one point; results of others were fed something else. */
+static void compare_results(struct prn_profile *profile, size_t point)
 {
     struct prn_result *best = NULL;
+    for (size_t i = 0; i < profile->n_results; i++) {
+        struct prn_result *r = &profile->results[i];
+        if (r->point == point && r->n_samples > 0 && r->error_code == 0 &&
+            (!best || r->stats.median_ns < best->stats.median_ns))
+            best = r;
+    }
+    for (size_t i = 0; best && i < profile->n_results; i++) {
+        struct prn_result *r = &profile->results[i];
+        if (r->point != point || r->n_samples == 0 || r->error_code != 0 || r == best)
+            continue;
+        r->ratio = prn_ratio_interval(r->samples, r->n_samples, best->samples, best->n_samples);
+        r->verdict = prn_verdict_of(r->ratio, profile->settings.smallest_difference);
+    }
+    if (best)
+        best->ratio = (struct prn_interval){1, 1, 1};
+}
+
+int prn_summarise(struct prn_profile *profile, struct prony_error *err)
+{
     for (size_t i = 0; i < profile->n_results; i++) {
         struct prn_result *r = &profile->results[i];
         r->ratio = nothing;
@@ -213,17 +233,8 @@ int prn_summarise(struct prn_profile *profile, struct prony_error *err)
         int code = summarise_result(r, err);
         if (code < 0)
             return code;
-        if (r->error_code == 0 && (!best || r->stats.median_ns < best->stats.median_ns))
-            best = r;
     }
-    for (size_t i = 0; best && i < profile->n_results; i++) {
-        struct prn_result *r = &profile->results[i];
-        if (r->n_samples == 0 || r->error_code != 0 || r == best)
-            continue;
-        r->ratio = prn_ratio_interval(r->samples, r->n_samples, best->samples, best->n_samples);
-        r->verdict = prn_verdict_of(r->ratio, profile->settings.smallest_difference);
-    }
-    if (best)
-        best->ratio = (struct prn_interval){1, 1, 1};
+    for (size_t i = 0; i == 0 || i < profile->n_points; i++)
+        compare_results(profile, i);
     return 0;
 }

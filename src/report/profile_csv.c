@@ -67,9 +67,32 @@ static void write_stats(struct row *row, const struct prn_sample_stats *s)
     integer(row, "outliers", s->outliers);
 }
 
-static void write_row(struct row *row, const struct prn_profile *p, const struct prn_result *r,
-                      const struct prn_launch_figures *launches)
+/* Only a sweep has these. */
+static void write_sweep(struct row *row, const struct prn_view *view, const struct prn_result *r,
+                        size_t index)
 {
+    const struct prn_sweep_view *sweep = &view->sweep;
+    struct prn_buffer text = PRN_BUFFER_INIT((size_t)1 << 16);
+    field(row, "point", prn_result_point(view->profile, r)->label);
+    number(row, "per_item_ns", prn_result_measured(r) ? prn_result_item_ns(view->profile, r) : NAN);
+    for (size_t i = 0; i < sweep->n_axes; i++) {
+        const struct prn_sweep_axis *axis = &sweep->axes[i];
+        prn_buffer_clear(&text);
+        if (axis->option)
+            prn_buffer_printf(&text, "scaling_%s", axis->option);
+        number(row, axis->option ? prn_buffer_text(&text) : "batch_gain", axis->scaling[index]);
+    }
+    prn_buffer_clear(&text);
+    if (!row->header)
+        prn_sweep_marks(sweep, index, " ", &text);
+    field(row, "best", prn_buffer_text(&text));
+    prn_buffer_release(&text);
+}
+
+static void write_row(struct row *row, const struct prn_view *view, const struct prn_result *r,
+                      const struct prn_launch_figures *launches, size_t index)
+{
+    const struct prn_profile *p = view->profile;
     static const struct prn_sample_stats unknown = {.median_ns = NAN,
                                                     .low_ns = NAN,
                                                     .high_ns = NAN,
@@ -110,6 +133,8 @@ static void write_row(struct row *row, const struct prn_profile *p, const struct
     write_flags(row, r->flags);
     field(row, "error_code", r->error_code ? prony_error_name(r->error_code) : "");
     field(row, "error", r->error_code ? r->error : "");
+    if (view->sweep.active)
+        write_sweep(row, view, r, index);
     prn_buffer_add_char(row->out, '\n');
 }
 
@@ -118,10 +143,10 @@ int prn_view_csv(const struct prn_view *view, struct prn_buffer *out, struct pro
     static const struct prn_result no_result;
     static const struct prn_launch_figures no_launches;
     struct row header = {.out = out, .header = true};
-    write_row(&header, view->profile, &no_result, &no_launches);
+    write_row(&header, view, &no_result, &no_launches, 0);
     for (size_t i = 0; i < view->profile->n_results; i++) {
         struct row row = {.out = out};
-        write_row(&row, view->profile, &view->profile->results[i], &view->launches[i]);
+        write_row(&row, view, &view->profile->results[i], &view->launches[i], i);
     }
     return prn_buffer_error(out, err);
 }

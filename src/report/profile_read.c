@@ -9,8 +9,8 @@
 #include <string.h>
 
 /* Bounds on what a report has to lay out; a profile of our own stays far below them. */
-#define RESULTS_MAX 1000
 #define ENTRIES_MAX 100000
+#define SWEPT_MAX 256
 
 /* ---- Parts of a profile ---- */
 
@@ -63,11 +63,29 @@ static void read_input(struct prn_fields *r, const struct prn_field *p,
     input->dims = dims;
 }
 
+static void read_swept(struct prn_fields *r, const struct prn_field *in, struct prn_point *point)
+{
+    struct prn_field p = prn_field_member(in, "swept");
+    if (!p.value)
+        return;
+    size_t n = prn_field_count(r, &p, SWEPT_MAX);
+    point->swept = prn_field_array(r, n, sizeof *point->swept);
+    for (size_t i = 0; i < n && r->code == 0; i++) {
+        struct prn_field at = prn_field_element(&p, i);
+        if (!prn_field_is_object(r, &at))
+            return;
+        point->swept[i].name = prn_field_text(r, &at, "name");
+        point->swept[i].size = prn_field_integer_or_null(r, &at, "size");
+        point->n_swept = i + 1;
+    }
+}
+
 static void read_point(struct prn_fields *r, const struct prn_field *p, struct prn_point *point)
 {
     if (!prn_field_is_object(r, p))
         return;
     point->label = prn_field_text(r, p, "label");
+    read_swept(r, p, point);
     point->batch = prn_field_integer(r, p, "batch", 1, INT64_MAX);
     point->flops = prn_field_number_or_null(r, p, "flops");
     point->flops_complete = prn_field_bool(r, p, "flops_complete");
@@ -85,11 +103,13 @@ static void read_points(struct prn_fields *r, const struct prn_field *top,
                         struct prn_profile *profile)
 {
     struct prn_field p = prn_field_member(top, "points");
-    size_t n = prn_field_count(r, &p, RESULTS_MAX);
+    size_t n = prn_field_count(r, &p, PRN_RESULTS_MAX);
     profile->points = prn_field_array(r, n, sizeof *profile->points);
     for (size_t i = 0; i < n && r->code == 0; i++) {
         struct prn_field point = prn_field_element(&p, i);
         read_point(r, &point, &profile->points[i]);
+        if (profile->points[i].n_swept != profile->points[0].n_swept)
+            prn_field_fault(r, &point, "has not as many swept sizes as the first");
         profile->n_points = i + 1;
     }
 }
@@ -324,7 +344,7 @@ static void read_results(struct prn_fields *r, const struct prn_field *top,
                          struct prn_profile *profile)
 {
     struct prn_field p = prn_field_member(top, "results");
-    size_t n = prn_field_count(r, &p, RESULTS_MAX);
+    size_t n = prn_field_count(r, &p, PRN_RESULTS_MAX);
     profile->results = prn_field_array(r, n, sizeof *profile->results);
     for (size_t i = 0; i < n && r->code == 0; i++) {
         struct prn_field result = prn_field_element(&p, i);

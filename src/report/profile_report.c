@@ -16,6 +16,9 @@
 
 #define TABLE_WIDTH 120
 #define INPUTS_SHOWN 16
+#define POINTS_SHOWN 16
+#define SHAPES_SHOWN 4
+#define NAMES_SHOWN 6 /* of the rows of a sweep, in one sentence */
 
 const char *const prn_report_formats[] = {"text", "json", "csv", "md", NULL};
 
@@ -41,6 +44,28 @@ static void add_percent(struct prn_buffer *out, double fraction)
 
 /* ---- Above the table ---- */
 
+/* Whether the label of a point says its batch already. */
+static bool label_has_batch(const struct prn_point *point)
+{
+    for (size_t i = 0; i < point->n_swept; i++)
+        if (point->swept[i].size == point->batch)
+            return true;
+    return false;
+}
+
+/* ", 8.18 GFLOP per run, batch of 8" */
+static void add_work(struct prn_buffer *out, const struct prn_point *point)
+{
+    char text[PRN_FORMAT_SIZE];
+    if (isfinite(point->flops)) {
+        prn_buffer_add(out, point->flops_complete ? ", " : ", at least ");
+        add_counted(out, point->flops, "FLOP");
+        prn_buffer_add(out, " per run");
+    }
+    if (point->batch > 1 && !label_has_batch(point))
+        prn_buffer_printf(out, ", batch of %s", prn_format_integer(text, (uint64_t)point->batch));
+}
+
 static void describe_model(struct report *r)
 {
     const struct prn_profile *p = r->profile;
@@ -52,14 +77,10 @@ static void describe_model(struct report *r)
     if (p->model_parameters >= 0)
         prn_buffer_printf(&facts, ", %s parameters",
                           prn_format_count(text, (double)p->model_parameters));
-    if (isfinite(point->flops)) {
-        prn_buffer_add(&facts, point->flops_complete ? ", " : ", at least ");
-        add_counted(&facts, point->flops, "FLOP");
-        prn_buffer_add(&facts, " per run");
-    }
-    if (point->batch > 1)
-        prn_buffer_printf(&facts, ", batch of %s",
-                          prn_format_integer(text, (uint64_t)point->batch));
+    if (p->n_points > 1)
+        prn_buffer_printf(&facts, ", %zu points", p->n_points);
+    else
+        add_work(&facts, point);
     struct prn_buffer name = PRN_BUFFER_INIT((size_t)1 << 16);
     prn_text_clean(&name, p->model_path ? p->model_path : "unknown model");
     if (r->prose.markdown) {
@@ -96,6 +117,36 @@ static void describe_inputs(struct report *r)
         prn_buffer_printf(&r->prose.line, "and %zu more inputs", p->n_inputs - INPUTS_SHOWN);
         prn_prose_flush(&r->prose, 2);
     }
+}
+
+/* One line for a point of a sweep: shapes and work. */
+static void describe_point(struct report *r, const struct prn_point *point)
+{
+    struct prn_buffer *line = &r->prose.line;
+    char shape[PRN_RANK_MAX * 24];
+    prn_buffer_printf(line, "%s: ", point->label);
+    for (size_t i = 0; i < point->n_inputs && i < SHAPES_SHOWN; i++) {
+        const struct prn_profile_input *input = &point->inputs[i];
+        prn_buffer_printf(line, "%s%s %s", i > 0 ? ", " : "", input->name,
+                          prn_dims_text(input->dims, input->rank, shape, sizeof shape));
+    }
+    if (point->n_inputs > SHAPES_SHOWN)
+        prn_buffer_printf(line, " and %zu more", point->n_inputs - SHAPES_SHOWN);
+    add_work(line, point);
+    prn_prose_flush(&r->prose, 2);
+}
+
+/* The first point's inputs in full, then what the others have of their own. */
+static void describe_points(struct report *r)
+{
+    const struct prn_profile *p = r->profile;
+    describe_inputs(r);
+    for (size_t i = 0; p->n_points > 1 && i < p->n_points && i < POINTS_SHOWN; i++)
+        describe_point(r, &p->points[i]);
+    if (p->n_points > POINTS_SHOWN) {
+        prn_buffer_printf(&r->prose.line, "and %zu more points", p->n_points - POINTS_SHOWN);
+        prn_prose_flush(&r->prose, 2);
+    }
     prn_buffer_add_char(r->prose.out, '\n');
 }
 
@@ -112,18 +163,37 @@ static void describe_failures(struct report *r)
     }
 }
 
+/* A sweep has many rows: a sentence names the first of them and counts the rest. */
+static bool is_named(const struct report *r, size_t before)
+{
+    return !r->view->sweep.active || before < NAMES_SHOWN;
+}
+
+/* Adds the name of a result to a list that has `before` already. */
+static void add_name(struct report *r, size_t index, size_t before)
+{
+    if (is_named(r, before))
+        prn_buffer_printf(&r->prose.line, "%s%s", before > 0 ? ", " : "", r->view->names[index]);
+}
+
+/* Ends a list of `n` names. */
+static void add_unnamed(struct report *r, size_t n)
+{
+    if (n > 0 && !is_named(r, n - 1))
+        prn_buffer_printf(&r->prose.line, " and %zu more", n - NAMES_SHOWN);
+}
+
 /* Names of the results with a flag, in the paragraph; false when there are none. */
 static bool add_flagged(struct report *r, unsigned bit, const char *name)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->profile->n_results; i++)
         if (r->profile->results[i].flags & bit) {
-            if (n++ == 0)
+            if (n == 0)
                 prn_buffer_printf(&r->prose.line, "* %s ", name);
-            else
-                prn_buffer_add(&r->prose.line, ", ");
-            prn_buffer_add(&r->prose.line, r->view->names[i]);
+            add_name(r, i, n++);
         }
+    add_unnamed(r, n);
     if (n > 0)
         prn_buffer_add(&r->prose.line, ": ");
     return n > 0;
@@ -209,9 +279,10 @@ static void describe_agreement(struct report *r)
             most = fmax(most, result->outputs[k].max_rel);
         }
     }
-    if (compared > 0 && r->view->n_measured > 1)
-        prn_prose_paragraph(
-            &r->prose, "Outputs of all backends agree (largest relative difference %.2g).", most);
+    if (compared > 0 && r->view->any_compared)
+        prn_prose_paragraph(&r->prose,
+                            "Outputs of all backends agree%s (largest relative difference %.2g).",
+                            p->n_points > 1 ? " where they were fed the same" : "", most);
 }
 
 struct range {
@@ -259,15 +330,18 @@ static void describe_method(struct report *r)
     prn_prose_paragraph(&r->prose,
                         " (fresh processes)%s; ± is half of its 95 %% interval over %s, Spread the "
                         "interquartile range, both in %% of it.",
-                        r->view->n_measured > 1 ? " per backend" : "",
+                        r->view->sweep.active     ? " per row"
+                        : r->view->n_measured > 1 ? " per backend"
+                                                  : "",
                         launches.high > 1 ? "launches" : "blocks");
     if (launches.high == 1)
         prn_prose_paragraph(
             &r->prose,
             "One launch can't tell how the next process would differ, often by 1 or 2 %%: "
             "--launches 5 can.");
-    if (r->view->n_measured > 1) {
-        prn_buffer_add(&r->prose.line, "vs best is the ratio of times, paired block by block");
+    if (r->view->any_compared) {
+        prn_buffer_printf(&r->prose.line, "vs best is the ratio of times%s, paired block by block",
+                          p->n_points > 1 ? " to the fastest of the same sizes" : "");
         if (isfinite(p->settings.smallest_difference)) {
             prn_buffer_add(&r->prose.line, "; \"same\": within ");
             add_percent(&r->prose.line, p->settings.smallest_difference);
@@ -299,9 +373,34 @@ static void add_missing(struct report *r, size_t index, double ns, double p, siz
     ++*missing;
 }
 
+/* One percentile over all rows of a sweep. */
+static void add_missing_rows(struct report *r, double p)
+{
+    size_t rows = 0;
+    size_t fewest = SIZE_MAX;
+    size_t need = prn_stats_percentile_need(p);
+    char text[PRN_FORMAT_SIZE];
+    for (size_t i = 0; i < r->profile->n_results; i++) {
+        const struct prn_result *result = &r->profile->results[i];
+        if (!prn_result_measured(result) || result->n_samples >= need)
+            continue;
+        rows++;
+        fewest = result->n_samples < fewest ? result->n_samples : fewest;
+    }
+    if (rows > 0)
+        prn_buffer_printf(&r->prose.line, "%sp%g in %zu row%s (up to %s more)",
+                          r->prose.line.len ? ", " : "Too few samples: ", p * 100, rows,
+                          rows > 1 ? "s" : "", prn_format_integer(text, need - fewest));
+}
+
 static void describe_percentiles(struct report *r)
 {
-    for (size_t i = 0; i < r->profile->n_results; i++) {
+    if (r->view->sweep.active) {
+#define PRN_X(name, p) add_missing_rows(r, p);
+        PRN_PERCENTILE_MAP(PRN_X)
+#undef PRN_X
+    }
+    for (size_t i = 0; i < r->profile->n_results && !r->view->sweep.active; i++) {
         const struct prn_result *result = &r->profile->results[i];
         size_t missing = 0;
         if (!prn_result_measured(result))
@@ -317,23 +416,66 @@ static void describe_percentiles(struct report *r)
 static void describe_outliers(struct report *r)
 {
     char text[PRN_FORMAT_SIZE];
+    bool sweep = r->view->sweep.active;
+    size_t rows = 0;
+    double total = 0;
     for (size_t i = 0; i < r->profile->n_results; i++) {
         const struct prn_result *result = &r->profile->results[i];
-        if (prn_result_measured(result) && result->stats.outliers > 0)
-            prn_buffer_printf(&r->prose.line, "%s%s of %s",
-                              r->prose.line.len ? ", " : "Outliers, which are kept: ",
+        if (!prn_result_measured(result) || result->stats.outliers == 0)
+            continue;
+        if (rows == 0)
+            prn_buffer_add(&r->prose.line, "Outliers, which are kept: ");
+        if (!sweep)
+            prn_buffer_printf(&r->prose.line, "%s%s of %s", rows > 0 ? ", " : "",
                               prn_format_integer(text, (uint64_t)result->stats.outliers),
                               r->view->names[i]);
+        total += (double)result->stats.outliers;
+        rows++;
     }
-    if (r->prose.line.len > 0)
+    if (rows > 0 && sweep)
+        prn_buffer_printf(&r->prose.line, "%.0f in %zu row%s", total, rows, rows > 1 ? "s" : "");
+    if (rows > 0)
         prn_prose_paragraph(&r->prose, ".");
+}
+
+/* ---- Below the table: what a sweep says ---- */
+
+static void describe_sweep(struct report *r)
+{
+    const struct prn_sweep_view *sweep = &r->view->sweep;
+    bool best = false;
+    bool shared = false;
+    for (int mark = 0; mark < PRN_MARK_COUNT; mark++) {
+        shared = shared || sweep->shared[mark];
+        for (size_t i = 0; sweep->best[mark] && i < r->profile->n_results; i++)
+            best = best || sweep->best[mark][i];
+    }
+    for (size_t i = 0; i < sweep->n_axes; i++) {
+        if (sweep->axes[i].option)
+            prn_prose_paragraph(
+                &r->prose,
+                "Scaling with %s is the speed-up over the row that has the smallest value of it "
+                "and all else equal, divided by the ratio of the values: 100 %% is perfect.",
+                sweep->axes[i].option);
+        else
+            prn_prose_paragraph(&r->prose,
+                                "Batch gain is the time per item of the row with the smallest "
+                                "batch and all else equal, over this row's.");
+    }
+    if (best)
+        prn_prose_paragraph(&r->prose,
+                            "Best marks the shortest time (latency), the most items per second "
+                            "(throughput) and the lowest cost of an item%s.",
+                            shared ? "; with \"?\" where rows can't be told apart, because their "
+                                     "intervals overlap or they differ too little"
+                                   : "");
 }
 
 static int write_report(struct report *r, struct prony_error *err)
 {
     const struct prn_profile *p = r->profile;
     describe_model(r);
-    describe_inputs(r);
+    describe_points(r);
     if (p->n_results == 0) {
         prn_prose_paragraph(&r->prose, "Nothing was measured.");
         return 0;
@@ -351,6 +493,7 @@ static int write_report(struct report *r, struct prony_error *err)
     if (r->view->n_measured > 0) {
         describe_agreement(r);
         describe_method(r);
+        describe_sweep(r);
         describe_percentiles(r);
         describe_outliers(r);
     }

@@ -8,13 +8,19 @@
 #include <math.h>
 #include <string.h>
 
-/* "text", or "text #2" when `number` isn't 0. */
-static const char *numbered(struct prn_arena *arena, const char *text, size_t number)
+/* "text", or "text #2" when `number` isn't 0; "text (place)" when `place` isn't "". */
+static const char *numbered(struct prn_arena *arena, const char *text, size_t number,
+                            const char *place)
 {
     struct prn_buffer name = PRN_BUFFER_INIT((size_t)1 << 20);
     prn_text_clean(&name, text);
     if (number > 0)
         prn_buffer_printf(&name, " #%zu", number);
+    if (place[0]) {
+        prn_buffer_add(&name, " (");
+        prn_text_clean(&name, place);
+        prn_buffer_add_char(&name, ')');
+    }
     const char *copy = name.error ? NULL : prn_arena_strdup(arena, prn_buffer_text(&name));
     prn_buffer_release(&name);
     return copy;
@@ -28,12 +34,14 @@ static const char *without_hardware(const struct prn_result *r)
     return prefixed ? r->name + len + 1 : r->name;
 }
 
-/* How many results have each name, and which of them each one is. */
-static int count_names(const struct prn_profile *p, size_t *totals, size_t *ordinals)
+/* How many results of one point have each name, and which of them each one is. */
+static int count_names(const struct prn_profile *p, size_t point, size_t *totals, size_t *ordinals)
 {
     int code = 0;
     struct prn_map seen = PRN_MAP_INIT;
     for (size_t i = 0; i < p->n_results && code == 0; i++) {
+        if (p->results[i].point != point)
+            continue;
         size_t first = prn_map_get(&seen, p->results[i].name);
         if (first == PRN_MAP_NONE) {
             first = i;
@@ -42,10 +50,35 @@ static int count_names(const struct prn_profile *p, size_t *totals, size_t *ordi
         ordinals[i] = ++totals[first];
     }
     for (size_t i = 0; i < p->n_results && code == 0; i++)
-        if (totals[prn_map_get(&seen, p->results[i].name)] == 1)
+        if (p->results[i].point == point && totals[prn_map_get(&seen, p->results[i].name)] == 1)
             ordinals[i] = 0;
     prn_map_release(&seen);
     return code;
+}
+
+static int count_all_names(const struct prn_profile *p, size_t *totals, size_t *ordinals)
+{
+    int code = 0;
+    for (size_t i = 0; (i == 0 || i < p->n_points) && code == 0; i++)
+        code = count_names(p, i, totals, ordinals);
+    return code;
+}
+
+/* Who was measured at the same point as somebody else. */
+static int find_compared(struct prn_view *view)
+{
+    const struct prn_profile *p = view->profile;
+    size_t *measured = PRN_ARENA_ARRAY(&view->arena, p->n_points + 1, size_t);
+    view->compared = PRN_ARENA_ARRAY(&view->arena, p->n_results, bool);
+    if (!measured || !view->compared)
+        return PRONY_ENOMEM;
+    for (size_t i = 0; i < p->n_results; i++)
+        measured[p->results[i].point] += prn_result_measured(&p->results[i]);
+    for (size_t i = 0; i < p->n_results; i++) {
+        view->compared[i] = measured[p->results[i].point] > 1;
+        view->any_compared |= view->compared[i];
+    }
+    return 0;
 }
 
 static int summarise_launches(struct prn_view *view)
@@ -67,12 +100,14 @@ int prn_view_init(struct prn_view *view, const struct prn_profile *profile, stru
     v.names = PRN_ARENA_ARRAY(&v.arena, n, const char *);
     v.backends = PRN_ARENA_ARRAY(&v.arena, n, const char *);
     if (!totals || !ordinals || !v.names || !v.backends ||
-        count_names(profile, totals, ordinals) < 0 || summarise_launches(&v) < 0)
+        count_all_names(profile, totals, ordinals) < 0 || summarise_launches(&v) < 0 ||
+        find_compared(&v) < 0 || prn_sweep_view_init(&v.sweep, profile, &v.arena, err) < 0)
         goto fail;
     for (size_t i = 0; i < n; i++) {
         const struct prn_result *r = &profile->results[i];
-        v.names[i] = numbered(&v.arena, r->name, ordinals[i]);
-        v.backends[i] = numbered(&v.arena, without_hardware(r), ordinals[i]);
+        const char *place = profile->n_points > 1 ? prn_result_point(profile, r)->label : "";
+        v.names[i] = numbered(&v.arena, r->name, ordinals[i], place);
+        v.backends[i] = numbered(&v.arena, without_hardware(r), ordinals[i], "");
         if (!v.names[i] || !v.backends[i])
             goto fail;
         v.n_measured += prn_result_measured(r);

@@ -7,14 +7,19 @@
 #include "base/table.h"
 #include "measure/measure.h"
 #include "report/prose.h"
+#include "report/sweep_view.h"
 
 struct prn_view {
     const struct prn_profile *profile;
     struct prn_arena arena;
     struct prn_launch_figures *launches; /* one for each result, as are the names */
-    const char **names;    /* "local/onnxrt-cpu #2": numbered where a backend occurs twice */
-    const char **backends; /* the same without the hardware */
-    size_t n_measured;     /* results with times to show */
+    const char **names;    /* "local/onnxrt-cpu #2 (batch=4)": numbered where a backend occurs twice
+                              at a point, and with the point where there are several */
+    const char **backends; /* without the hardware and the point */
+    bool *compared;        /* others were measured at the same point */
+    bool any_compared;
+    size_t n_measured; /* results with times to show */
+    struct prn_sweep_view sweep;
 };
 
 PRONY_MUST_CHECK int prn_view_init(struct prn_view *view, const struct prn_profile *profile,

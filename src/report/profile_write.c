@@ -52,6 +52,21 @@ static void write_inputs(struct prn_json_writer *w, const struct prn_point *p)
     prn_json_end(w);
 }
 
+/* Only where there is something: without a sweep, profiles are as they always were. */
+static void write_swept(struct prn_json_writer *w, const struct prn_point *p)
+{
+    if (p->n_swept == 0)
+        return;
+    prn_json_array(w, "swept");
+    for (size_t i = 0; i < p->n_swept; i++) {
+        prn_json_object(w, NULL);
+        prn_json_text(w, "name", p->swept[i].name);
+        known(w, "size", p->swept[i].size);
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+}
+
 static void write_points(struct prn_json_writer *w, const struct prn_profile *p)
 {
     prn_json_array(w, "points");
@@ -59,6 +74,7 @@ static void write_points(struct prn_json_writer *w, const struct prn_profile *p)
         const struct prn_point *point = &p->points[i];
         prn_json_object(w, NULL);
         prn_json_text(w, "label", point->label);
+        write_swept(w, point);
         prn_json_integer(w, "batch", point->batch);
         prn_json_number(w, "flops", point->flops);
         prn_json_bool(w, "flops_complete", point->flops_complete);

@@ -108,3 +108,20 @@ def test_program_and_schema_agree_on_recordings(prony, workdir):
         assert done.status in allowed, f"{place} = {value!r}: {done.stderr}"
         tried += 1
     assert tried > 300
+
+
+def test_program_and_schema_agree_on_sweeps(prony, workdir):
+    profile = json.loads((ROOT / "tests" / "data" / "profile-sweep.json").read_text())
+    point = profile["points"][0]
+    profile["results"] = profile["results"][:2]
+    tried = 0
+    path = workdir / "altered.json"
+    for place, value, changed in alterations({"swept": point["swept"]}, set()):
+        # One point, because how many were swept must be the same everywhere.
+        whole = {**profile, "points": [{**{k: point[k] for k in point if k != "swept"}, **changed}]}
+        path.write_text(json.dumps(whole))
+        done = prony("report", path)
+        assert done.status == (0 if VALIDATOR.is_valid(whole) else 1), (
+            f"{place} = {value!r}: {done.stderr}")
+        tried += 1
+    assert tried > 20

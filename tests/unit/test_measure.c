@@ -1,6 +1,7 @@
 /* Intervals, ratios and verdicts from samples whose answers are known. */
 #include "measure/measure.h"
 #include "measure/canary.h"
+#include "measure/groups.h"
 #include "measure/inputs.h"
 
 #include "unit.h"
@@ -124,6 +125,94 @@ static void summary_finds_best_and_counts_outliers(void **state)
     assert_true(isnan(results[2].ratio.estimate));
 }
 
+static void only_results_of_a_point_are_compared(void **state)
+{
+    (void)state;
+    struct prn_sample samples[4][100];
+    const int64_t ns[] = {2000, 1000, 8000, 4000};
+    struct prn_result results[4] = {0};
+    struct prn_point points[2] = {0};
+    struct prn_profile profile = {
+        .results = results, .n_results = 4, .points = points, .n_points = 2};
+    for (int r = 0; r < 4; r++) {
+        for (int i = 0; i < 100; i++)
+            samples[r][i] = (struct prn_sample){ns[r], i / 20, i / 5};
+        results[r] =
+            (struct prn_result){.samples = samples[r], .n_samples = 100, .point = (size_t)r / 2};
+    }
+    assert_int_equal(prn_summarise(&profile, NULL), 0);
+    assert_near(results[0].ratio.estimate, 2, 1e-9);
+    assert_near(results[1].ratio.estimate, 1, 0);
+    assert_near(results[2].ratio.estimate, 2, 1e-9);
+    assert_near(results[3].ratio.estimate, 1, 0);
+    assert_int_equal(results[3].verdict, PRN_VERDICT_NONE);
+}
+
+/* Groups as letters: one for each row. */
+static void expect_groups(const size_t *points, const int64_t *bytes, size_t n, int64_t available,
+                          const char *want)
+{
+    struct prn_group_row rows[200];
+    char got[201] = {0};
+    for (size_t i = 0; i < n; i++)
+        rows[i] = (struct prn_group_row){.point = points[i], .bytes = bytes[i]};
+    size_t n_groups = prn_groups_plan(rows, n, available);
+    for (size_t i = 0; i < n; i++)
+        got[i] = (char)('a' + rows[i].group);
+    assert_string_equal(got, want);
+    assert_int_equal(n_groups, n > 0 ? (size_t)(want[n - 1] - 'a') + 1 : 0);
+}
+
+static void groups_fit_into_memory(void **state)
+{
+    (void)state;
+    const size_t points[] = {0, 0, 1, 1, 2, 2};
+    const int64_t bytes[] = {10, 10, 20, 20, 5, 5};
+    expect_groups(points, bytes, 6, -1, "aaaaaa");
+    expect_groups(points, bytes, 6, 70, "aaaaaa");
+    expect_groups(points, bytes, 6, 69, "aaaabb"); /* 20 + 40, then 10 */
+    expect_groups(points, bytes, 6, 50, "aabbbb"); /* 20, then 40 + 10 */
+    expect_groups(points, bytes, 6, 40, "aabbcc");
+    expect_groups(points, bytes, 6, 30, "aabccc"); /* a point of 40 is cut: 20, 20 + 10 */
+    expect_groups(points, bytes, 6, 1, "abcdef");  /* too large even alone */
+    expect_groups(points, bytes, 0, 1, "");
+}
+
+static void groups_have_a_limit(void **state)
+{
+    (void)state;
+    size_t points[130];
+    int64_t bytes[130] = {0};
+    char want[131] = {0};
+    for (size_t i = 0; i < 130; i++) {
+        points[i] = i / 2;
+        want[i] = (char)('a' + i / PRN_GROUP_ROWS_MAX);
+    }
+    expect_groups(points, bytes, 130, -1, want);
+    for (size_t i = 0; i < 130; i++)
+        points[i] = 0;
+    expect_groups(points, bytes, 130, -1, want);
+}
+
+static void inputs_are_recalled(void **state)
+{
+    (void)state;
+    struct prn_input_source s;
+    assert_true(prn_input_source_recall("x", "@a b.npy", &s));
+    assert_string_equal(s.file, "a b.npy");
+    assert_string_equal(s.name, "x");
+    assert_true(prn_input_source_recall("x", "0.1", &s));
+    assert_near(s.number, 0.1, 0);
+    assert_true(prn_input_source_recall("x", "random, seed 7", &s));
+    assert_int_equal(s.fill, PRN_FILL_RANDOM);
+    assert_null(s.file);
+    assert_true(prn_input_source_recall("x", "zeros", &s));
+    assert_int_equal(s.fill, PRN_FILL_ZEROS);
+    assert_false(prn_input_source_recall("x", "random in [0,1), seed 7", &s));
+    assert_false(prn_input_source_recall("x", "random ids below 30, seed 0", &s));
+    assert_false(prn_input_source_recall("x", "\"a\"", &s));
+}
+
 static void canary_knows_its_best(void **state)
 {
     (void)state;
@@ -221,6 +310,10 @@ int main(void)
         cmocka_unit_test(ratio_uses_common_blocks_only),
         cmocka_unit_test(verdicts),
         cmocka_unit_test(summary_finds_best_and_counts_outliers),
+        cmocka_unit_test(only_results_of_a_point_are_compared),
+        cmocka_unit_test(groups_fit_into_memory),
+        cmocka_unit_test(groups_have_a_limit),
+        cmocka_unit_test(inputs_are_recalled),
         cmocka_unit_test(canary_knows_its_best),
         cmocka_unit_test(outputs_are_compared),
         cmocka_unit_test(input_sources),

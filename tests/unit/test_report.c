@@ -4,6 +4,7 @@
  */
 #include "report/profile_json.h"
 #include "report/profile_report.h"
+#include "report/profile_view.h"
 
 #include "base/text.h"
 #include "base/table.h"
@@ -31,7 +32,8 @@ static struct prn_profile *new_profile(size_t n_results)
     p->points = PRN_ARENA_ARRAY(&p->arena, 1, struct prn_point);
     p->n_points = 1;
     struct prn_point *point = &p->points[0];
-    *point = (struct prn_point){"", 1, 8.178e9, true, 1, NULL};
+    *point = (struct prn_point){
+        .label = "", .batch = 1, .flops = 8.178e9, .flops_complete = true, .n_inputs = 1};
     point->inputs = PRN_ARENA_ARRAY(&p->arena, 1, struct prn_profile_input);
     static const int64_t dims[] = {1, 3, 224, 224};
     p->points[0].inputs[0] =
@@ -190,6 +192,52 @@ static struct prn_profile *tiny(void)
     return p;
 }
 
+/* A sweep over two batches, two lengths and two numbers of threads, with prices. Times are chosen
+ * so that all that follows from them can be worked out in the head. */
+static struct prn_profile *swept(void)
+{
+    static const int64_t batches[] = {1, 1, 4, 4};
+    static const int64_t lengths[] = {16, 64, 16, 64};
+    static const char *const labels[] = {"batch=1, seq=16", "batch=1, seq=64", "batch=4, seq=16",
+                                         "batch=4, seq=64"};
+    /* ns by point and threads */
+    static const double times[][2] = {
+        {100e3, 80e3}, {400e3, 250e3}, {200e3, 125e3}, {1600e3, 800e3}};
+    struct prn_profile *p = new_profile(8);
+    p->model_path = "bert.onnx";
+    p->points = PRN_ARENA_ARRAY(&p->arena, 4, struct prn_point);
+    p->n_points = 4;
+    for (size_t i = 0; i < 4; i++) {
+        struct prn_point *point = &p->points[i];
+        int64_t *dims = PRN_ARENA_ARRAY(&p->arena, 2, int64_t);
+        *point = (struct prn_point){.label = labels[i],
+                                    .batch = batches[i],
+                                    .flops = 1e6 * (double)(batches[i] * lengths[i]),
+                                    .flops_complete = true,
+                                    .n_inputs = 1,
+                                    .n_swept = 2};
+        point->inputs = PRN_ARENA_ARRAY(&p->arena, 1, struct prn_profile_input);
+        point->swept = PRN_ARENA_ARRAY(&p->arena, 2, struct prn_swept);
+        dims[0] = batches[i];
+        dims[1] = lengths[i];
+        point->inputs[0] = (struct prn_profile_input){"input_ids", PRN_DTYPE_INT64, 2, dims,
+                                                      "random ids below 30522, seed 0"};
+        point->swept[0] = (struct prn_swept){"batch", batches[i]};
+        point->swept[1] = (struct prn_swept){"seq", lengths[i]};
+        for (size_t k = 0; k < 2; k++) {
+            struct prn_result *r = &p->results[2 * i + k];
+            set_backend(r, k ? "local/onnxrt-cpu[threads=2]" : "local/onnxrt-cpu[threads=1]",
+                        "local", "onnxrt-cpu", "Example Processor 9000", 0.36);
+            set_times(p, r, times[i][k], 70, 5);
+            r->point = i;
+            double ratio = times[i][k] / times[i][1];
+            r->ratio = (struct prn_interval){k ? 1 : ratio * 0.99, ratio, k ? 1 : ratio * 1.01};
+            r->verdict = k ? PRN_VERDICT_NONE : PRN_VERDICT_SLOWER;
+        }
+    }
+    return p;
+}
+
 /* ---- Comparing ---- */
 
 static struct prn_buffer reported(const struct prn_profile *p, enum prn_report_format format)
@@ -272,6 +320,143 @@ static void test_tiny(void **state)
     check_profile(tiny(), "tiny");
 }
 
+static void test_sweep(void **state)
+{
+    (void)state;
+    check_profile(swept(), "sweep");
+}
+
+static void init_view(struct prn_view *view, const struct prn_profile *p)
+{
+    struct prony_error err;
+    if (prn_view_init(view, p, &err) < 0)
+        fail_msg("%s", err.text);
+}
+
+static void expect_marks(const struct prn_view *view, size_t result, const char *want)
+{
+    struct prn_buffer marks = PRN_BUFFER_INIT(1000);
+    prn_sweep_marks(&view->sweep, result, ", ", &marks);
+    assert_string_equal(prn_buffer_text(&marks), want);
+    prn_buffer_release(&marks);
+}
+
+/* Against the row with the smallest value of one thing and the same of all others. */
+static void test_scaling(void **state)
+{
+    (void)state;
+    struct prn_profile *p = swept();
+    struct prn_view view;
+    init_view(&view, p);
+    const struct prn_sweep_view *sweep = &view.sweep;
+    /* 100 µs per item at batch 1 over 200 / 4 = 50 at batch 4, and so on: seq is no batch. */
+    static const double gain[] = {1, 1, 1, 1, 100 / 50.0, 80 / 31.25, 400 / 400.0, 250 / 200.0};
+    /* 100 / 80 = 1.25 times as fast with twice the threads, and so on */
+    static const double scaling[] = {1, 0.625, 1, 0.8, 1, 0.8, 1, 1};
+    assert_true(sweep->active);
+    assert_int_equal(sweep->n_axes, 2);
+    assert_null(sweep->axes[0].option);
+    assert_string_equal(sweep->axes[1].option, "threads");
+    for (size_t i = 0; i < 8; i++) {
+        assert_near(sweep->axes[0].scaling[i], gain[i], 1e-12);
+        assert_near(sweep->axes[1].scaling[i], scaling[i], 1e-12);
+    }
+    prn_view_release(&view);
+    /* Without the smallest, the next one takes its place; alone, a row has no scaling. */
+    p->results[0].error_code = PRONY_ECRASH;
+    p->results[0].error = "crashed";
+    init_view(&view, p);
+    assert_true(isnan(view.sweep.axes[0].scaling[0]));
+    assert_true(isnan(view.sweep.axes[0].scaling[4]));
+    assert_near(view.sweep.axes[0].scaling[5], 2.56, 1e-12);
+    assert_true(isnan(view.sweep.axes[1].scaling[1]));
+    prn_view_release(&view);
+    prn_profile_free(p);
+}
+
+static void test_best_rows(void **state)
+{
+    (void)state;
+    struct prn_profile *p = swept();
+    struct prn_view view;
+    init_view(&view, p);
+    expect_marks(&view, 1, "latency");          /* 80 µs */
+    expect_marks(&view, 5, "throughput, cost"); /* 31.25 µs per item */
+    expect_marks(&view, 0, "");
+    prn_view_release(&view);
+    /* At another point only intervals tell: 79.5 to 80.5 µs per item overlap with 31 to 90. */
+    p->results[5].stats.high_ns = 360e3;
+    init_view(&view, p);
+    expect_marks(&view, 5, "throughput?, cost?");
+    expect_marks(&view, 1, "latency, throughput?, cost?");
+    expect_marks(&view, 0, ""); /* from 99.4 */
+    /* At the same point the paired comparison does, whatever the intervals. */
+    expect_marks(&view, 4, "");
+    prn_view_release(&view);
+    p->results[4].verdict = PRN_VERDICT_UNSURE;
+    init_view(&view, p);
+    expect_marks(&view, 4, "throughput?, cost?");
+    prn_view_release(&view);
+    /* A wrong answer isn't best, and a price decides on cost alone. */
+    p->results[5].flags = PRN_FLAG_MISMATCH;
+    p->results[4].usd_per_hour = 3.6;
+    init_view(&view, p);
+    expect_marks(&view, 5, "");
+    expect_marks(&view, 4, "throughput");
+    expect_marks(&view, 1, "latency, cost");
+    prn_view_release(&view);
+    prn_profile_free(p);
+}
+
+static void test_sweep_by_shape(void **state)
+{
+    (void)state;
+    struct prn_profile *p = swept();
+    struct prn_view view;
+    for (size_t i = 0; i < p->n_points; i++) {
+        p->points[i].swept[0] = (struct prn_swept){"input_ids", -1};
+        p->points[i].n_swept = 1;
+    }
+    init_view(&view, p);
+    /* 4x64 goes with 1x64, not with 1x16. */
+    assert_near(view.sweep.axes[0].scaling[6], 1, 1e-12);
+    assert_near(view.sweep.axes[0].scaling[7], 1.25, 1e-12);
+    prn_view_release(&view);
+    prn_profile_free(p);
+}
+
+/* Rows that differ in one number of an option only are a sweep too; others aren't. */
+static void test_what_is_a_sweep(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *second;
+        size_t n_axes;
+    } cases[] = {
+        {"local/x[threads=1,opt=off]", "local/x[opt=off,threads=2]", 1},
+        {"local/x[threads=1,opt=off]", "local/x[opt=all,threads=2]", 0},
+        {"local/x[threads=1]", "local/y[threads=2]", 0},
+        {"local/x[threads=1]", "local/x", 0},
+        {"local/x[threads=0]", "local/x[threads=2]", 0},
+        {"local/x[threads=1]", "local/x[threads=1]", 0},
+        {"local/x[threads=1", "local/x[threads=2", 0},
+        {"local/x[a=1,b=1]", "local/x[a=2,b=2]", 0},
+        {"local/x[a=9999999999999999999]", "local/x[a=2]", 0},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        struct prn_profile *p = tiny();
+        struct prn_view view;
+        for (size_t k = 0; k < 2; k++)
+            set_backend(&p->results[k], k ? cases[i].second : cases[i].first, "local", "x", NULL,
+                        NAN);
+        init_view(&view, p);
+        assert_int_equal(view.sweep.n_axes, cases[i].n_axes);
+        assert_int_equal(view.sweep.active, cases[i].n_axes > 0);
+        prn_view_release(&view);
+        prn_profile_free(p);
+    }
+}
+
 static void test_no_results(void **state)
 {
     (void)state;
@@ -340,7 +525,7 @@ static void test_hostile_text(void **state)
 static void test_text_fits(void **state)
 {
     (void)state;
-    struct prn_profile *(*const makers[])(void) = {single, several, tiny};
+    struct prn_profile *(*const makers[])(void) = {single, several, tiny, swept};
     for (size_t i = 0; i < PRN_ARRAY_SIZE(makers); i++) {
         struct prn_profile *p = makers[i]();
         struct prn_buffer out = reported(p, PRN_REPORT_FORMAT_TEXT);
@@ -480,6 +665,11 @@ int main(void)
         cmocka_unit_test(test_single),
         cmocka_unit_test(test_several),
         cmocka_unit_test(test_tiny),
+        cmocka_unit_test(test_sweep),
+        cmocka_unit_test(test_scaling),
+        cmocka_unit_test(test_best_rows),
+        cmocka_unit_test(test_sweep_by_shape),
+        cmocka_unit_test(test_what_is_a_sweep),
         cmocka_unit_test(test_no_results),
         cmocka_unit_test(test_hostile_numbers),
         cmocka_unit_test(test_hostile_text),

@@ -14,6 +14,8 @@
 #include "cli/command.h"
 #include "format/json.h"
 #include "format/yaml.h"
+#include "measure/resume.h"
+#include "model/bindings.h"
 #include "model/model.h"
 #include "model/synth.h"
 #include "model/tensor.h"
@@ -242,6 +244,33 @@ static int spec_parse(struct prony_error *err)
     return code;
 }
 
+static int spec_expand(struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    const char **texts;
+    size_t n = 7;
+    int code =
+        prn_spec_expand("onnxrt-cpu[threads=1|2,opt=off|all]", true, &arena, &texts, &n, err);
+    assert_int_equal(n, code < 0 ? 7 : 4);
+    prn_arena_release(&arena);
+    return code;
+}
+
+static int sweep_parse(struct prony_error *err)
+{
+    static const char *const dims[] = {"batch=1,2", "seq=8"};
+    static const char *const shapes[] = {"x=1x2,2x2"};
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_sweep sweep = {.n_points = 7};
+    struct prn_bindings bindings;
+    int code = prn_sweep_parse(dims, 2, shapes, 1, &arena, &sweep, err);
+    assert_int_equal(sweep.n_points, code < 0 ? 7 : 4);
+    if (code == 0)
+        code = prn_sweep_bindings(&sweep, 3, &arena, &bindings, err);
+    prn_arena_release(&arena);
+    return code;
+}
+
 static int hardware_load(struct prony_error *err)
 {
     struct prn_hardware_table table = {.n = 12345};
@@ -259,7 +288,7 @@ static char model_path[64];
 static struct prn_model *opened_model;
 static struct prn_buffer saved = {.limit = (size_t)16 << 20};
 static struct prn_buffer saved_recording = {.limit = (size_t)16 << 20};
-static struct prn_profile *parsed, *recording, *long_recording;
+static struct prn_profile *parsed, *recording, *long_recording, *swept;
 static struct prn_profile *compared[2];
 
 static int synth_write(struct prony_error *err)
@@ -585,6 +614,14 @@ static int compare(enum prn_report_format format, struct prony_error *err)
     return code;
 }
 
+static int report_sweep(struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
+    int code = prn_profile_report(swept, PRN_REPORT_FORMAT_TEXT, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
 static int compare_text(struct prony_error *err)
 {
     return compare(PRN_REPORT_FORMAT_TEXT, err);
@@ -655,6 +692,29 @@ static int recording_details(struct prony_error *err)
     return prn_recorded_details(recording, false, drop_detail, NULL, err);
 }
 
+/* A saved profile goes on in one that has nothing yet. */
+static int resume(struct prony_error *err)
+{
+    torture.armed = false;
+    struct prn_profile *fresh = prn_profile_new();
+    fresh->points = swept->points;
+    fresh->n_points = swept->n_points;
+    fresh->environment = swept->environment;
+    fresh->results = PRN_ARENA_ARRAY(&fresh->arena, swept->n_results, struct prn_result);
+    fresh->n_results = swept->n_results;
+    for (size_t i = 0; i < swept->n_results; i++)
+        fresh->results[i].name = swept->results[i].name;
+    torture.armed = true;
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_texts texts;
+    int code = prn_resume_backends(swept, &arena, &texts, err);
+    if (code == 0)
+        code = prn_resume_adopt(swept, false, fresh, err);
+    prn_arena_release(&arena);
+    prn_profile_free(fresh);
+    return code;
+}
+
 static int run_select(struct prony_error *err)
 {
     struct prn_run_choice choice = {
@@ -703,6 +763,9 @@ static int make_inputs(void **state)
     struct prn_buffer text = PRN_BUFFER_INIT((size_t)16 << 20);
     if (code == 0)
         code = load_profile("profile-recorded-many.json", &text, &long_recording);
+    prn_buffer_clear(&text);
+    if (code == 0)
+        code = load_profile("profile-sweep.json", &text, &swept);
     prn_buffer_release(&text);
     if (code == 0)
         code = prn_profile_read_json(unit_data("compare-before.json"), &compared[0], NULL);
@@ -724,6 +787,7 @@ static int free_inputs(void **state)
     prn_profile_free(long_recording);
     prn_profile_free(compared[0]);
     prn_profile_free(compared[1]);
+    prn_profile_free(swept);
     prn_trace_free(trace);
     return 0;
 }
@@ -741,6 +805,8 @@ static int free_inputs(void **state)
     X(arena_fill, PRONY_ENOMEM)         \
     X(parse_options, PRONY_ENOMEM)      \
     X(spec_parse, PRONY_ENOMEM)         \
+    X(spec_expand, PRONY_ENOMEM)        \
+    X(sweep_parse, PRONY_ENOMEM)        \
     X(hardware_load, PRONY_OK)          \
     X(synth_write, PRONY_ENOMEM)        \
     X(synth_describe, PRONY_ENOMEM)     \
@@ -774,7 +840,9 @@ static int free_inputs(void **state)
     X(compare_text, PRONY_ENOMEM)       \
     X(compare_json, PRONY_ENOMEM)       \
     X(compare_csv, PRONY_ENOMEM)        \
-    X(compare_markdown, PRONY_ENOMEM)
+    X(compare_markdown, PRONY_ENOMEM)   \
+    X(report_sweep, PRONY_ENOMEM)       \
+    X(resume, PRONY_ENOMEM)
 
 #define X(operation, tolerated)                \
     static void test_##operation(void **state) \

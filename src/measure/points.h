@@ -1,0 +1,28 @@
+/*
+ * The points of a job: what its results are fed. Each combination of the sizes that --dim and
+ * --shape list is a point with inputs of its own, made from the same seed; without lists there is
+ * one.
+ */
+#ifndef PRN_MEASURE_POINTS_H
+#define PRN_MEASURE_POINTS_H
+
+#include "measure/job.h"
+
+/* Share of the memory available that the inputs of all points together may take. */
+#define PRN_POINTS_MEMORY_SHARE 0.5
+
+/* The inputs of all points, and what the executors must know of the model. */
+struct prn_feed {
+    size_t n;
+    struct prn_inputs *inputs; /* one for each point of the profile */
+    bool external;             /* the model keeps data in other files of its folder */
+};
+
+/* Reads the job's model, makes the inputs of all points, and fills in what the profile says about
+ * the model and the points. The model is closed again. `scratch` must live as long as the feed. */
+PRONY_MUST_CHECK int prn_points_make(const struct prn_job *job, struct prn_arena *scratch,
+                                     struct prn_profile *profile, struct prn_feed *ret_feed,
+                                     struct prony_error *err);
+void prn_feed_release(struct prn_feed *feed);
+
+#endif
