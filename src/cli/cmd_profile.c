@@ -308,9 +308,9 @@ const struct prn_command prn_command_profile = {
                 "# a batch of 8, saved for later\n"
                 "prony profile bert.onnx --dim batch=8 --format json -o bert.json\n"
                 "# which batch and how many threads? and go on after an interruption\n"
-                "prony profile bert.onnx --dim batch=1,4,16 -b 'onnxrt-cpu[threads=1|2]' "
-                "--format json -o sweep.json\n"
-                "prony profile bert.onnx --resume sweep.json\n",
+                "prony profile m.onnx --dim batch=1,8 -b 'onnxrt-cpu[threads=1|2]' "
+                "--format json -o m.json\n"
+                "prony profile m.onnx --resume m.json\n",
     .options = options,
     .options_size = sizeof(struct profile_options),
     .defaults = defaults,
