@@ -23,7 +23,7 @@ struct prn_executor {
     int socket_fd, outputs_fd, stderr_fd;
     int64_t *samples;
     double timeout_s;
-    int64_t memory_bytes;
+    int64_t memory_bytes, file_bytes;
     const volatile int *cancelled;
     bool parked;
     char version[128];
@@ -104,6 +104,8 @@ int prn_executor_spawn(const struct prn_executor_config *config, struct prn_exec
         return prn_fail_memory(err);
     x->timeout_s = config->timeout_s;
     x->memory_bytes = config->memory_bytes;
+    /* Outputs lie in files of shared memory, which no limit on private memory counts. */
+    x->file_bytes = config->file_bytes > 0 ? config->file_bytes : config->memory_bytes;
     x->cancelled = config->cancelled;
     x->samples = MAP_FAILED;
     const size_t samples_bytes = PRN_EXECUTOR_SAMPLES_MAX * sizeof *x->samples;
@@ -302,9 +304,11 @@ int prn_executor_open(struct prn_executor *x, const struct prn_runtime_config *c
         prn_message_put_text(m, config->options[i].key);
         prn_message_put_text(m, config->options[i].value);
     }
+    prn_message_put_text(m, config->profile_folder);
     prn_message_put_text(m, model_path);
     prn_message_put_text(m, model_folder);
     prn_message_put_int(m, x->memory_bytes);
+    prn_message_put_int(m, x->file_bytes);
     int code = call(x, 0, "starting", err);
     if (code < 0)
         return code;
@@ -416,6 +420,12 @@ int prn_executor_outputs(struct prn_executor *x, struct prn_arena *arena,
     *ret_n = n;
     *ret_fd = fd;
     return 0;
+}
+
+int prn_executor_end_profiling(struct prn_executor *x, struct prony_error *err)
+{
+    prn_message_begin(&x->message, PRN_MESSAGE_END_PROFILING);
+    return call(x, 0, "writing its trace", err);
 }
 
 void prn_executor_park(struct prn_executor *x)

@@ -30,6 +30,7 @@ struct prn_executor_config {
     int inputs_fd;                 /* shared memory with the inputs' data; -1: none will be bound */
     double timeout_s;              /* for one command */
     int64_t memory_bytes;          /* limit on its private memory; 0: none */
+    int64_t file_bytes;            /* limit on a file that it writes; 0: as much as memory */
     const volatile int *cancelled; /* becomes non-zero to end waiting; NULL: never */
 };
 
@@ -50,7 +51,7 @@ void prn_executor_free(struct prn_executor *x);
 
 /* Loads the runtime and closes the sandbox. It may read `model_path` and, where that isn't NULL
  * because the model keeps data beside its file, `model_folder`; both are NULL when only the runtime
- * is asked about. */
+ * is asked about. It may write into the configuration's `profile_folder`, where there is one. */
 PRONY_MUST_CHECK int prn_executor_open(struct prn_executor *x,
                                        const struct prn_runtime_config *config,
                                        const char *model_path, const char *model_folder,
@@ -77,6 +78,10 @@ PRONY_MUST_CHECK int prn_executor_run(struct prn_executor *x, size_t warmups, si
 PRONY_MUST_CHECK int prn_executor_outputs(struct prn_executor *x, struct prn_arena *arena,
                                           struct prn_place **ret_outputs, size_t *ret_n,
                                           int *ret_fd, struct prony_error *err);
+
+/* Ends the profiling of a runtime that was opened with a `profile_folder`: what it has to say is in
+ * its file then. */
+PRONY_MUST_CHECK int prn_executor_end_profiling(struct prn_executor *x, struct prony_error *err);
 
 /* Stops the process with its spinning threads, and lets it go on. */
 void prn_executor_park(struct prn_executor *x);

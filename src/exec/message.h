@@ -15,14 +15,16 @@
 #define PRN_MESSAGE_MAX ((size_t)128 * 1024)
 
 enum prn_message_type {
-    /* software, library, options, model, folder, limit → version, library, sandbox */
+    /* software, library, options, profile folder, model, folder, limits → version, library,
+     * sandbox */
     PRN_MESSAGE_OPEN,
-    PRN_MESSAGE_LOAD,    /* model → ns */
-    PRN_MESSAGE_BIND,    /* inputs, their places in the shared memory → nothing */
-    PRN_MESSAGE_RUN,     /* warm-ups, repeats, most ns → number of samples */
-    PRN_MESSAGE_OUTPUTS, /* nothing → outputs, their places in the shared memory */
-    PRN_MESSAGE_OK,      /* reply: what is said above */
-    PRN_MESSAGE_ERROR,   /* reply: code, text */
+    PRN_MESSAGE_LOAD,          /* model → ns */
+    PRN_MESSAGE_BIND,          /* inputs, their places in the shared memory → nothing */
+    PRN_MESSAGE_RUN,           /* warm-ups, repeats, most ns → number of samples */
+    PRN_MESSAGE_OUTPUTS,       /* nothing → outputs, their places in the shared memory */
+    PRN_MESSAGE_END_PROFILING, /* nothing → nothing */
+    PRN_MESSAGE_OK,            /* reply: what is said above */
+    PRN_MESSAGE_ERROR,         /* reply: code, text */
 };
 
 struct prn_message {

@@ -71,12 +71,15 @@ static int enter_landlock(const struct prn_sandbox *s, long abi)
     if (ruleset < 0)
         return -1;
     const uint64_t read = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+    const uint64_t write =
+        LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | (all.files & RIGHT_TRUNCATE);
     const struct {
         const char *path;
         uint64_t rights;
     } rules[] = {
         {s->model_path, read},
         {s->model_folder, read},
+        {s->writable_folder, read | write},
         {s->library_folder, read | LANDLOCK_ACCESS_FS_EXECUTE},
         {"/lib", read | LANDLOCK_ACCESS_FS_EXECUTE},
         {"/lib64", read | LANDLOCK_ACCESS_FS_EXECUTE},
@@ -275,9 +278,8 @@ int prn_sandbox_enter(const struct prn_sandbox *s, char *ret_text, size_t size,
     }
     /* RLIMIT_DATA, not RLIMIT_AS: the latter counts 130 MB of address space per thread. */
     if (limit(RLIMIT_CORE, 0) < 0 ||
-        (s->memory_bytes > 0 && (limit(RLIMIT_DATA, s->memory_bytes) < 0 ||
-                                 /* outputs and messages lie in memory that it doesn't count */
-                                 limit(RLIMIT_FSIZE, s->memory_bytes) < 0)))
+        (s->memory_bytes > 0 && limit(RLIMIT_DATA, s->memory_bytes) < 0) ||
+        (s->file_bytes > 0 && limit(RLIMIT_FSIZE, s->file_bytes) < 0))
         return prn_fail(err, PRONY_EIO, "cannot limit resources: %s", strerror(errno));
     const char *seccomp = "no seccomp";
     if (!s->gpu) {

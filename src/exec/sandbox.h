@@ -1,8 +1,8 @@
 /*
  * Confines an executor after its runtime's library is loaded and before it sees a model: no new
  * privileges, Landlock (read access to the model and what runtimes look up about the machine; no
- * writing, no network, no signals to others), resource limits, a seccomp allow-list. What the
- * kernel doesn't offer is left out and said.
+ * writing but into the one folder that a profiler is given, no network, no signals to others),
+ * resource limits, a seccomp allow-list. What the kernel doesn't offer is left out and said.
  */
 #ifndef PRN_EXEC_SANDBOX_H
 #define PRN_EXEC_SANDBOX_H
@@ -12,10 +12,12 @@
 #include <stdbool.h>
 
 struct prn_sandbox {
-    const char *model_path;     /* NULL: none */
-    const char *model_folder;   /* NULL: nothing beside the model's file is needed */
-    const char *library_folder; /* may hold parts that are loaded later */
-    int64_t memory_bytes;       /* limit on private memory, and on any file; 0: none */
+    const char *model_path;      /* NULL: none */
+    const char *model_folder;    /* NULL: nothing beside the model's file is needed */
+    const char *library_folder;  /* may hold parts that are loaded later */
+    const char *writable_folder; /* where files may be made and written; NULL: nowhere */
+    int64_t memory_bytes;        /* limit on private memory; 0: none */
+    int64_t file_bytes;          /* limit on any file, shared memory included; 0: none */
     bool gpu; /* drivers need devices and calls that nobody can list: limits only */
 };
 

@@ -20,6 +20,7 @@ struct server {
     size_t inputs_bytes;
     const struct prn_runtime_ops *ops;
     struct prn_runtime *runtime;
+    bool profiling;
     struct prn_message in, out;
 };
 
@@ -44,15 +45,19 @@ static int serve_open(struct server *s, struct prony_error *err)
         if (!options[i].key || !options[i].value)
             return bad_message(err);
     }
-    struct prn_sandbox sandbox = {0};
+    config.profile_folder = prn_message_text(&s->in);
+    struct prn_sandbox sandbox = {.writable_folder = config.profile_folder};
     sandbox.model_path = prn_message_text(&s->in);
     sandbox.model_folder = prn_message_text(&s->in);
     sandbox.memory_bytes = prn_message_int(&s->in);
+    sandbox.file_bytes = prn_message_int(&s->in);
     if (s->in.failed || !config.software || s->runtime)
         return bad_message(err);
     s->ops = prn_runtime_find(config.software);
     if (!s->ops)
         return prn_fail(err, PRONY_EUSAGE, "no runtime is called '%s'", config.software);
+    if (config.profile_folder && !s->ops->end_profiling)
+        return prn_fail(err, PRONY_EUNSUPPORTED, "%s has no profiler", s->ops->title);
     int code = prn_runtime_check_options(s->ops, options, config.n_options, err);
     if (code == 0)
         code = s->ops->open(&config, &s->runtime, err);
@@ -69,6 +74,7 @@ static int serve_open(struct server *s, struct prony_error *err)
     code = prn_sandbox_enter(&sandbox, confined, sizeof confined, err);
     if (code < 0)
         return code;
+    s->profiling = config.profile_folder != NULL;
     prn_message_put_text(&s->out, s->ops->version(s->runtime));
     prn_message_put_text(&s->out, s->ops->library(s->runtime));
     prn_message_put_text(&s->out, confined);
@@ -201,12 +207,20 @@ static int serve_outputs(struct server *s, struct prony_error *err)
     return s->out.failed ? prn_fail(err, PRONY_ELIMIT, "too many outputs to list") : 0;
 }
 
+static int serve_end_profiling(struct server *s, struct prony_error *err)
+{
+    if (!s->profiling)
+        return bad_message(err);
+    s->profiling = false;
+    return s->ops->end_profiling(s->runtime, err);
+}
+
 static int serve_one(struct server *s)
 {
     static int (*const handlers[])(struct server *, struct prony_error *) = {
         [PRN_MESSAGE_OPEN] = serve_open,       [PRN_MESSAGE_LOAD] = serve_load,
         [PRN_MESSAGE_BIND] = serve_bind,       [PRN_MESSAGE_RUN] = serve_run,
-        [PRN_MESSAGE_OUTPUTS] = serve_outputs,
+        [PRN_MESSAGE_OUTPUTS] = serve_outputs, [PRN_MESSAGE_END_PROFILING] = serve_end_profiling,
     };
     struct prony_error err = {0};
     int code;

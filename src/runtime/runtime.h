@@ -3,7 +3,7 @@
  * registry.c makes it known. All calls come from one thread, inside an executor process.
  *
  * Order: open (loads the library; nothing of the user's yet) → [the executor closes its sandbox] →
- * load → bind → (prepare → run) … → output → close.
+ * load → bind → (prepare → run) … → output → close. With its profiler on: … → run → end_profiling.
  */
 #ifndef PRN_RUNTIME_RUNTIME_H
 #define PRN_RUNTIME_RUNTIME_H
@@ -38,6 +38,8 @@ struct prn_runtime_config {
     const struct prn_spec_option *options;
     size_t n_options;
     const char *library; /* NULL: search */
+    /* An empty folder: switches the runtime's own profiler on. See end_profiling. */
+    const char *profile_folder;
 };
 
 struct prn_runtime; /* each implementation's own */
@@ -65,6 +67,10 @@ struct prn_runtime_ops {
     /* Output `index` of the last run; valid until the next call. */
     int (*output)(struct prn_runtime *runtime, size_t index, struct prn_runtime_tensor *ret_tensor,
                   struct prony_error *err);
+    /* Optional: the runtime has a profiler. One that was opened with a `profile_folder` has a file
+     * open in there when load returns (its name no longer matters then), and writes to it until
+     * this returns: events of every run since load, in the format of ONNX Runtime's traces. */
+    int (*end_profiling)(struct prn_runtime *runtime, struct prony_error *err);
     void (*close)(struct prn_runtime *runtime); /* NULL does nothing */
 };
 

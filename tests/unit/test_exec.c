@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -118,6 +119,58 @@ static int try_everything(const char *folder)
     return 0;
 }
 
+/* With a folder that it may write into: files there, and nothing else anywhere. */
+static int try_to_write(const char *folder)
+{
+    char text[256];
+    char path[512];
+    struct prn_sandbox sandbox = {.writable_folder = folder, .file_bytes = 4096};
+    signal(SIGXFSZ, SIG_IGN);
+    if (prn_sandbox_enter(&sandbox, text, sizeof text, NULL) < 0)
+        return 1;
+    if (strstr(text, "no landlock") || strstr(text, "no seccomp"))
+        return 77;
+    snprintf(path, sizeof path, "%s/file", folder);
+    int fd = open(path, O_CREAT | O_TRUNC | O_RDWR, 0600);
+    if (fd < 0 || pwrite(fd, "x", 1, 4095) != 1)
+        return 2;
+    if (pwrite(fd, "x", 1, 4096) != -1 || errno != EFBIG)
+        return 3;
+    snprintf(path, sizeof path, "%s/folder", folder);
+    if (mkdir(path, 0700) == 0 || symlink("/etc/passwd", path) == 0)
+        return 4;
+    snprintf(path, sizeof path, "%s/../prony-test-beside", folder);
+    if (open(path, O_CREAT | O_RDWR, 0600) >= 0 || errno != EACCES)
+        return 5;
+    return 0;
+}
+
+static int status_of_child(int (*attempt)(const char *folder), const char *folder)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(attempt(folder));
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void sandbox_lets_write_into_one_folder(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/prony-test-XXXXXX";
+    char file[64];
+    assert_non_null(mkdtemp(folder));
+    int status = status_of_child(try_to_write, folder);
+    snprintf(file, sizeof file, "%s/file", folder);
+    unlink(file);
+    assert_int_equal(rmdir(folder), 0);
+    if (status == 77)
+        skip();
+    assert_int_equal(status, 0);
+}
+
 static void sandbox_forbids(void **state)
 {
     (void)state;
@@ -132,18 +185,13 @@ static void sandbox_forbids(void **state)
     snprintf(beside, sizeof beside, "%s/beside", folder);
     close(open(inside, O_CREAT | O_WRONLY, 0600));
     close(open(beside, O_CREAT | O_WRONLY, 0600));
-    pid_t child = fork();
-    if (child == 0)
-        _exit(try_everything(folder));
-    int status;
-    assert_int_equal(waitpid(child, &status, 0), child);
+    int status = status_of_child(try_everything, folder);
     unlink(inside);
     unlink(beside);
     rmdir(folder);
-    assert_true(WIFEXITED(status));
-    if (WEXITSTATUS(status) == 77)
+    if (status == 77)
         skip();
-    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(status, 0);
 }
 
 int main(void)
@@ -151,6 +199,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(messages_travel),
         cmocka_unit_test(messages_are_not_trusted),
+        cmocka_unit_test(sandbox_lets_write_into_one_folder),
         cmocka_unit_test(sandbox_forbids),
     };
     return cmocka_run_group_tests_name("exec", tests, NULL, NULL);

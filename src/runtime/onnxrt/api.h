@@ -41,6 +41,7 @@ enum { ORT_MEMORY_DEFAULT = 0 };
        const char *const *, size_t, OrtValue **))                                                 \
     X(10, CreateSessionOptions, OrtStatus *, (OrtSessionOptions **))                              \
     X(13, SetSessionExecutionMode, OrtStatus *, (OrtSessionOptions *, int))                       \
+    X(14, EnableProfiling, OrtStatus *, (OrtSessionOptions *, const char *))                      \
     X(18, EnableCpuMemArena, OrtStatus *, (OrtSessionOptions *))                                  \
     X(19, DisableCpuMemArena, OrtStatus *, (OrtSessionOptions *))                                 \
     X(23, SetSessionGraphOptimizationLevel, OrtStatus *, (OrtSessionOptions *, int))              \
@@ -73,6 +74,7 @@ enum { ORT_MEMORY_DEFAULT = 0 };
     X(96, ReleaseValue, void, (OrtValue *))                                                       \
     X(99, ReleaseTensorTypeAndShapeInfo, void, (OrtTensorTypeAndShapeInfo *))                     \
     X(100, ReleaseSessionOptions, void, (OrtSessionOptions *))                                    \
+    X(110, SessionEndProfiling, OrtStatus *, (OrtSession *, OrtAllocator *, char **))             \
     X(130, AddSessionConfigEntry, OrtStatus *, (OrtSessionOptions *, const char *, const char *)) \
     X(170, SessionOptionsAppendExecutionProvider_TensorRT_V2, OrtStatus *,                        \
       (OrtSessionOptions *, const OrtTensorRTProviderOptionsV2 *))                                \

@@ -176,6 +176,15 @@ static int append_provider(struct prn_runtime *r, enum provider provider, struct
     return code;
 }
 
+/* Its trace is opened when the session is made, under a name that begins like this. */
+static int set_profiling(struct prn_runtime *r, const char *folder, struct prony_error *err)
+{
+    char prefix[PATH_MAX];
+    if (snprintf(prefix, sizeof prefix, "%s/trace", folder) >= (int)sizeof prefix)
+        return prn_fail(err, PRONY_ELIMIT, "'%s' is too long a path", folder);
+    return check(r, r->library.api.EnableProfiling(r->options, prefix), PRONY_ERUNTIME, err);
+}
+
 static void ort_close(struct prn_runtime *r);
 
 static int open_provider(const struct prn_runtime_config *config, enum provider provider,
@@ -207,6 +216,8 @@ static int open_provider(const struct prn_runtime_config *config, enum provider 
         code = set_option(r, &config->options[i], err);
     if (code == 0 && provider != PROVIDER_CPU)
         code = append_provider(r, provider, err);
+    if (code == 0 && config->profile_folder)
+        code = set_profiling(r, config->profile_folder, err);
     if (code < 0) {
         ort_close(r);
         return code;
@@ -436,6 +447,17 @@ static int ort_output(struct prn_runtime *r, size_t index, struct prn_runtime_te
     return code;
 }
 
+static int ort_end_profiling(struct prn_runtime *r, struct prony_error *err)
+{
+    const struct ort_api *api = &r->library.api;
+    char *name = NULL;
+    int code =
+        check(r, api->SessionEndProfiling(r->session, r->allocator, &name), PRONY_ERUNTIME, err);
+    if (code == 0)
+        api->AllocatorFree(r->allocator, name);
+    return code;
+}
+
 static void ort_close(struct prn_runtime *r)
 {
     if (!r)
@@ -490,6 +512,7 @@ static const struct prn_runtime_option ort_options[] = {
         .run = ort_run,                            \
         .output_count = ort_output_count,          \
         .output = ort_output,                      \
+        .end_profiling = ort_end_profiling,        \
         .close = ort_close,                        \
     }
 
