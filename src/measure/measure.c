@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "measure/canary.h"
 #include "measure/groups.h"
+#include "measure/launch.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -27,7 +28,6 @@
 #define REWARM_NS 3e6       /* after a stop: caches and threads come back */
 #define REWARM_RUN_NS 1e9   /* a run this long hardly notices */
 #define MEASURING_SHARE 0.7 /* of the time allowed; the rest goes to loading and warm-up */
-#define MEMORY_SHARE 0.9    /* of what is available, for one executor, and for a group of them */
 #define RUNTIME_BYTES 1e8   /* that a runtime takes beside the model, before one has run */
 
 /* One result while it is measured: a backend at a point. */
@@ -297,37 +297,15 @@ static int note_runtime(struct engine *e, struct runner *r, struct prony_error *
 static int bring_up(struct engine *e, struct runner *r, struct prn_launch *launch,
                     struct prony_error *err)
 {
-    const struct prn_measure_request *q = e->request;
-    const struct prn_inputs *inputs = &q->inputs[r->result->point];
-    struct prn_executor_config process = {
-        .program = q->program,
-        .inputs_fd = inputs->fd,
-        .timeout_s = q->timeout_s,
-        .memory_bytes = e->memory_bytes,
-        .cancelled = q->cancelled,
-    };
-    struct prn_runtime_config runtime = {
-        .software = r->spec->software,
-        .options = r->spec->options,
-        .n_options = r->spec->n_options,
-        .library = q->ort_library,
-    };
-    size_t n = 0;
+    const struct prn_launch_config config = {.request = e->request,
+                                             .backend = r->spec,
+                                             .point = r->result->point,
+                                             .memory_bytes = e->memory_bytes};
     tell(e, r, "loading");
-    int code = prn_executor_spawn(&process, &r->executor, err);
-    if (code == 0)
-        code = prn_executor_open(r->executor, &runtime, q->model_path, q->model_folder, err);
+    int code = prn_launch_open(&config, &r->executor, err);
     if (code == 0)
         code = note_runtime(e, r, err);
-    if (code == 0) {
-        launch->baseline_bytes = prn_executor_resident(r->executor);
-        code = prn_executor_load(r->executor, q->model_path, &launch->load_ns, err);
-    }
-    if (code == 0)
-        code = prn_executor_bind(r->executor, inputs->places, inputs->n, err);
-    if (code == 0)
-        code = prn_executor_run(r->executor, 0, 1, 0, &launch->first_run_ns, &n, err);
-    return code;
+    return code < 0 ? code : prn_launch_load(&config, r->executor, launch, err);
 }
 
 static void launch_one(struct engine *e, struct runner *r)
@@ -579,9 +557,8 @@ static size_t plan_round(struct engine *e)
             (struct prn_group_row){.point = r->result->point, .bytes = expected_bytes(e, r)};
         e->row_runners[e->n_rows++] = r;
     }
-    int64_t available = prn_memory_available();
-    return prn_groups_plan(e->rows, e->n_rows,
-                           available < 0 ? -1 : (int64_t)((double)available * MEMORY_SHARE));
+    int64_t memory_bytes = prn_launch_memory();
+    return prn_groups_plan(e->rows, e->n_rows, memory_bytes > 0 ? memory_bytes : -1);
 }
 
 /* One launch of every row. */
@@ -871,7 +848,7 @@ int prn_measure(const struct prn_measure_request *request, struct prn_profile *p
         .n_points = profile->n_points,
         .max_time_s = profile->settings.max_time_s * (double)profile->n_points,
         .start_ns = prn_clock_ns(),
-        .memory_bytes = (int64_t)((double)prn_memory_available() * MEMORY_SHARE),
+        .memory_bytes = prn_launch_memory(),
         .canary = {.best_ns = isfinite(profile->canary_best_ns) ? profile->canary_best_ns : 0},
     };
     int code = begin(&e, err);

@@ -1,0 +1,52 @@
+#include "measure/launch.h"
+
+#define MEMORY_SHARE 0.9 /* of what is available */
+
+int64_t prn_launch_memory(void)
+{
+    return (int64_t)((double)prn_memory_available() * MEMORY_SHARE);
+}
+
+int prn_launch_open(const struct prn_launch_config *config, struct prn_executor **ret_executor,
+                    struct prony_error *err)
+{
+    const struct prn_measure_request *q = config->request;
+    struct prn_executor_config process = {
+        .program = q->program,
+        .inputs_fd = q->inputs[config->point].fd,
+        .timeout_s = q->timeout_s,
+        .memory_bytes = config->memory_bytes,
+        .file_bytes = config->file_bytes,
+        .cancelled = q->cancelled,
+    };
+    struct prn_runtime_config runtime = {
+        .software = config->backend->software,
+        .options = config->backend->options,
+        .n_options = config->backend->n_options,
+        .library = q->ort_library,
+        .profile_folder = config->profile_folder,
+    };
+    struct prn_executor *executor = NULL;
+    int code = prn_executor_spawn(&process, &executor, err);
+    if (code == 0)
+        code = prn_executor_open(executor, &runtime, q->model_path, q->model_folder, err);
+    if (code == 0)
+        *ret_executor = executor;
+    else
+        prn_executor_free(executor);
+    return code;
+}
+
+int prn_launch_load(const struct prn_launch_config *config, struct prn_executor *executor,
+                    struct prn_launch *launch, struct prony_error *err)
+{
+    const struct prn_inputs *inputs = &config->request->inputs[config->point];
+    size_t n = 0;
+    launch->baseline_bytes = prn_executor_resident(executor);
+    int code = prn_executor_load(executor, config->request->model_path, &launch->load_ns, err);
+    if (code == 0)
+        code = prn_executor_bind(executor, inputs->places, inputs->n, err);
+    if (code == 0)
+        code = prn_executor_run(executor, 0, 1, 0, &launch->first_run_ns, &n, err);
+    return code;
+}
