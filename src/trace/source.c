@@ -377,17 +377,14 @@ static struct prn_source *source_new(const char *name)
     return s;
 }
 
-int prn_source_open(const char *path, struct prn_source **ret_source, struct prony_error *err)
+int prn_source_open_fd(int fd, const char *name, struct prn_source **ret_source,
+                       struct prony_error *err)
 {
-    bool is_stdin = strcmp(path, "-") == 0;
-    struct prn_source *s = source_new(is_stdin ? "standard input" : path);
+    struct prn_source *s = source_new(name);
     if (!s)
         return prn_fail_memory(err);
-    s->owns_fd = !is_stdin;
-    do {
-        s->fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    } while (s->fd < 0 && errno == EINTR);
-    int code = s->fd < 0 ? prn_fail_errno(err, errno, "open", s->name) : look_at_file(s, err);
+    s->fd = fd;
+    int code = look_at_file(s, err);
     if (code == 0)
         code = begin(s, err);
     if (code < 0) {
@@ -396,6 +393,24 @@ int prn_source_open(const char *path, struct prn_source **ret_source, struct pro
     }
     *ret_source = s;
     return 0;
+}
+
+int prn_source_open(const char *path, struct prn_source **ret_source, struct prony_error *err)
+{
+    int fd;
+    if (strcmp(path, "-") == 0)
+        return prn_source_open_fd(STDIN_FILENO, "standard input", ret_source, err);
+    do {
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    } while (fd < 0 && errno == EINTR);
+    if (fd < 0)
+        return prn_fail_errno(err, errno, "open", path);
+    int code = prn_source_open_fd(fd, path, ret_source, err);
+    if (code == 0)
+        (*ret_source)->owns_fd = true;
+    else
+        close(fd);
+    return code;
 }
 
 int prn_source_open_memory(const void *data, size_t len, size_t step,

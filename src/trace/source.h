@@ -32,6 +32,10 @@ struct prn_source;
 PRONY_MUST_CHECK int prn_source_open(const char *path, struct prn_source **ret_source,
                                      struct prony_error *err);
 
+/* From a descriptor, which is borrowed; `name` is for messages. */
+PRONY_MUST_CHECK int prn_source_open_fd(int fd, const char *name, struct prn_source **ret_source,
+                                        struct prony_error *err);
+
 /* From memory, which is borrowed until the source is closed: plain or compressed. A `step` > 0
  * hands out at most that many bytes per read, and decodes as many at a time, so that a test can
  * split its input anywhere. */

@@ -2,8 +2,6 @@
 import json
 import os
 import pathlib
-import pty
-import select
 import signal
 import subprocess
 import time
@@ -15,17 +13,10 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from conftest import BUILD, ROOT
+from profiling import FAULT_ENV, Terminal, fault, save, wait_for
 
-ORT = os.environ.get("PRONY_ORT_LIB", str(BUILD / "deps/onnxruntime/libonnxruntime.so.1"))
 SCHEMA = json.loads((ROOT / "docs/prony.profile.schema.json").read_text())
 QUICK = ["--launches", "2", "--repeats", "40"]
-
-
-def fault(name):
-    return f"onnxrt-cpu[lib={BUILD}/tests/fault/fault-{name}.so]"
-
-
-FAULT_ENV = {"PRONY_FAULT_REAL": ORT}
 
 
 @pytest.fixture
@@ -40,14 +31,6 @@ def profile(prony):
         return data
 
     return call
-
-
-def save(path, nodes, inputs, outputs, initializers=(), opset=21):
-    graph = helper.make_graph(nodes, "g", inputs, outputs, initializer=list(initializers))
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    model.ir_version = 10
-    onnx.save(model, path)
-    return path
 
 
 def identity(path, dtype, shape=(2, 3)):
@@ -401,57 +384,6 @@ def test_a_model_that_wants_all_memory_fails_cleanly(prony, workdir):
          [helper.make_tensor("shape", TensorProto.INT64, [1], [1 << 40])])
     done = prony("profile", "m.onnx", "--timeout", "60")
     assert done.status == 1 and "failed" in done.stdout
-
-
-def executors():
-    """Process ids of all executors on this machine."""
-    found = set()
-    for entry in pathlib.Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                if b"executor" in (entry / "cmdline").read_bytes().split(b"\0")[1:2]:
-                    found.add(int(entry.name))
-            except OSError:
-                continue
-    return found
-
-
-def parent(pid):
-    try:
-        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    except OSError:
-        return None
-
-
-def wait_for(condition, what, seconds=20):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, f"waited in vain for {what}"
-        time.sleep(0.01)
-
-
-class Terminal:
-    """prony profile on a terminal, so that it shows progress."""
-
-    def __init__(self, program, arguments, **options):
-        self.master, slave = pty.openpty()
-        self.before = executors()
-        self.process = subprocess.Popen(
-            [program, "profile", *map(str, arguments)], stdout=subprocess.PIPE, stderr=slave,
-            start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-            **options)
-        os.close(slave)
-        self.shown = b""
-
-    def wait_for_progress(self, text):
-        while text not in self.shown:
-            ready, _, _ = select.select([self.master], [], [], 30)
-            assert ready, f"no progress with {text!r}: {self.shown!r}"
-            self.shown += os.read(self.master, 4096)
-
-    def mine(self):
-        """Its executors; those of others that run beside this test have other parents."""
-        return {pid for pid in executors() - self.before if parent(pid) in (self.process.pid, 1)}
 
 
 def test_interrupt_reports_what_was_measured(program, networks):
