@@ -18,7 +18,8 @@ struct profile_options {
     const char *inputs_folder, *hardware_file, *ort_lib, *output, *resume;
     int64_t launches, repeats, warmups, seed;
     double precision, difference, max_time_s, timeout_s;
-    int format;
+    bool ops;
+    int format, table;
 };
 
 static volatile sig_atomic_t cancelled;
@@ -94,7 +95,8 @@ static void save_progress(void *context, const struct prn_profile *profile)
     sigaddset(&waiting, SIGTERM);
     sigaddset(&waiting, SIGHUP);
     sigprocmask(SIG_BLOCK, &waiting, &former);
-    int code = prn_output_profile(session->save_path, profile, PRN_REPORT_FORMAT_JSON, &err);
+    int code = prn_output_profile(session->save_path, profile, PRN_REPORT_FORMAT_JSON,
+                                  PRN_REPORT_TABLE_RESULTS, &err);
     sigprocmask(SIG_SETMASK, &former, NULL);
     if (code < 0 && !session->warned)
         prn_warn("what is measured can't be kept meanwhile: %s", err.text);
@@ -158,6 +160,7 @@ static struct prn_job job_of(const struct profile_options *o, const char *model_
                      .repeats = o->repeats,
                      .warmups = o->warmups,
                      .max_time_s = o->max_time_s},
+        .ops = o->ops,
         .timeout_s = o->timeout_s,
         .cancelled = &cancelled,
         .checkpoint = save_path_of(o) ? save_progress : NULL,
@@ -170,9 +173,11 @@ static int report(const struct profile_options *o, const struct session *session
 {
     int code = 0;
     if (session->save_path && session->save_path == o->resume)
-        code = prn_output_profile(o->resume, profile, PRN_REPORT_FORMAT_JSON, err);
+        code = prn_output_profile(o->resume, profile, PRN_REPORT_FORMAT_JSON,
+                                  PRN_REPORT_TABLE_RESULTS, err);
     if (code == 0)
-        code = prn_output_profile(o->output, profile, (enum prn_report_format)o->format, err);
+        code = prn_output_profile(o->output, profile, (enum prn_report_format)o->format,
+                                  (enum prn_report_table)o->table, err);
     return code < 0 ? code : verdict(profile, err);
 }
 
@@ -193,12 +198,22 @@ static int measure(const struct profile_options *o, struct prn_job *job, struct 
     return code;
 }
 
+static int check_table(const struct profile_options *o, struct prony_error *err)
+{
+    enum prn_report_table table = (enum prn_report_table)o->table;
+    if (table != PRN_REPORT_TABLE_RESULTS && !o->ops)
+        return prn_fail(err, PRONY_EUSAGE, "--table %s needs --ops", prn_report_tables[table]);
+    return prn_output_check_table((enum prn_report_format)o->format, table, err);
+}
+
 static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
 {
     const struct profile_options *o = opaque;
     struct prn_job job = job_of(o, arguments->items[0]);
     struct prn_profile *resume = NULL;
-    int code = prn_output_spares(o->output, job.model_path, err);
+    int code = check_table(o, err);
+    if (code == 0)
+        code = prn_output_spares(o->output, job.model_path, err);
     if (code == 0)
         code = prn_output_check(o->output, err);
     if (code == 0 && o->resume && o->format != PRN_REPORT_FORMAT_JSON)
@@ -280,9 +295,16 @@ static const struct prn_option options[] = {
            "stop measuring after this time, for each point of a sweep (default 60)"),
     NUMBER(NUMBER, 0, "timeout", "SECONDS", timeout_s, 0.1, 1e6,
            "give up a backend when loading or one run takes longer (default 120)"),
+    OPTION(FLAG, 0, "ops", NULL, ops,
+           "also show where the time goes, by operator and by node: one more launch per backend, "
+           "with the runtime's profiler on"),
     GROUP("Report"),
     {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text, json, csv or md (default text)",
      FIELD(format), 0, 0, prn_report_formats},
+    {PRN_OPTION_CHOICE, 0, "table", "TABLE",
+     "what csv has: results or, with --ops, ledger, operators, nodes, kernels or differences "
+     "(default results)",
+     FIELD(table), 0, 0, prn_report_tables},
     OPTION(
         TEXT, 'o', "output", "FILE", output,
         "write to FILE instead of standard output; as JSON it is kept up to date while measuring"),
@@ -308,7 +330,7 @@ const struct prn_command prn_command_profile = {
                 "# a batch of 8, saved for later\n"
                 "prony profile bert.onnx --dim batch=8 --format json -o bert.json\n"
                 "# which batch and how many threads? and go on after an interruption\n"
-                "prony profile m.onnx --dim batch=1,8 -b 'onnxrt-cpu[threads=1|2]' "
+                "prony profile m.onnx --dim n=1,8 -b 'onnxrt-cpu[threads=1|2]' "
                 "--format json -o m.json\n"
                 "prony profile m.onnx --resume m.json\n",
     .options = options,

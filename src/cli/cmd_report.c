@@ -13,6 +13,7 @@
 
 struct report_options {
     int format; /* enum prn_report_format */
+    int table;  /* enum prn_report_table */
     const char *output;
     struct prn_recorded_options recorded;
     struct prn_comparison_options comparison;
@@ -25,6 +26,13 @@ static const struct prn_option options_table[] = {
      .help = "text, json, csv or md (default text)",
      .offset = offsetof(struct report_options, format),
      .choices = prn_report_formats},
+    {.kind = PRN_OPTION_CHOICE,
+     .name = "table",
+     .value = "TABLE",
+     .help = "what csv has: results or, of a profile made with --ops, ledger, operators, nodes, "
+             "kernels or differences (default results)",
+     .offset = offsetof(struct report_options, table),
+     .choices = prn_report_tables},
     {.kind = PRN_OPTION_TEXT,
      .letter = 'o',
      .name = "output",
@@ -79,7 +87,7 @@ static int show(const struct report_options *o, const struct prn_profile *profil
         return code;
     if (profile->recorded && (markdown || format == PRN_REPORT_FORMAT_TEXT))
         return prn_recorded_output(o->output, profile, &o->recorded, markdown, err);
-    return prn_output_profile(o->output, profile, format, err);
+    return prn_output_profile(o->output, profile, format, (enum prn_report_table)o->table, err);
 }
 
 static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
@@ -88,7 +96,9 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
     enum prn_report_format format = (enum prn_report_format)o->format;
     struct prn_profile *profile;
     bool several;
-    int code = prn_comparison_wanted(&o->comparison, arguments, &several, err);
+    int code = prn_output_check_table(format, (enum prn_report_table)o->table, err);
+    if (code == 0)
+        code = prn_comparison_wanted(&o->comparison, arguments, &several, err);
     if (code == 0 && several)
         code = prn_recorded_check(&o->recorded, NULL, NULL, format, err);
     if (code == 0 && several)

@@ -115,6 +115,11 @@ PRONY_MUST_CHECK int prn_output_spares(const char *path, const char *input,
 
 /* Reports a profile to `path`, as prn_output does. */
 PRONY_MUST_CHECK int prn_output_profile(const char *path, const struct prn_profile *profile,
-                                        enum prn_report_format format, struct prony_error *err);
+                                        enum prn_report_format format, enum prn_report_table table,
+                                        struct prony_error *err);
+
+/* Fails when a table is asked for and another format than CSV. */
+PRONY_MUST_CHECK int prn_output_check_table(enum prn_report_format format,
+                                            enum prn_report_table table, struct prony_error *err);
 
 #endif

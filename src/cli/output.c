@@ -214,11 +214,23 @@ int prn_output_spares(const char *path, const char *input, struct prony_error *e
     return prn_fail(err, PRONY_EUSAGE, "cannot write: '%s' is the file that is read", path);
 }
 
+int prn_output_check_table(enum prn_report_format format, enum prn_report_table table,
+                           struct prony_error *err)
+{
+    if (table == PRN_REPORT_TABLE_RESULTS || format == PRN_REPORT_FORMAT_CSV)
+        return 0;
+    return prn_fail(err, PRONY_EUSAGE,
+                    "--table chooses what --format csv shows; the other formats show everything");
+}
+
 int prn_output_profile(const char *path, const struct prn_profile *profile,
-                       enum prn_report_format format, struct prony_error *err)
+                       enum prn_report_format format, enum prn_report_table table,
+                       struct prony_error *err)
 {
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
-    int code = prn_profile_report(profile, format, &out, err);
+    int code = table == PRN_REPORT_TABLE_RESULTS
+                   ? prn_profile_report(profile, format, &out, err)
+                   : prn_profile_report_csv(profile, table, &out, err);
     if (code == 0)
         code = prn_output(path, &out, err);
     prn_buffer_release(&out);

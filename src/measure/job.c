@@ -1,6 +1,7 @@
 #include "measure/job.h"
 
 #include "measure/discover.h"
+#include "measure/ops.h"
 #include "measure/points.h"
 #include "measure/resume.h"
 
@@ -275,11 +276,15 @@ static int measure(struct work *w, struct prony_error *err)
         .context = job->context,
     };
     int code = prn_measure(&request, w->profile, err);
+    if (code == 0 && job->ops)
+        code = prn_ops_measure(&request, w->feed.graphs, w->profile, err);
     if (code == 0)
         code = note_missing_repeats(w, err);
     if (code == 0)
         code = note_made_up_inputs(w, err);
-    return code < 0 ? code : prn_summarise(w->profile, err);
+    if (code == 0)
+        code = prn_summarise(w->profile, err);
+    return code < 0 ? code : prn_ops_compare(w->profile, err);
 }
 
 int prn_job_run(const struct prn_job *job, struct prn_profile **ret_profile,

@@ -22,6 +22,7 @@ struct prn_job {
     const char *hardware_file; /* NULL: none */
     const char *ort_library;   /* NULL: search */
     struct prn_settings settings;
+    bool ops; /* also find out where the time goes, by operator and node */
     double timeout_s;
     const volatile int *cancelled;
     void (*progress)(void *context, const struct prn_progress *progress);

@@ -177,17 +177,19 @@ static int describe_point(struct maker *m, struct prn_inputs *inputs, struct prn
     return 0;
 }
 
-static int count_work(struct maker *m, const struct prn_input *inputs, struct prn_point *point,
+static int count_work(struct maker *m, size_t index, struct prn_point *point,
                       struct prony_error *err)
 {
     struct prn_work *work = NULL;
-    int code = prn_model_analyse(m->model, inputs, &work, err);
+    int code = prn_model_analyse(m->model, m->bound[index], &work, err);
     if (code < 0)
         return code;
     point->flops = work->flops;
     point->flops_complete = work->n_uncounted == 0;
+    if (m->job->ops)
+        code = prn_ops_graph_new(m->model, work, &m->feed.graphs[index], err);
     prn_work_free(work);
-    return 0;
+    return code;
 }
 
 /* Says how the saved inputs were made, where the job itself doesn't. */
@@ -235,7 +237,7 @@ static int feed_point(struct maker *m, size_t index, struct prony_error *err)
     if (code == 0)
         code = describe_point(m, inputs, point, err);
     if (code == 0)
-        code = count_work(m, m->bound[index], point, err);
+        code = count_work(m, index, point, err);
     return at_point(m, index, code, err);
 }
 
@@ -289,11 +291,10 @@ static int plan_points(struct maker *m, struct prony_error *err)
         return code;
     m->feed.n = m->saved ? m->saved->n_points : m->sweep.n_points;
     m->feed.inputs = PRN_ARENA_ARRAY(m->scratch, m->feed.n, struct prn_inputs);
-    if (!m->feed.inputs)
-        return prn_fail_memory(err);
-    for (size_t i = 0; i < m->feed.n; i++)
+    m->feed.graphs = PRN_ARENA_ARRAY(m->scratch, m->feed.n, struct prn_ops_graph *);
+    for (size_t i = 0; m->feed.inputs && i < m->feed.n; i++)
         m->feed.inputs[i].fd = -1;
-    return 0;
+    return m->feed.inputs && m->feed.graphs ? 0 : prn_fail_memory(err);
 }
 
 static int make_points(struct maker *m, struct prony_error *err)
@@ -338,4 +339,6 @@ void prn_feed_release(struct prn_feed *feed)
 {
     for (size_t i = 0; feed->inputs && i < feed->n; i++)
         prn_inputs_release(&feed->inputs[i]);
+    for (size_t i = 0; feed->graphs && i < feed->n; i++)
+        prn_ops_graph_free(feed->graphs[i]);
 }

@@ -7,6 +7,7 @@
 #define PRN_MEASURE_POINTS_H
 
 #include "measure/job.h"
+#include "measure/ops.h"
 
 /* Share of the memory available that the inputs of all points together may take. */
 #define PRN_POINTS_MEMORY_SHARE 0.5
@@ -14,8 +15,9 @@
 /* The inputs of all points, and what the executors must know of the model. */
 struct prn_feed {
     size_t n;
-    struct prn_inputs *inputs; /* one for each point of the profile */
-    bool external;             /* the model keeps data in other files of its folder */
+    struct prn_inputs *inputs;     /* one for each point of the profile */
+    struct prn_ops_graph **graphs; /* the same; NULL unless operators are asked about */
+    bool external;                 /* the model keeps data in other files of its folder */
 };
 
 /* Reads the job's model, makes the inputs of all points, and fills in what the profile says about

@@ -2,6 +2,7 @@
 #include "report/profile_json.h"
 
 #include "format/json_fields.h"
+#include "report/ops_json.h"
 #include "report/recorded_json.h"
 
 #include <math.h>
@@ -335,6 +336,7 @@ static void read_result(struct prn_fields *r, const struct prn_field *p, size_t 
     read_launches(r, p, result);
     result->redone_blocks = prn_field_integer(r, p, "redone_blocks", 0, INT64_MAX);
     read_outputs(r, p, result);
+    result->ops = prn_ops_read_json(r, p);
     read_samples(r, p, result);
     if (result->n_samples > 0)
         read_stats(r, p, &result->stats);

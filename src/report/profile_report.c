@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "base/text.h"
+#include "report/ops_report.h"
 #include "report/profile_json.h"
 #include "report/profile_view.h"
 #include "report/recorded_report.h"
@@ -498,7 +499,7 @@ static int write_report(struct report *r, struct prony_error *err)
         describe_outliers(r);
     }
     prn_view_environment(p, &r->prose);
-    return 0;
+    return prn_ops_sections(r->view, r->prose.markdown, TABLE_WIDTH, r->prose.out, err);
 }
 
 static int write_prose(const struct prn_view *view, bool markdown, struct prn_buffer *out,
@@ -514,13 +515,28 @@ static int write_prose(const struct prn_view *view, bool markdown, struct prn_bu
     return code < 0 ? code : prn_buffer_error(out, err);
 }
 
+int prn_profile_report_csv(const struct prn_profile *profile, enum prn_report_table table,
+                           struct prn_buffer *out, struct prony_error *err)
+{
+    if (profile->recorded && table == PRN_REPORT_TABLE_RESULTS)
+        return prn_recorded_csv(profile, out, err);
+    struct prn_view view;
+    int code = prn_view_init(&view, profile, err);
+    if (code < 0)
+        return code;
+    code = table == PRN_REPORT_TABLE_RESULTS ? prn_view_csv(&view, out, err)
+                                             : prn_ops_csv(&view, table, out, err);
+    prn_view_release(&view);
+    return code;
+}
+
 int prn_profile_report(const struct prn_profile *profile, enum prn_report_format format,
                        struct prn_buffer *out, struct prony_error *err)
 {
     if (format == PRN_REPORT_FORMAT_JSON)
         return prn_profile_write_json(profile, out, err);
-    if (profile->recorded && format == PRN_REPORT_FORMAT_CSV)
-        return prn_recorded_csv(profile, out, err);
+    if (format == PRN_REPORT_FORMAT_CSV)
+        return prn_profile_report_csv(profile, PRN_REPORT_TABLE_RESULTS, out, err);
     if (profile->recorded)
         return prn_recorded_report(profile, PRN_RECORDED_LAYOUT_SUMMARY, false,
                                    format == PRN_REPORT_FORMAT_MARKDOWN, out, err);
@@ -528,10 +544,7 @@ int prn_profile_report(const struct prn_profile *profile, enum prn_report_format
     int code = prn_view_init(&view, profile, err);
     if (code < 0)
         return code;
-    if (format == PRN_REPORT_FORMAT_CSV)
-        code = prn_view_csv(&view, out, err);
-    else
-        code = write_prose(&view, format == PRN_REPORT_FORMAT_MARKDOWN, out, err);
+    code = write_prose(&view, format == PRN_REPORT_FORMAT_MARKDOWN, out, err);
     prn_view_release(&view);
     return code;
 }

@@ -19,11 +19,29 @@ enum prn_report_format {
 /* As options name them, in the order of the enum and ending in NULL. */
 extern const char *const prn_report_formats[];
 
+/* What CSV shows: results, or where their time goes (measure/ops.h). */
+enum prn_report_table {
+    PRN_REPORT_TABLE_RESULTS,
+    PRN_REPORT_TABLE_LEDGER,
+    PRN_REPORT_TABLE_OPERATORS,
+    PRN_REPORT_TABLE_NODES,
+    PRN_REPORT_TABLE_KERNELS,
+    PRN_REPORT_TABLE_DIFFERENCES,
+};
+
+/* As options name them, in the order of the enum and ending in NULL. */
+extern const char *const prn_report_tables[];
+
 /* Most that a report may take; callers give it to their buffer. */
 #define PRN_REPORT_MAX ((size_t)1 << 30)
 
 PRONY_MUST_CHECK int prn_profile_report(const struct prn_profile *profile,
                                         enum prn_report_format format, struct prn_buffer *out,
                                         struct prony_error *err);
+
+/* One table as CSV: every row, exact. */
+PRONY_MUST_CHECK int prn_profile_report_csv(const struct prn_profile *profile,
+                                            enum prn_report_table table, struct prn_buffer *out,
+                                            struct prony_error *err);
 
 #endif

@@ -2,6 +2,7 @@
 #include "report/profile_json.h"
 
 #include "format/json.h"
+#include "report/ops_json.h"
 #include "report/recorded_json.h"
 
 #include <math.h>
@@ -247,6 +248,7 @@ static void write_result(struct prn_json_writer *w, const struct prn_result *r)
     write_launches(w, r);
     prn_json_integer(w, "redone_blocks", r->redone_blocks);
     write_outputs(w, r);
+    prn_ops_write_json(w, r->ops);
     write_samples(w, r);
     prn_json_end(w);
 }

@@ -33,6 +33,9 @@ void prn_prose_paragraph(struct prn_prose *p, const char *format, ...) PRN_PRINT
 /* What didn't fit a part is missing from the whole: `out` gets the error of `part`. */
 void prn_prose_pass_error(struct prn_prose *p, const struct prn_buffer *part);
 
+/* A heading, between empty lines. */
+void prn_heading(struct prn_buffer *out, bool markdown, const char *format, ...) PRN_PRINTF(3, 4);
+
 /* Appends text to Markdown so that it stays text. */
 void prn_markdown_text(struct prn_buffer *out, const char *text);
 

@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "base/text.h"
+#include "report/prose.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -22,19 +23,6 @@ static void write_head(const struct prn_trace_report *r, const char *item, struc
     else
         prn_buffer_printf(out, "%s analysed: %s\n", prn_format_integer(text, t->n_selected),
                           t->selected);
-}
-
-static void heading(struct prn_buffer *out, bool markdown, const char *format, ...)
-    PRN_PRINTF(3, 4);
-
-static void heading(struct prn_buffer *out, bool markdown, const char *format, ...)
-{
-    va_list args;
-    prn_buffer_add(out, markdown ? "\n## " : "\n");
-    va_start(args, format);
-    prn_buffer_vprintf(out, format, args);
-    va_end(args);
-    prn_buffer_add(out, "\n\n");
 }
 
 /* What the reader must know to read the ledger right. */
@@ -68,7 +56,7 @@ static int write_ledger(const struct prn_trace_report *r, bool markdown, struct 
 {
     if (!r->trace->has_ledger)
         return 0;
-    heading(out, markdown, "Where a run's time goes");
+    prn_heading(out, markdown, "Where a run's time goes");
     int code = prn_trace_ledger_write(r, markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
                                       out, err);
     if (code == 0)
@@ -83,9 +71,9 @@ static int write_rows(const struct prn_trace_report *r, const struct prn_trace_r
     if (rows->n == 0)
         return 0;
     if (rows->shown < rows->n)
-        heading(out, markdown, "Top %s kernel times: %zu of %zu", what, rows->shown, rows->n);
+        prn_heading(out, markdown, "Top %s kernel times: %zu of %zu", what, rows->shown, rows->n);
     else
-        heading(out, markdown, "%s kernel times", what);
+        prn_heading(out, markdown, "%s kernel times", what);
     return prn_trace_rows_write(r, rows, markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
                                 out, err);
 }
@@ -103,7 +91,7 @@ static int write_mapping(const struct prn_trace_report *r, bool markdown, struct
         prn_buffer_add(out, "\nNo kernel could be mapped to an operator.\n");
         return 0;
     }
-    heading(out, markdown, "Operators and their kernels");
+    prn_heading(out, markdown, "Operators and their kernels");
     return prn_trace_mapping_write(r, markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
                                    out, err);
 }

@@ -89,6 +89,24 @@ def test_program_and_schema_agree(prony, workdir):
     assert tried > 300
 
 
+def test_program_and_schema_agree_on_ops(prony, workdir):
+    """The same of where the time goes, with the result that has something in every list."""
+    profile = json.loads((ROOT / "tests" / "data" / "profile-ops.json").read_text())
+    profile["results"] = profile["results"][1:2]
+    tried = 0
+    path = workdir / "altered.json"
+    for place, value, changed in alterations({"ops": profile["results"][0]["ops"]}, set()):
+        whole = copy.deepcopy(profile)
+        whole["results"][0].pop("ops")
+        whole["results"][0].update(changed)
+        path.write_text(json.dumps(whole))
+        done = prony("report", path)
+        assert done.status == (0 if VALIDATOR.is_valid(whole) else 1), (
+            f"{place} = {value!r}: {done.stderr}")
+        tried += 1
+    assert tried > 300
+
+
 def test_program_and_schema_agree_on_recordings(prony, workdir):
     profile = json.loads((ROOT / "tests" / "data" / "profile-recorded-program.json").read_text())
     # The keys that any profile has were tried above.

@@ -90,8 +90,8 @@ def backend(name):
                         "runtime_version": "ONNX Runtime 1.30.0",
                         "library": "/usr/lib/libonnxruntime.so.1"},
             "point": 0, "error": None, "flags": [], "verdict": "none", "ratio": None,
-            "stats": None, "launches": [], "redone_blocks": 0, "outputs": [], "samples_ns": [],
-            "launch": [], "block": []}
+            "stats": None, "launches": [], "redone_blocks": 0, "outputs": [], "ops": None,
+            "samples_ns": [], "launch": [], "block": []}
 
 
 def recording(backends, graphs, language="python"):

@@ -4,10 +4,14 @@
  * bad one: fault-abort.so, fault-hang.so, fault-exit.so, fault-deaf.so (closes every descriptor and
  * hangs), fault-shrink.so (empties every file it has open), fault-slow.so (2 % slower),
  * fault-sleep.so (0.4 s a run), fault-old.so (says it is 1.14), fault-none.so (changes nothing).
- * PRONY_FAULT_REAL names the real library, PRONY_FAULT_RUN the run at which the fault happens
- * (default 20).
+ * In the profiler: fault-untraced.so (writes no trace), fault-empty.so (an empty one),
+ * fault-garbled.so (nonsense), fault-packed.so (gzip), fault-endless.so (as much as it may),
+ * fault-unended.so (crashes while it ends profiling), fault-stray.so (tries to write beside its
+ * folder, and crashes if it could). PRONY_FAULT_REAL names the real library, PRONY_FAULT_RUN the
+ * run at which the fault happens (default 20).
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +22,9 @@
 
 #define SLOTS 400
 #define SLOT_RUN 9
+#define SLOT_ENABLE_PROFILING 14
+#define SLOT_END_PROFILING 110
+#define TRACE_END ((off_t)1 << 30)
 #define SLOWER 0.02
 
 struct base {
@@ -29,9 +36,16 @@ typedef void *(*run_function)(void *session, const void *options, const void *in
                               const void *inputs, size_t n_inputs, const void *output_names,
                               size_t n_outputs, void *outputs);
 
+typedef void *(*enable_profiling_function)(void *options, const char *prefix);
+typedef void *(*end_profiling_function)(void *session, void *allocator, char **name);
+
 static const struct base *real;
 static const void *table[SLOTS];
 static run_function real_run;
+static enable_profiling_function real_enable_profiling;
+static end_profiling_function real_end_profiling;
+static int trace_fd = -1;      /* of a trace of our own */
+static char trace_beside[512]; /* the folder that its folder is in */
 static char fault[64];
 static long fault_run = 20;
 
@@ -74,6 +88,48 @@ static void *run(void *session, const void *options, const void *input_names, co
     return status;
 }
 
+static int open_new(const char *folder)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/own.json", folder);
+    return open(path, O_WRONLY | O_CREAT, 0600);
+}
+
+static int is_fault(const char *name)
+{
+    return strcmp(fault, name) == 0;
+}
+
+static void *enable_profiling(void *options, const char *prefix)
+{
+    if (is_fault("untraced"))
+        return NULL;
+    if (!is_fault("empty") && !is_fault("garbled") && !is_fault("endless") && !is_fault("packed") &&
+        !is_fault("stray"))
+        return real_enable_profiling(options, prefix);
+    snprintf(trace_beside, sizeof trace_beside, "%s", prefix);
+    *strrchr(trace_beside, '/') = '\0';
+    trace_fd = open_new(trace_beside);
+    *strrchr(trace_beside, '/') = '\0';
+    return NULL;
+}
+
+static void *end_profiling(void *session, void *allocator, char **name)
+{
+    void *status = real_end_profiling(session, allocator, name);
+    if (is_fault("unended"))
+        abort();
+    if (is_fault("endless") && pwrite(trace_fd, "]", 1, TRACE_END - 1) < 0)
+        abort();
+    if (is_fault("stray") && open_new(trace_beside) >= 0)
+        abort();
+    if (is_fault("garbled") || is_fault("stray"))
+        dprintf(trace_fd, "]}{ \x01 nonsense \"\\");
+    if (is_fault("packed"))
+        dprintf(trace_fd, "\x1f\x8b\x08 and more");
+    return status;
+}
+
 static const char *version(void)
 {
     return strcmp(fault, "old") == 0 ? "1.14.1" : real->get_version();
@@ -86,8 +142,14 @@ static const void *const *get_api(uint32_t number)
         return NULL;
     memcpy(table, from, sizeof table);
     memcpy(&real_run, &from[SLOT_RUN], sizeof real_run);
+    memcpy(&real_enable_profiling, &from[SLOT_ENABLE_PROFILING], sizeof real_enable_profiling);
+    memcpy(&real_end_profiling, &from[SLOT_END_PROFILING], sizeof real_end_profiling);
     run_function ours = run;
+    enable_profiling_function our_enable_profiling = enable_profiling;
+    end_profiling_function our_end_profiling = end_profiling;
     memcpy(&table[SLOT_RUN], &ours, sizeof ours);
+    memcpy(&table[SLOT_ENABLE_PROFILING], &our_enable_profiling, sizeof our_enable_profiling);
+    memcpy(&table[SLOT_END_PROFILING], &our_end_profiling, sizeof our_end_profiling);
     return table;
 }
 

@@ -14,6 +14,7 @@
 #include "cli/command.h"
 #include "format/json.h"
 #include "format/yaml.h"
+#include "measure/ops.h"
 #include "measure/resume.h"
 #include "model/bindings.h"
 #include "model/model.h"
@@ -614,10 +615,63 @@ static int compare(enum prn_report_format format, struct prony_error *err)
     return code;
 }
 
+/* ---- Where the time goes ---- */
+
+static struct prn_profile *with_ops;
+
+static int ops_graph(struct prony_error *err)
+{
+    struct prn_node_work works[8];
+    struct prn_work work = {.nodes = works, .n_nodes = opened_model->graph.n_nodes};
+    assert_true(work.n_nodes <= PRN_ARRAY_SIZE(works));
+    for (size_t i = 0; i < work.n_nodes; i++)
+        works[i] = (struct prn_node_work){.node = &opened_model->graph.nodes[i]};
+    struct prn_ops_graph *graph = NULL;
+    int code = prn_ops_graph_new(opened_model, &work, &graph, err);
+    assert_int_equal(graph == NULL, code < 0);
+    prn_ops_graph_free(graph);
+    return code;
+}
+
+static int ops_trace(struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_ops ops = {0};
+    struct prn_source *source;
+    int code = prn_source_open_memory(trace_text, sizeof trace_text - 1, 0, &source, err);
+    if (code == 0) {
+        code = prn_ops_from_trace(source, "[0, 1]", NULL, &arena, &ops, err);
+        prn_source_close(source);
+    }
+    prn_arena_release(&arena);
+    return code;
+}
+
+static int ops_compare(struct prony_error *err)
+{
+    return prn_ops_compare(with_ops, err);
+}
+
+static int ops_text(struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
+    int code = prn_profile_report(with_ops, PRN_REPORT_FORMAT_TEXT, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
 static int report_sweep(struct prony_error *err)
 {
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
     int code = prn_profile_report(swept, PRN_REPORT_FORMAT_TEXT, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
+static int ops_csv(struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
+    int code = prn_profile_report_csv(with_ops, PRN_REPORT_TABLE_NODES, &out, err);
     prn_buffer_release(&out);
     return code;
 }
@@ -641,6 +695,8 @@ static int compare_markdown(struct prony_error *err)
 {
     return compare(PRN_REPORT_FORMAT_MARKDOWN, err);
 }
+
+/* ---- Recordings ---- */
 
 static int show_recording(const struct prn_profile *profile, enum prn_recorded_layout layout,
                           bool verbose, bool markdown, struct prony_error *err)
@@ -757,6 +813,8 @@ static int make_inputs(void **state)
     if (code == 0)
         code = read_trace(&trace, NULL);
     if (code == 0)
+        code = prn_profile_read_json(unit_data("profile-ops.json"), &with_ops, NULL);
+    if (code == 0)
         code = load_profile("profile-tiny.json", &saved, &parsed);
     if (code == 0)
         code = load_profile("profile-recorded-program.json", &saved_recording, &recording);
@@ -788,6 +846,7 @@ static int free_inputs(void **state)
     prn_profile_free(compared[0]);
     prn_profile_free(compared[1]);
     prn_profile_free(swept);
+    prn_profile_free(with_ops);
     prn_trace_free(trace);
     return 0;
 }
@@ -842,7 +901,12 @@ static int free_inputs(void **state)
     X(compare_csv, PRONY_ENOMEM)        \
     X(compare_markdown, PRONY_ENOMEM)   \
     X(report_sweep, PRONY_ENOMEM)       \
-    X(resume, PRONY_ENOMEM)
+    X(resume, PRONY_ENOMEM)             \
+    X(ops_graph, PRONY_ENOMEM)          \
+    X(ops_trace, PRONY_OK)              \
+    X(ops_compare, PRONY_ENOMEM)        \
+    X(ops_text, PRONY_ENOMEM)           \
+    X(ops_csv, PRONY_ENOMEM)
 
 #define X(operation, tolerated)                \
     static void test_##operation(void **state) \
