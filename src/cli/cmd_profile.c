@@ -206,6 +206,15 @@ static int check_table(const struct profile_options *o, struct prony_error *err)
     return prn_output_check_table((enum prn_report_format)o->format, table, err);
 }
 
+/* Operators are found out about anew when the interrupted profile had them. */
+static bool has_ops(const struct prn_profile *profile)
+{
+    for (size_t i = 0; profile && i < profile->n_results; i++)
+        if (profile->results[i].ops)
+            return true;
+    return false;
+}
+
 static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
 {
     const struct profile_options *o = opaque;
@@ -225,6 +234,7 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     if (code == 0)
         code = prn_resume_settings(resume, &job.settings, err);
     job.resume = resume;
+    job.ops |= has_ops(resume);
     if (code == 0)
         code = measure(o, &job, err);
     prn_profile_free(resume);
