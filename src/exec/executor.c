@@ -19,7 +19,8 @@
 extern char **environ;
 
 struct prn_executor {
-    pid_t pid; /* 0: gone */
+    pid_t pid;     /* 0: gone */
+    pid_t starter; /* the thread that started it: the kernel ends the process with it */
     int socket_fd, outputs_fd, stderr_fd;
     int64_t *samples;
     double timeout_s;
@@ -108,6 +109,7 @@ int prn_executor_spawn(const struct prn_executor_config *config, struct prn_exec
     x->file_bytes = config->file_bytes > 0 ? config->file_bytes : config->memory_bytes;
     x->cancelled = config->cancelled;
     x->samples = MAP_FAILED;
+    x->starter = gettid();
     const size_t samples_bytes = PRN_EXECUTOR_SAMPLES_MAX * sizeof *x->samples;
     int sockets[2] = {-1, -1};
     int samples_fd = -1;
@@ -207,12 +209,21 @@ static void last_words(const struct prn_executor *x, char *text, size_t size)
         memmove(text, line + 1, strlen(line));
 }
 
+static bool starter_ended(const struct prn_executor *x)
+{
+    return tgkill(getpid(), x->starter, 0) < 0 && errno == ESRCH;
+}
+
 static int fail_dead(struct prn_executor *x, const char *doing, struct prony_error *err)
 {
     int status = reap_ending(x);
     char words[300];
     last_words(x, words, sizeof words);
     const char *separator = words[0] ? "; it said: " : "";
+    if (starter_ended(x))
+        return prn_fail(err, PRONY_ECRASH,
+                        "the executor ended with the thread that started it; load graphs in a "
+                        "thread that goes on");
     if (status >= 0 && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
         return prn_fail(err, PRONY_ECRASH,
                         "the runtime was killed while %s, most likely for using too much memory"
@@ -252,9 +263,10 @@ static int wait_for_reply(struct prn_executor *x, double timeout_s, const char *
         }
         if (left_ns <= 0) {
             end(x);
-            return prn_fail(err, PRONY_ETIMEDOUT,
-                            "%s took longer than %.3g s; --timeout allows for more", doing,
-                            timeout_s);
+            return prn_fail(
+                err, PRONY_ETIMEDOUT,
+                "%s took longer than %.3g s; --timeout, or timeout_s of a session, allows for more",
+                doing, timeout_s);
         }
     }
 }
@@ -297,6 +309,7 @@ int prn_executor_open(struct prn_executor *x, const struct prn_runtime_config *c
 {
     struct prn_message *m = &x->message;
     prn_message_begin(m, PRN_MESSAGE_OPEN);
+    prn_message_put_text(m, prony_version());
     prn_message_put_text(m, config->software);
     prn_message_put_text(m, config->library);
     prn_message_put_int(m, (int64_t)config->n_options);

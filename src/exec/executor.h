@@ -8,6 +8,9 @@
  *     prn_executor_run(x, warmups, repeats, most_ns, samples, &n, err);
  *     prn_executor_free(x);
  *
+ * Inputs may be bound again at any time, after the file of shared memory got other data or another
+ * size. The process ends with the thread that spawned it.
+ *
  * After a failure other than PRONY_ERUNTIME, PRONY_EUSAGE or PRONY_EUNAVAILABLE the process is gone
  * and further calls fail. Every call ends within the timeout.
  */
@@ -110,5 +113,7 @@ int prn_executor_main(void);
 
 /* The clock of all measurements (CLOCK_MONOTONIC_RAW). */
 int64_t prn_clock_ns(void);
+/* What one reading of it takes; found by trying, in some 20 µs. */
+double prn_clock_cost_ns(void);
 
 #endif

@@ -1,7 +1,8 @@
 /*
  * Messages between prony and an executor: one packet each on a SOCK_SEQPACKET socket. A message is
- * a type and a row of fields, written and read in the same order by both sides; both come from the
- * same program, so there is no version. Reading past the end sticks as an error, checked once.
+ * a type and a row of fields, written and read in the same order by both sides. The first one says
+ * prony's version, because a library may find the program of another one. Reading past the end
+ * sticks as an error, checked once.
  *
  * Tensors and samples don't travel here: they lie in shared memory, and messages say where.
  */
@@ -15,8 +16,8 @@
 #define PRN_MESSAGE_MAX ((size_t)128 * 1024)
 
 enum prn_message_type {
-    /* software, library, options, profile folder, model, folder, limits → version, library,
-     * sandbox */
+    /* prony's version, software, library, options, profile folder, model, folder, limits → version,
+     * library, sandbox */
     PRN_MESSAGE_OPEN,
     PRN_MESSAGE_LOAD,          /* model → ns */
     PRN_MESSAGE_BIND,          /* inputs, their places in the shared memory → nothing */

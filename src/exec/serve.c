@@ -14,10 +14,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* The inputs' shared memory, mapped as it was when they were bound. */
+struct inputs {
+    void *map; /* NULL: there is nothing to map */
+    size_t bytes;
+};
+
 struct server {
     int64_t *samples; /* shared with the parent */
-    const unsigned char *inputs;
-    size_t inputs_bytes;
+    struct inputs inputs;
     const struct prn_runtime_ops *ops;
     struct prn_runtime *runtime;
     bool profiling;
@@ -35,6 +40,11 @@ static int serve_open(struct server *s, struct prony_error *err)
 {
     struct prn_runtime_config config = {0};
     struct prn_spec_option options[OPTIONS_MAX];
+    const char *version = prn_message_text(&s->in);
+    if (!version || strcmp(version, prony_version()) != 0)
+        return prn_fail(err, PRONY_EUNAVAILABLE,
+                        "the program for executors is prony %s, the library is prony %s",
+                        prony_version(), version ? version : "of another time");
     config.software = prn_message_text(&s->in);
     config.library = prn_message_text(&s->in);
     config.n_options = prn_message_count(&s->in, OPTIONS_MAX);
@@ -92,53 +102,74 @@ static int serve_load(struct server *s, struct prony_error *err)
     return code;
 }
 
-static int map_inputs(struct server *s, struct prony_error *err)
+/* Populated, so that the first run doesn't pay for finding the pages. */
+static int map_inputs(struct inputs *ret_inputs, struct prony_error *err)
 {
     struct stat status;
-    if (s->inputs)
-        return 0;
     if (fstat(PRN_EXECUTOR_FD_INPUTS, &status) < 0)
         return prn_fail_errno(err, errno, "read", "inputs");
-    s->inputs_bytes = (size_t)status.st_size;
-    if (s->inputs_bytes == 0)
-        return 0;
-    void *map = mmap(NULL, s->inputs_bytes, PROT_READ, MAP_PRIVATE, PRN_EXECUTOR_FD_INPUTS, 0);
-    if (map == MAP_FAILED)
-        return prn_fail_errno(err, errno, "map", "inputs");
-    s->inputs = map;
+    struct inputs inputs = {.bytes = (size_t)status.st_size};
+    if (inputs.bytes > 0) {
+        inputs.map = mmap(NULL, inputs.bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE,
+                          PRN_EXECUTOR_FD_INPUTS, 0);
+        if (inputs.map == MAP_FAILED)
+            return prn_fail_errno(err, errno, "map", "inputs");
+    }
+    *ret_inputs = inputs;
     return 0;
 }
 
+static void unmap_inputs(struct inputs *inputs)
+{
+    if (inputs->map)
+        munmap(inputs->map, inputs->bytes);
+    *inputs = (struct inputs){0};
+}
+
+/* Reads the next input of a command: what it is, and its data in the mapped memory. */
+static int read_input(struct server *s, const struct inputs *inputs, struct prn_place *place,
+                      struct prn_runtime_tensor *tensor, struct prony_error *err)
+{
+    place->name = prn_message_text(&s->in);
+    place->dtype = (int)prn_message_int(&s->in);
+    place->rank = prn_message_count(&s->in, PRN_RUNTIME_RANK_MAX);
+    for (size_t k = 0; k < place->rank; k++)
+        place->dims[k] = prn_message_int(&s->in);
+    place->offset = prn_message_count(&s->in, inputs->bytes);
+    place->bytes = prn_message_count(&s->in, inputs->bytes - place->offset);
+    if (s->in.failed || !place->name)
+        return bad_message(err);
+    *tensor = (struct prn_runtime_tensor){
+        .name = place->name,
+        .dtype = place->dtype,
+        .rank = place->rank,
+        .dims = place->dims,
+        .data = place->bytes ? (const unsigned char *)inputs->map + place->offset : NULL,
+        .bytes = place->bytes,
+    };
+    return 0;
+}
+
+/* Inputs may be bound again, other ones in a file of another size: the old map goes once the
+ * runtime has let go of what lies in it. */
 static int serve_bind(struct server *s, struct prony_error *err)
 {
-    int code = map_inputs(s, err);
+    struct inputs inputs = {0};
+    int code = map_inputs(&inputs, err);
     size_t n = prn_message_count(&s->in, PRN_EXECUTOR_TENSORS_MAX);
     struct prn_place *places = calloc(n + 1, sizeof *places);
     struct prn_runtime_tensor *tensors = calloc(n + 1, sizeof *tensors);
     if (code == 0 && (!places || !tensors))
         code = prn_fail_memory(err);
-    for (size_t i = 0; code == 0 && i < n; i++) {
-        struct prn_place *p = &places[i];
-        p->name = prn_message_text(&s->in);
-        p->dtype = (int)prn_message_int(&s->in);
-        p->rank = prn_message_count(&s->in, PRN_RUNTIME_RANK_MAX);
-        for (size_t k = 0; k < p->rank; k++)
-            p->dims[k] = prn_message_int(&s->in);
-        p->offset = prn_message_count(&s->in, s->inputs_bytes);
-        p->bytes = prn_message_count(&s->in, s->inputs_bytes - p->offset);
-        if (s->in.failed || !p->name)
-            code = bad_message(err);
-        tensors[i] = (struct prn_runtime_tensor){
-            .name = p->name,
-            .dtype = p->dtype,
-            .rank = p->rank,
-            .dims = p->dims,
-            .data = p->bytes ? s->inputs + p->offset : NULL,
-            .bytes = p->bytes,
-        };
-    }
-    if (code == 0)
+    for (size_t i = 0; code == 0 && i < n; i++)
+        code = read_input(s, &inputs, &places[i], &tensors[i], err);
+    if (code == 0) {
         code = s->ops->bind(s->runtime, tensors, n, err);
+        unmap_inputs(&s->inputs);
+        s->inputs = inputs;
+    } else {
+        unmap_inputs(&inputs);
+    }
     free(places);
     free(tensors);
     return code;

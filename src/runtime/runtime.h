@@ -3,7 +3,8 @@
  * registry.c makes it known. All calls come from one thread, inside an executor process.
  *
  * Order: open (loads the library; nothing of the user's yet) → [the executor closes its sandbox] →
- * load → bind → (prepare → run) … → output → close. With its profiler on: … → run → end_profiling.
+ * load → (bind → (prepare → run) … → output) … → close. With its profiler on: … → run →
+ * end_profiling.
  */
 #ifndef PRN_RUNTIME_RUNTIME_H
 #define PRN_RUNTIME_RUNTIME_H
@@ -57,6 +58,8 @@ struct prn_runtime_ops {
     const char *(*version)(const struct prn_runtime *runtime); /* "ONNX Runtime 1.30.0" */
     const char *(*library)(const struct prn_runtime *runtime); /* path of the loaded file */
     int (*load)(struct prn_runtime *runtime, const char *model_path, struct prony_error *err);
+    /* Takes the place of what was bound before, which is let go of first: after a failure nothing
+     * is bound. The data must stay until the next bind. */
     int (*bind)(struct prn_runtime *runtime, const struct prn_runtime_tensor *inputs,
                 size_t n_inputs, struct prony_error *err);
     /* Optional: what must be done before each run, outside the clock. */

@@ -328,8 +328,33 @@ static int make_input(struct prn_runtime *r, const struct prn_runtime_tensor *t,
                  PRONY_ERUNTIME, err);
 }
 
-static int ort_bind(struct prn_runtime *r, const struct prn_runtime_tensor *inputs, size_t n_inputs,
-                    struct prony_error *err)
+/* Lets go of the last run's outputs. */
+static int ort_prepare(struct prn_runtime *r, struct prony_error *err)
+{
+    (void)err;
+    for (size_t i = 0; i < r->n_outputs; i++) {
+        if (r->outputs[i])
+            r->library.api.ReleaseValue(r->outputs[i]);
+        r->outputs[i] = NULL;
+    }
+    return 0;
+}
+
+static void release_inputs(struct prn_runtime *r)
+{
+    for (size_t i = 0; i < r->n_inputs; i++) {
+        r->library.api.ReleaseValue(r->inputs[i]);
+        free(r->input_names[i]);
+    }
+    free(r->inputs);
+    free(r->input_names);
+    r->inputs = NULL;
+    r->input_names = NULL;
+    r->n_inputs = 0;
+}
+
+static int bind_inputs(struct prn_runtime *r, const struct prn_runtime_tensor *inputs,
+                       size_t n_inputs, struct prony_error *err)
 {
     r->inputs = calloc(n_inputs + 1, sizeof(OrtValue *));
     r->input_names = calloc(n_inputs + 1, sizeof *r->input_names);
@@ -349,16 +374,16 @@ static int ort_bind(struct prn_runtime *r, const struct prn_runtime_tensor *inpu
     return 0;
 }
 
-/* Lets go of the last run's outputs. */
-static int ort_prepare(struct prn_runtime *r, struct prony_error *err)
+static int ort_bind(struct prn_runtime *r, const struct prn_runtime_tensor *inputs, size_t n_inputs,
+                    struct prony_error *err)
 {
-    (void)err;
-    for (size_t i = 0; i < r->n_outputs; i++) {
-        if (r->outputs[i])
-            r->library.api.ReleaseValue(r->outputs[i]);
-        r->outputs[i] = NULL;
-    }
-    return 0;
+    /* An output may be a view of an input, so those go first. */
+    ort_prepare(r, NULL);
+    release_inputs(r);
+    int code = bind_inputs(r, inputs, n_inputs, err);
+    if (code < 0)
+        release_inputs(r);
+    return code;
 }
 
 static int ort_run(struct prn_runtime *r, struct prony_error *err)
@@ -464,10 +489,7 @@ static void ort_close(struct prn_runtime *r)
         return;
     const struct ort_api *api = &r->library.api;
     ort_prepare(r, NULL);
-    for (size_t i = 0; i < r->n_inputs; i++) {
-        api->ReleaseValue(r->inputs[i]);
-        free(r->input_names[i]);
-    }
+    release_inputs(r);
     for (size_t i = 0; i < r->n_outputs; i++)
         api->AllocatorFree(r->allocator, r->output_names[i]);
     if (r->session)
@@ -478,8 +500,6 @@ static void ort_close(struct prn_runtime *r)
         api->ReleaseSessionOptions(r->options);
     if (r->env)
         api->ReleaseEnv(r->env);
-    free(r->inputs);
-    free(r->input_names);
     free(r->outputs);
     free(r->output_names);
     free(r->strings);
