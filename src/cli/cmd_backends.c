@@ -131,7 +131,7 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     size_t n = 0;
     int code = prn_hardware_load(o->hardware_file, &hardware, err);
     if (code == 0)
-        code = prn_discover(o->ort_lib, &arena, &found, &n, err);
+        code = prn_discover(o->ort_lib, NULL, &arena, &found, &n, err);
     if (code == 0) {
         struct prn_hardware local = prn_hardware_find(&hardware, "local");
         if (o->format == FORMAT_JSON)

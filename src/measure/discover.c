@@ -2,10 +2,11 @@
 
 #define DISCOVER_TIMEOUT_S 60
 
-static int ask(const struct prn_runtime_ops *ops, const char *ort_library, struct prn_arena *arena,
-               struct prn_found_runtime *found, struct prony_error *err)
+static int ask(const struct prn_runtime_ops *ops, const char *ort_library, const char *program,
+               struct prn_arena *arena, struct prn_found_runtime *found, struct prony_error *err)
 {
-    struct prn_executor_config process = {.inputs_fd = -1, .timeout_s = DISCOVER_TIMEOUT_S};
+    struct prn_executor_config process = {
+        .program = program, .inputs_fd = -1, .timeout_s = DISCOVER_TIMEOUT_S};
     struct prn_runtime_config config = {.software = ops->software, .library = ort_library};
     struct prn_executor *x = NULL;
     struct prony_error fault = {0};
@@ -25,7 +26,7 @@ static int ask(const struct prn_runtime_ops *ops, const char *ort_library, struc
     return kept ? 0 : prn_fail_memory(err);
 }
 
-int prn_discover(const char *ort_library, struct prn_arena *arena,
+int prn_discover(const char *ort_library, const char *program, struct prn_arena *arena,
                  struct prn_found_runtime **ret_found, size_t *ret_n, struct prony_error *err)
 {
     size_t n = 0;
@@ -35,7 +36,7 @@ int prn_discover(const char *ort_library, struct prn_arena *arena,
     if (!found)
         return prn_fail_memory(err);
     for (size_t i = 0; i < n; i++) {
-        int code = ask(prn_runtimes[i], ort_library, arena, &found[i], err);
+        int code = ask(prn_runtimes[i], ort_library, program, arena, &found[i], err);
         if (code < 0)
             return code;
     }

@@ -1,17 +1,11 @@
 #include "measure/job.h"
 
-#include "measure/discover.h"
+#include "measure/backends.h"
 #include "measure/ops.h"
 #include "measure/points.h"
 #include "measure/resume.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define ARENA_BYTES ((size_t)256 << 20)
 
@@ -23,8 +17,7 @@ struct work {
     struct prn_texts backend_texts; /* without lists */
     struct prn_spec *backends;
     struct prn_feed feed;
-    char model_path[PATH_MAX];
-    char model_folder[PATH_MAX];
+    struct prn_model_place place;
 };
 
 static const char *keep(struct work *w, const char *text)
@@ -32,114 +25,13 @@ static const char *keep(struct work *w, const char *text)
     return prn_arena_strdup(&w->profile->arena, text);
 }
 
-/* Makes the path absolute. With external data its last part stays as it is: a symbolic link's data
- * lies beside the link, not beside what it points to. */
-static int resolve_path(struct work *w, struct prony_error *err)
-{
-    const char *path = w->job->model_path;
-    const char *slash = strrchr(path, '/');
-    const char *name = slash ? slash + 1 : path;
-    char folder[PATH_MAX];
-    if (!w->feed.external)
-        return realpath(path, w->model_path) ? 0 : prn_fail_errno(err, errno, "open", path);
-    if (name - path >= PATH_MAX)
-        return prn_fail_errno(err, ENAMETOOLONG, "open", path);
-    snprintf(folder, sizeof folder, "%.*s", (int)(name - path), path);
-    if (!realpath(slash ? folder : ".", w->model_folder))
-        return prn_fail_errno(err, errno, "open", path);
-    const char *separator = w->model_folder[1] ? "/" : "";
-    if (snprintf(w->model_path, sizeof w->model_path, "%s%s%s", w->model_folder, separator, name) >=
-        PATH_MAX)
-        return prn_fail_errno(err, ENAMETOOLONG, "open", path);
-    return 0;
-}
-
-static int check_backend(const struct prn_spec *spec, struct prony_error *err)
-{
-    if (strcmp(spec->hardware, "local") != 0)
-        return prn_fail(err, PRONY_EUNAVAILABLE,
-                        "backend '%s': this machine is 'local', there is no '%s' here", spec->name,
-                        spec->hardware);
-    const struct prn_runtime_ops *ops = prn_runtime_find(spec->software);
-    if (!ops) {
-        struct prn_buffer list = PRN_BUFFER_INIT(400);
-        prn_runtime_list(&list);
-        int code = prn_fail(err, PRONY_EUNAVAILABLE, "backend '%s': no software '%s'; known: %s",
-                            spec->name, spec->software, prn_buffer_text(&list));
-        prn_buffer_release(&list);
-        return code;
-    }
-    return prn_runtime_check_options(ops, spec->options, spec->n_options, err);
-}
-
-static int parse_backends(struct work *w, struct prony_error *err)
-{
-    const struct prn_texts *texts = &w->backend_texts;
-    w->backends = PRN_ARENA_ARRAY(&w->arena, texts->n + 1, struct prn_spec);
-    if (!w->backends)
-        return prn_fail_memory(err);
-    for (size_t i = 0; i < texts->n; i++) {
-        int code = prn_spec_parse(texts->items[i], true, &w->arena, &w->backends[i], err);
-        if (code == 0)
-            code = check_backend(&w->backends[i], err);
-        if (code < 0)
-            return code;
-    }
-    w->profile->n_results = texts->n;
-    return 0;
-}
-
-/* No backend was asked for: all that work here, with their defaults. */
-static int find_backends(struct work *w, struct prony_error *err)
-{
-    struct prn_found_runtime *found;
-    size_t n;
-    int code = prn_discover(w->job->ort_library, &w->arena, &found, &n, err);
-    if (code < 0)
-        return code;
-    w->backends = PRN_ARENA_ARRAY(&w->arena, n + 1, struct prn_spec);
-    if (!w->backends)
-        return prn_fail_memory(err);
-    for (size_t i = 0; i < n; i++) {
-        if (!found[i].available)
-            continue;
-        code = prn_spec_parse(found[i].ops->software, true, &w->arena,
-                              &w->backends[w->profile->n_results++], err);
-        if (code < 0)
-            return code;
-    }
-    if (w->profile->n_results == 0)
-        return prn_fail(err, PRONY_EUNAVAILABLE, "no runtime works here: %s", found[0].reason);
-    return 0;
-}
-
 static int prepare_results(struct work *w, struct prony_error *err)
 {
-    struct prn_profile *p = w->profile;
-    int code = w->backend_texts.n > 0 ? parse_backends(w, err) : find_backends(w, err);
-    struct prn_hardware_table hardware = {0};
-    if (code == 0)
-        code = prn_hardware_load(w->job->hardware_file, &hardware, err);
-    if (code < 0)
-        return code;
-    p->results = PRN_ARENA_ARRAY(&p->arena, p->n_results + 1, struct prn_result);
-    if (!p->results)
-        code = prn_fail_memory(err);
-    for (size_t i = 0; code == 0 && i < p->n_results; i++) {
-        const struct prn_spec *spec = &w->backends[i];
-        struct prn_hardware known = prn_hardware_find(&hardware, spec->hardware);
-        struct prn_result *r = &p->results[i];
-        r->name = keep(w, spec->name);
-        r->hardware = keep(w, spec->hardware);
-        r->software = keep(w, spec->software);
-        r->processor = known.processor ? keep(w, known.processor) : NULL;
-        r->usd_per_hour = known.usd_per_hour;
-        r->ratio = (struct prn_interval){NAN, NAN, NAN};
-        if (!r->name || !r->hardware || !r->software || (known.processor && !r->processor))
-            code = prn_fail_memory(err);
-    }
-    prn_hardware_release(&hardware);
-    return code;
+    size_t n;
+    int code = prn_backends_resolve(&w->backend_texts, w->job->ort_library, NULL, &w->arena,
+                                    &w->backends, &n, err);
+    return code < 0 ? code
+                    : prn_backends_describe(w->backends, n, w->job->hardware_file, w->profile, err);
 }
 
 static int fail_too_many_rows(struct prony_error *err)
@@ -201,18 +93,9 @@ static int spread_over_points(struct work *w, struct prony_error *err)
 static int begin_profile(struct work *w, struct prony_error *err)
 {
     struct prn_profile *p = w->profile;
-    char now[32];
-    time_t seconds = time(NULL);
-    struct tm utc;
-    gmtime_r(&seconds, &utc);
-    strftime(now, sizeof now, "%Y-%m-%dT%H:%M:%SZ", &utc);
-    p->prony_version = prony_version();
-    p->created = keep(w, now);
     p->model_path = keep(w, w->job->model_path);
     p->settings = w->job->settings;
-    if (!p->created || !p->model_path)
-        return prn_fail_memory(err);
-    return prn_environment_read(&p->environment, &p->arena) < 0 ? prn_fail_memory(err) : 0;
+    return p->model_path ? prn_profile_stamp(p, err) : prn_fail_memory(err);
 }
 
 /* A fixed number of repeats is a promise; the reader must know when time was up before. */
@@ -250,7 +133,7 @@ static int prepare(struct work *w, struct prony_error *err)
     if (code == 0)
         code = prn_points_make(w->job, &w->arena, w->profile, &w->feed, err);
     if (code == 0)
-        code = resolve_path(w, err);
+        code = prn_model_locate(w->job->model_path, w->feed.external, &w->place, err);
     if (code == 0)
         code = prepare_results(w, err);
     if (code == 0)
@@ -264,8 +147,8 @@ static int measure(struct work *w, struct prony_error *err)
 {
     const struct prn_job *job = w->job;
     struct prn_measure_request request = {
-        .model_path = w->model_path,
-        .model_folder = w->feed.external ? w->model_folder : NULL,
+        .model_path = w->place.path,
+        .model_folder = w->feed.external ? w->place.folder : NULL,
         .backends = w->backends,
         .ort_library = job->ort_library,
         .inputs = w->feed.inputs,

@@ -5,12 +5,8 @@
 #ifndef PRN_MEASURE_JOB_H
 #define PRN_MEASURE_JOB_H
 
+#include "measure/backends.h"
 #include "measure/measure.h"
-
-struct prn_texts {
-    const char *const *items;
-    size_t n;
-};
 
 struct prn_job {
     const char *model_path;

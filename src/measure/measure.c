@@ -749,19 +749,6 @@ static int hand_over(struct engine *e, struct runner *r, struct prony_error *err
     return 0;
 }
 
-static double timer_cost_ns(void)
-{
-    double costs[101];
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(costs); i++) {
-        int64_t start = prn_clock_ns();
-        for (int k = 0; k < 10; k++)
-            (void)prn_clock_ns();
-        costs[i] = (double)(prn_clock_ns() - start) / 11;
-    }
-    prn_stats_sort(costs, PRN_ARRAY_SIZE(costs));
-    return prn_stats_median(costs, PRN_ARRAY_SIZE(costs));
-}
-
 /* A runner takes copies of what its result holds from an earlier run, and goes on from there. */
 static int begin_runner(struct engine *e, struct runner *r, struct prony_error *err)
 {
@@ -853,7 +840,7 @@ int prn_measure(const struct prn_measure_request *request, struct prn_profile *p
     };
     int code = begin(&e, err);
     if (code == 0) {
-        profile->timer_ns = timer_cost_ns();
+        profile->timer_ns = prn_clock_cost_ns();
         for (int i = 0; i < 10; i++)
             prn_canary_run(&e.canary);
         code = measure_all(&e, err);

@@ -2,6 +2,7 @@
 #include "runtime/onnxrt/api.h"
 
 #include "base/buffer.h"
+#include "base/self.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -19,25 +20,6 @@ struct ort_api_base {
 #define HOW_TO_GET                                                                      \
     "give --ort-lib FILE or set PRONY_ORT_LIB (the npm package onnxruntime-node holds " \
     "libonnxruntime.so.1; 'make demo' fetches it)"
-
-/* Folder of this program or library: what set-up fetched lies beside it. */
-static bool own_folder(char folder[PATH_MAX])
-{
-    Dl_info info;
-    char link[PATH_MAX];
-    if (!dladdr((void *)(uintptr_t)ort_library_load, &info) || !realpath(info.dli_fname, link)) {
-        ssize_t n = readlink("/proc/self/exe", link, sizeof link - 1);
-        if (n <= 0)
-            return false;
-        link[n] = '\0';
-    }
-    char *slash = strrchr(link, '/');
-    if (!slash)
-        return false;
-    *slash = '\0';
-    snprintf(folder, PATH_MAX, "%s", link);
-    return true;
-}
 
 static void *try_load(const char *name, struct prn_buffer *tried)
 {
@@ -64,8 +46,9 @@ static void *search(const char *wanted, struct prn_buffer *tried)
     if (!handle)
         handle = try_load("libonnxruntime.so", tried);
     char folder[PATH_MAX];
-    if (handle || !own_folder(folder))
+    if (handle || !prn_own_folder(folder))
         return handle;
+    /* What set-up fetched lies beside this program or library. */
     static const char *const places[] = {"deps/onnxruntime", "../lib/prony", "prony",
                                          "../" PRN_LIBDIR "/prony", "../deps/onnxruntime"};
     for (size_t i = 0; !handle && i < PRN_ARRAY_SIZE(places); i++) {
