@@ -1,7 +1,9 @@
 #include "base/io.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <unistd.h>
 
 static int write_all(int fd, const char *data, size_t len, size_t offset, bool positioned)
@@ -27,4 +29,23 @@ int prn_write_all(int fd, const void *data, size_t len)
 int prn_pwrite_all(int fd, const void *data, size_t len, size_t offset)
 {
     return write_all(fd, data, len, offset, true);
+}
+
+int prn_write_and_rename(const char *path, const char *temporary, mode_t mode,
+                         prn_write_producer *produce, void *context, struct prony_error *err)
+{
+    /* O_EXCL: in a folder that others can write to, the name may be a trap. */
+    int fd = open(temporary, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, mode);
+    if (fd < 0)
+        return prn_fail_errno(err, errno, "create", path);
+    int code = produce(fd, path, context, err);
+    if (code == 0 && fsync(fd) < 0)
+        code = prn_fail_errno(err, errno, "write", path);
+    if (close(fd) < 0 && code == 0)
+        code = prn_fail_errno(err, errno, "write", path);
+    if (code == 0 && rename(temporary, path) < 0)
+        code = prn_fail_errno(err, errno, "write", path);
+    if (code < 0)
+        unlink(temporary);
+    return code;
 }

@@ -10,6 +10,7 @@
 #define PRN_CLI_COMMAND_H
 
 #include "base/buffer.h"
+#include "base/io.h"
 #include "report/profile_report.h"
 
 enum prn_option_kind {
@@ -99,9 +100,8 @@ PRONY_MUST_CHECK int prn_output(const char *path, const struct prn_buffer *out,
 
 /* The same for what is made while it is written: `produce` writes it all to the descriptor; `name`
  * is for its errors. A signal that ends the program removes the temporary file first. */
-typedef int prn_output_producer(int fd, const char *name, void *context, struct prony_error *err);
-PRONY_MUST_CHECK int prn_output_stream(const char *path, prn_output_producer *produce,
-                                       void *context, struct prony_error *err);
+PRONY_MUST_CHECK int prn_output_stream(const char *path, prn_write_producer *produce, void *context,
+                                       struct prony_error *err);
 
 /* Fails now when writing to `path` would fail, as far as that can be known: before long work. */
 PRONY_MUST_CHECK int prn_output_check(const char *path, struct prony_error *err);

@@ -84,27 +84,7 @@ static void unguard_temporary(void)
         sigaction(ending_signals[i], &former_actions[i], NULL);
 }
 
-/* Writes to a temporary file, then renames it. */
-static int write_and_rename(const char *path, const char *temporary, mode_t mode,
-                            prn_output_producer *produce, void *context, struct prony_error *err)
-{
-    /* O_EXCL: in a folder that others can write to, the name may be a trap. */
-    int fd = open(temporary, O_WRONLY | O_CLOEXEC | O_CREAT | O_EXCL, mode);
-    if (fd < 0)
-        return prn_fail_errno(err, errno, "create", path);
-    int code = produce(fd, path, context, err);
-    if (code == 0 && fsync(fd) < 0)
-        code = prn_fail_errno(err, errno, "write", path);
-    if (close(fd) < 0 && code == 0)
-        code = prn_fail_errno(err, errno, "write", path);
-    if (code == 0 && rename(temporary, path) < 0)
-        code = prn_fail_errno(err, errno, "write", path);
-    if (code < 0)
-        unlink(temporary);
-    return code;
-}
-
-static int replace_file(const char *path, mode_t mode, prn_output_producer *produce, void *context,
+static int replace_file(const char *path, mode_t mode, prn_write_producer *produce, void *context,
                         struct prony_error *err)
 {
     struct prn_buffer temporary = PRN_BUFFER_INIT(8192);
@@ -113,7 +93,7 @@ static int replace_file(const char *path, mode_t mode, prn_output_producer *prod
     if (code == 0) {
         const char *name = prn_buffer_text(&temporary);
         guard_temporary(name);
-        code = write_and_rename(path, name, mode, produce, context, err);
+        code = prn_write_and_rename(path, name, mode, produce, context, err);
         unguard_temporary();
     }
     prn_buffer_release(&temporary);
@@ -121,7 +101,7 @@ static int replace_file(const char *path, mode_t mode, prn_output_producer *prod
 }
 
 /* Devices and pipes can't be replaced by renaming a file over them. */
-static int write_special(const char *path, prn_output_producer *produce, void *context,
+static int write_special(const char *path, prn_write_producer *produce, void *context,
                          struct prony_error *err)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -133,7 +113,7 @@ static int write_special(const char *path, prn_output_producer *produce, void *c
     return code;
 }
 
-int prn_output_stream(const char *path, prn_output_producer *produce, void *context,
+int prn_output_stream(const char *path, prn_write_producer *produce, void *context,
                       struct prony_error *err)
 {
     if (!path || strcmp(path, "-") == 0)
