@@ -20,6 +20,7 @@
 #include "model/model.h"
 #include "model/synth.h"
 #include "model/tensor.h"
+#include "record/region.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
 #include "report/comparison_report.h"
@@ -771,6 +772,56 @@ static int resume(struct prony_error *err)
     return code;
 }
 
+/* ---- Recording ---- */
+
+/* Two calls in regions, the first of which compiled and failed; then the profile. */
+static int record_calls(struct prn_regions *regions, struct prony_error *err)
+{
+    static const int64_t samples[40] = {1, 2, 3};
+    const struct prn_graph_outcome fine = {samples, 40, NULL};
+    const struct prn_graph_outcome failed = {NULL, 0, "failed"};
+    for (int i = 0; i < 2; i++) {
+        int code = prn_region_begin(regions, "predict", err);
+        if (code < 0)
+            return code;
+        struct prn_region *region = prn_region_pause(regions);
+        if (i == 0)
+            prn_region_compiled(region);
+        for (int graph = 1; code == 0 && graph <= 3; graph++)
+            code = prn_region_graph(region, graph, i == 0 ? &failed : &fine, err);
+        prn_region_resume(region);
+        if (code < 0) {
+            /* What spoiled the region is said again at its end. */
+            assert_int_equal(prn_region_end(regions, NULL), PRONY_ENOMEM);
+            return code;
+        }
+        code = prn_region_end(regions, err);
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+static int record(struct prony_error *err)
+{
+    struct prn_regions regions = PRN_REGIONS_INIT(1, 40);
+    int code = record_calls(&regions, err);
+    struct prn_profile *profile = code == 0 ? prn_profile_new() : NULL;
+    if (code == 0 && !profile)
+        code = prn_fail_memory(err);
+    if (code == 0) {
+        struct prn_result result = {.usd_per_hour = 1};
+        profile->results = &result;
+        profile->n_results = 1;
+        code = prn_regions_fill(&regions, profile, err);
+    }
+    if (code == 0)
+        assert_int_equal(profile->profiles[0].segments[5].results[0].times.count, 40);
+    prn_profile_free(profile);
+    prn_regions_release(&regions);
+    return code;
+}
+
 static int run_select(struct prony_error *err)
 {
     struct prn_run_choice choice = {
@@ -880,6 +931,7 @@ static int free_inputs(void **state)
     X(source_zstd, PRONY_ENOMEM)        \
     X(demangle, PRONY_ENOMEM)           \
     X(run_select, PRONY_ENOMEM)         \
+    X(record, PRONY_ENOMEM)             \
     X(trace_read, PRONY_OK)             \
     X(trace_compare, PRONY_ENOMEM)      \
     X(trace_report_text, PRONY_OK)      \
