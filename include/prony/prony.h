@@ -5,7 +5,8 @@
  * - A function that can fail returns 0 or a negative PRONY_E… code. Where a `struct prony_error`
  *   is taken it may be NULL; it is left untouched on success.
  * - Out-parameters are named `ret_…` and are written only on success.
- * - The library never prints, exits or aborts on input, and starts no threads.
+ * - The library never prints, exits or aborts on input, and starts no threads. Models run in
+ *   processes of their own (`prony executor`), which end with their session.
  * - Strings are UTF-8 and end in NUL. `const` pointers are borrowed for the call only.
  *
  * Simple use
@@ -22,6 +23,24 @@
  *             printf("%s %.0f ns\n", group.op, group.mean_ns);
  *         prony_trace_close(trace);
  *     }
+ *
+ * Programs: what each piece takes on several backends (docs/programs.md, examples/)
+ *     const char *backends[] = {"onnxrt-cpu", "onnxrt-cpu[threads=1]"};
+ *     struct prony_session_options options = PRONY_SESSION_OPTIONS_INIT;
+ *     options.backends = backends;
+ *     options.n_backends = 2;
+ *     prony_session_open(&options, &session, &err);
+ *     prony_graph_load(session, "encoder.onnx", &encoder, &err);
+ *     for (int i = 0; i < 10; i++) {
+ *         prony_region_begin(session, "predict", &err);
+ *         prepare(&input);
+ *         prony_graph_run(encoder, &input, 1, NULL, &outputs, &err);
+ *         use(outputs);
+ *         prony_region_end(session, &err);
+ *         prony_outputs_free(outputs);
+ *     }
+ *     prony_session_profile(session, &profile, &err);
+ *     prony_profile_save(profile, "predict.json", &err);   then: prony report predict.json
  */
 #ifndef PRONY_PRONY_H
 #define PRONY_PRONY_H
@@ -149,6 +168,238 @@ struct prony_trace_group {
 PRONY_API PRONY_MUST_CHECK int prony_trace_group(const struct prony_trace *trace,
                                                  enum prony_trace_kind kind, size_t index,
                                                  struct prony_trace_group *ret_group);
+
+/* Element types of tensors, under ONNX's own numbers: number, name, text, bits per element (0: no
+ * fixed size). */
+#define PRONY_DTYPE_MAP(X)                     \
+    X(1, FLOAT, "float", 32)                   \
+    X(2, UINT8, "uint8", 8)                    \
+    X(3, INT8, "int8", 8)                      \
+    X(4, UINT16, "uint16", 16)                 \
+    X(5, INT16, "int16", 16)                   \
+    X(6, INT32, "int32", 32)                   \
+    X(7, INT64, "int64", 64)                   \
+    X(8, STRING, "string", 0)                  \
+    X(9, BOOL, "bool", 8)                      \
+    X(10, FLOAT16, "float16", 16)              \
+    X(11, DOUBLE, "double", 64)                \
+    X(12, UINT32, "uint32", 32)                \
+    X(13, UINT64, "uint64", 64)                \
+    X(14, COMPLEX64, "complex64", 64)          \
+    X(15, COMPLEX128, "complex128", 128)       \
+    X(16, BFLOAT16, "bfloat16", 16)            \
+    X(17, FLOAT8E4M3FN, "float8e4m3fn", 8)     \
+    X(18, FLOAT8E4M3FNUZ, "float8e4m3fnuz", 8) \
+    X(19, FLOAT8E5M2, "float8e5m2", 8)         \
+    X(20, FLOAT8E5M2FNUZ, "float8e5m2fnuz", 8) \
+    X(21, UINT4, "uint4", 4)                   \
+    X(22, INT4, "int4", 4)                     \
+    X(23, FLOAT4E2M1, "float4e2m1", 4)         \
+    X(24, FLOAT8E8M0, "float8e8m0", 8)         \
+    X(25, UINT2, "uint2", 2)                   \
+    X(26, INT2, "int2", 2)
+
+enum prony_dtype {
+    PRONY_DTYPE_UNDEFINED = 0,
+#define PRONY_X(number, name, text, bits) PRONY_DTYPE_##name = number,
+    PRONY_DTYPE_MAP(PRONY_X)
+#undef PRONY_X
+};
+
+/* A tensor in the caller's memory, or in that of outputs. Elements lie packed, row by row; of types
+ * under 8 bits several share a byte. Strings are one block: `elements` + 1 offsets (uint64_t) into
+ * the characters that follow them. */
+struct prony_tensor {
+    const char *name;
+    int dtype; /* PRONY_DTYPE_…; 0: an output that isn't a tensor, without data */
+    size_t rank;
+    const int64_t *dims;
+    const void *data;
+    size_t bytes;
+};
+
+/*
+ * A session: backends, the graphs that are loaded on them, and what is recorded.
+ *
+ * All functions on a session and its graphs may be called from several threads. Runs and loads take
+ * turns, because two at once would measure each other. An executor process ends with the thread
+ * that loaded its graph, so load graphs in a thread that lives as long as they are used. Closing
+ * the session is for when no other call is under way.
+ */
+struct prony_session;
+
+/* Begin with PRONY_SESSION_OPTIONS_INIT and change what matters. */
+struct prony_session_options {
+    size_t struct_size;
+    const char *const *backends; /* "[local/]software[options]"; none: every runtime found here */
+    size_t n_backends;
+    int64_t repeats;           /* timed runs per graph, backend and call: 10 */
+    int64_t warmups;           /* untimed runs before them: 1 */
+    double timeout_s;          /* for loading a graph, and for one run: 120 */
+    const char *ort_library;   /* the libonnxruntime.so to load; NULL: search */
+    const char *hardware_file; /* names and prices of hardware, docs/hardware.md; NULL: none */
+    const char *program;       /* the prony program; NULL: PRONY_PROGRAM, with the library, PATH */
+    int strict;                /* not 0: loading and running fail when one backend fails */
+    const volatile int *cancelled; /* becomes non-zero to end waiting, with PRONY_ECANCELED */
+};
+
+#define PRONY_SESSION_OPTIONS_INIT                                                             \
+    {                                                                                          \
+        sizeof(struct prony_session_options), NULL, 0, 10, 1, 120.0, NULL, NULL, NULL, 0, NULL \
+    }
+
+/* `options` NULL for the defaults. */
+PRONY_API PRONY_MUST_CHECK int prony_session_open(const struct prony_session_options *options,
+                                                  struct prony_session **ret_session,
+                                                  struct prony_error *err);
+/* Ends the executors and frees the graphs; an open region is cancelled. NULL does nothing. */
+PRONY_API void prony_session_close(struct prony_session *session);
+
+/* The canonical name of backend `index`, "local/onnxrt-cpu"; NULL past the last. */
+PRONY_API const char *prony_session_backend(const struct prony_session *session, size_t index);
+
+/*
+ * A graph: an ONNX model, loaded once on every backend of its session, which owns it. Ids count
+ * from 1 in the order of loading.
+ *
+ * A backend that can't load it fails at each run; the others don't mind. A graph that no backend
+ * can load is loaded all the same: running it returns the reason, and inside a region the caller
+ * may compute the result instead, which counts as local code.
+ */
+struct prony_graph;
+
+PRONY_API PRONY_MUST_CHECK int prony_graph_load(struct prony_session *session, const char *path,
+                                                struct prony_graph **ret_graph,
+                                                struct prony_error *err);
+/* The same from memory, which is copied; `name` is for reports. External data can't be used. */
+PRONY_API PRONY_MUST_CHECK int prony_graph_load_memory(struct prony_session *session,
+                                                       const char *name, const void *data,
+                                                       size_t size, struct prony_graph **ret_graph,
+                                                       struct prony_error *err);
+
+/*
+ * Runs the graph on every backend in turn, warm-ups and repeats of each, and records the times if
+ * the thread has an open region. Every input of the model is given once, in any order.
+ *
+ * `ret_outputs`, if it isn't NULL, gets a copy of the outputs of `backend`, or, where that is NULL,
+ * of the first backend that succeeded; to be freed by the caller. Returns 0 when at least one
+ * backend succeeded (with a `backend`: that one; with the option `strict`: all). Otherwise the
+ * failures have still been recorded.
+ */
+struct prony_outputs;
+
+PRONY_API PRONY_MUST_CHECK int
+prony_graph_run(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
+                const char *backend, struct prony_outputs **ret_outputs, struct prony_error *err);
+
+/* Output `index`, in the model's order, or the one of a name; PRONY_ENOENT when there is none. What
+ * it points to lives until prony_outputs_free(). */
+PRONY_API PRONY_MUST_CHECK int prony_outputs_get(const struct prony_outputs *outputs, size_t index,
+                                                 struct prony_tensor *ret_tensor);
+PRONY_API PRONY_MUST_CHECK int prony_outputs_find(const struct prony_outputs *outputs,
+                                                  const char *name,
+                                                  struct prony_tensor *ret_tensor);
+/* The backend that they are of; lives as long as the outputs. */
+PRONY_API const char *prony_outputs_backend(const struct prony_outputs *outputs);
+PRONY_API void prony_outputs_free(struct prony_outputs *outputs); /* NULL does nothing */
+
+/*
+ * Regions: named pieces of the caller's program. Inside one, graph runs and the local code between
+ * them become segments: local, graph, local, … local. Local code is timed around the graphs, and
+ * never includes them or the wait for them. A run outside of a region isn't recorded.
+ *
+ * - A region belongs to the thread that began it. Several threads may be in regions at once, also
+ *   in ones of the same name. In one thread, regions of a session don't nest: PRONY_EUSAGE.
+ * - Runs of one name with the same sequence of graphs make one profile.
+ * - A run in which a graph was loaded, or the caller says that something was compiled, is discarded
+ *   as soon as there is one without.
+ * - A region that isn't ended is cancelled when the session is closed.
+ */
+PRONY_API PRONY_MUST_CHECK int prony_region_begin(struct prony_session *session, const char *name,
+                                                  struct prony_error *err);
+/* Whatever is returned, the region is closed. A failure means that it wasn't recorded. */
+PRONY_API PRONY_MUST_CHECK int prony_region_end(struct prony_session *session,
+                                                struct prony_error *err);
+/* Leaves the region without a trace, after an error in the caller's code. Without one: nothing. */
+PRONY_API void prony_region_cancel(struct prony_session *session);
+/* Says that something was compiled in the open region. Without one: nothing. */
+PRONY_API void prony_region_compiled(struct prony_session *session);
+
+/*
+ * What has been recorded so far. A profile is a copy: it lives on when more is recorded and when
+ * the session is closed.
+ */
+struct prony_profile;
+
+PRONY_API PRONY_MUST_CHECK int prony_session_profile(struct prony_session *session,
+                                                     struct prony_profile **ret_profile,
+                                                     struct prony_error *err);
+PRONY_API void prony_profile_free(struct prony_profile *profile); /* NULL does nothing */
+
+/* The runs of one region that had the same sequence of graphs. */
+struct prony_recording {
+    const char *region; /* lives as long as the profile */
+    int64_t runs;       /* that count */
+    int64_t discarded;  /* because something was compiled in them */
+    int compiled;       /* not 0: all runs compiled, and there are no totals */
+    size_t n_graphs;    /* in one run */
+    double local_ns;    /* local code of one run */
+};
+
+/* Recording `index`, in the order of first runs; PRONY_ENOENT past the last. */
+PRONY_API PRONY_MUST_CHECK int prony_profile_recording(const struct prony_profile *profile,
+                                                       size_t index,
+                                                       struct prony_recording *ret_recording);
+
+/* What one run of a recording comes to on a backend, in means. NAN: not known. */
+struct prony_recording_total {
+    const char *backend; /* lives as long as the profile */
+    int64_t samples;     /* of all graphs */
+    int64_t failures;    /* runs of graphs that failed */
+    double graphs_ns;
+    double total_ns;        /* with the local code */
+    double usd_per_million; /* such runs */
+};
+
+/* PRONY_ENOENT past the last recording or backend. */
+PRONY_API PRONY_MUST_CHECK int prony_profile_total(const struct prony_profile *profile,
+                                                   size_t recording, size_t backend,
+                                                   struct prony_recording_total *ret_total);
+
+enum prony_report_format {
+    PRONY_REPORT_TEXT = 0,
+    PRONY_REPORT_MARKDOWN = 1,
+    PRONY_REPORT_CSV = 2,  /* has no layouts */
+    PRONY_REPORT_JSON = 3, /* neither; `prony report` shows it again */
+};
+
+enum prony_report_layout {
+    PRONY_LAYOUT_SUMMARY = 0,
+    PRONY_LAYOUT_SEGMENTS = 1,
+    PRONY_LAYOUT_CLASSIC = 2,
+};
+
+/* Begin with PRONY_REPORT_OPTIONS_INIT and change what matters. */
+struct prony_report_options {
+    size_t struct_size;
+    enum prony_report_format format;
+    enum prony_report_layout layout;
+    int verbose; /* not 0: nothing is abridged */
+};
+
+#define PRONY_REPORT_OPTIONS_INIT                                                       \
+    {                                                                                   \
+        sizeof(struct prony_report_options), PRONY_REPORT_TEXT, PRONY_LAYOUT_SUMMARY, 0 \
+    }
+
+/* The report as a text, to be freed with free(). `options` NULL: text, summary. */
+PRONY_API PRONY_MUST_CHECK int prony_profile_report(const struct prony_profile *profile,
+                                                    const struct prony_report_options *options,
+                                                    char **ret_text, struct prony_error *err);
+
+/* Writes the profile as JSON, for `prony report`; the file is replaced as a whole or not at all. */
+PRONY_API PRONY_MUST_CHECK int prony_profile_save(const struct prony_profile *profile,
+                                                  const char *path, struct prony_error *err);
 
 #ifdef __cplusplus
 }

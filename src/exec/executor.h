@@ -11,8 +11,8 @@
  * Inputs may be bound again at any time, after the file of shared memory got other data or another
  * size. The process ends with the thread that spawned it.
  *
- * After a failure other than PRONY_ERUNTIME, PRONY_EUSAGE or PRONY_EUNAVAILABLE the process is gone
- * and further calls fail. Every call ends within the timeout.
+ * After PRONY_ECRASH, PRONY_ETIMEDOUT and PRONY_ECANCELED the process is gone and further calls
+ * fail. Every call ends within the timeout.
  */
 #ifndef PRN_EXEC_EXECUTOR_H
 #define PRN_EXEC_EXECUTOR_H

@@ -7,34 +7,7 @@
 
 #include <stdbool.h>
 
-/* number, C name, name as ONNX Runtime's shapes write it, bits per element (0: no fixed size) */
-#define PRN_DTYPE_MAP(X)                       \
-    X(1, FLOAT, "float", 32)                   \
-    X(2, UINT8, "uint8", 8)                    \
-    X(3, INT8, "int8", 8)                      \
-    X(4, UINT16, "uint16", 16)                 \
-    X(5, INT16, "int16", 16)                   \
-    X(6, INT32, "int32", 32)                   \
-    X(7, INT64, "int64", 64)                   \
-    X(8, STRING, "string", 0)                  \
-    X(9, BOOL, "bool", 8)                      \
-    X(10, FLOAT16, "float16", 16)              \
-    X(11, DOUBLE, "double", 64)                \
-    X(12, UINT32, "uint32", 32)                \
-    X(13, UINT64, "uint64", 64)                \
-    X(14, COMPLEX64, "complex64", 64)          \
-    X(15, COMPLEX128, "complex128", 128)       \
-    X(16, BFLOAT16, "bfloat16", 16)            \
-    X(17, FLOAT8E4M3FN, "float8e4m3fn", 8)     \
-    X(18, FLOAT8E4M3FNUZ, "float8e4m3fnuz", 8) \
-    X(19, FLOAT8E5M2, "float8e5m2", 8)         \
-    X(20, FLOAT8E5M2FNUZ, "float8e5m2fnuz", 8) \
-    X(21, UINT4, "uint4", 4)                   \
-    X(22, INT4, "int4", 4)                     \
-    X(23, FLOAT4E2M1, "float4e2m1", 4)         \
-    X(24, FLOAT8E8M0, "float8e8m0", 8)         \
-    X(25, UINT2, "uint2", 2)                   \
-    X(26, INT2, "int2", 2)
+#define PRN_DTYPE_MAP(X) PRONY_DTYPE_MAP(X)
 
 enum prn_dtype {
     PRN_DTYPE_UNDEFINED = 0,

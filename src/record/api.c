@@ -1,0 +1,229 @@
+/* The public functions for sessions, graphs and regions. */
+#include "record/api.h"
+
+#include "record/session.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define WARMUPS_MAX 1000000
+#define TIMEOUT_MAX_S 1e6
+
+static int check_options(const struct prony_session_options *o, struct prony_error *err)
+{
+    if (o->struct_size != sizeof *o)
+        return prn_fail(err, PRONY_EUSAGE,
+                        "struct prony_session_options has another size: begin with "
+                        "PRONY_SESSION_OPTIONS_INIT");
+    if (o->repeats < 1 || o->repeats > PRN_EXECUTOR_SAMPLES_MAX)
+        return prn_fail(err, PRONY_EUSAGE, "'repeats' must be from 1 to %d",
+                        PRN_EXECUTOR_SAMPLES_MAX);
+    if (o->warmups < 0 || o->warmups > WARMUPS_MAX)
+        return prn_fail(err, PRONY_EUSAGE, "'warmups' must be from 0 to %d", WARMUPS_MAX);
+    if (!(o->timeout_s > 0 && o->timeout_s <= TIMEOUT_MAX_S))
+        return prn_fail(err, PRONY_EUSAGE, "'timeout_s' must be above 0 and at most %g",
+                        TIMEOUT_MAX_S);
+    for (size_t i = 0; i < o->n_backends; i++)
+        if (!o->backends || !o->backends[i])
+            return prn_fail(err, PRONY_EUSAGE, "'backends' is NULL, or one of them");
+    return 0;
+}
+
+int prony_session_open(const struct prony_session_options *options,
+                       struct prony_session **ret_session, struct prony_error *err)
+{
+    static const struct prony_session_options defaults = PRONY_SESSION_OPTIONS_INIT;
+    const struct prony_session_options *o = options ? options : &defaults;
+    if (!ret_session)
+        return prn_fail(err, PRONY_EUSAGE, "ret_session is needed");
+    int code = check_options(o, err);
+    if (code < 0)
+        return code;
+    struct prn_session_config config = {
+        .backends = {o->backends, o->n_backends},
+        .ort_library = o->ort_library,
+        .hardware_file = o->hardware_file,
+        .program = o->program,
+        .repeats = o->repeats,
+        .warmups = o->warmups,
+        .timeout_s = o->timeout_s,
+        .strict = o->strict != 0,
+        .cancelled = o->cancelled,
+    };
+    return prn_session_open(&config, ret_session, err);
+}
+
+void prony_session_close(struct prony_session *session)
+{
+    prn_session_close(session);
+}
+
+const char *prony_session_backend(const struct prony_session *session, size_t index)
+{
+    return session && index < session->host.n_backends ? session->host.backends[index].name : NULL;
+}
+
+int prony_graph_load(struct prony_session *session, const char *path,
+                     struct prony_graph **ret_graph, struct prony_error *err)
+{
+    if (!session || !path || !ret_graph)
+        return prn_fail(err, PRONY_EUSAGE, "session, path and ret_graph are needed");
+    return prn_session_load(session, path, ret_graph, err);
+}
+
+int prony_graph_load_memory(struct prony_session *session, const char *name, const void *data,
+                            size_t size, struct prony_graph **ret_graph, struct prony_error *err)
+{
+    if (!session || !name || (size > 0 && !data) || !ret_graph)
+        return prn_fail(err, PRONY_EUSAGE, "session, name, data and ret_graph are needed");
+    return prn_session_load_memory(session, name, data, size, ret_graph, err);
+}
+
+int prony_graph_run(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
+                    const char *backend, struct prony_outputs **ret_outputs,
+                    struct prony_error *err)
+{
+    if (!graph || (n_inputs > 0 && !inputs))
+        return prn_fail(err, PRONY_EUSAGE, "graph and inputs are needed");
+    return prn_session_run(graph, inputs, n_inputs, backend, ret_outputs, err);
+}
+
+int prony_outputs_get(const struct prony_outputs *outputs, size_t index,
+                      struct prony_tensor *ret_tensor)
+{
+    if (!outputs || !ret_tensor)
+        return PRONY_EUSAGE;
+    if (index >= outputs->n)
+        return PRONY_ENOENT;
+    const struct prn_place *place = &outputs->places[index];
+    *ret_tensor = (struct prony_tensor){
+        .name = place->name,
+        .dtype = place->dtype,
+        .rank = place->rank,
+        .dims = place->dims,
+        .data = outputs->data + place->offset,
+        .bytes = place->bytes,
+    };
+    return 0;
+}
+
+int prony_outputs_find(const struct prony_outputs *outputs, const char *name,
+                       struct prony_tensor *ret_tensor)
+{
+    if (!outputs || !name)
+        return PRONY_EUSAGE;
+    for (size_t i = 0; i < outputs->n; i++)
+        if (strcmp(outputs->places[i].name, name) == 0)
+            return prony_outputs_get(outputs, i, ret_tensor);
+    return PRONY_ENOENT;
+}
+
+const char *prony_outputs_backend(const struct prony_outputs *outputs)
+{
+    return outputs ? outputs->backend : NULL;
+}
+
+void prony_outputs_free(struct prony_outputs *outputs)
+{
+    if (!outputs)
+        return;
+    prn_arena_release(&outputs->arena);
+    free(outputs->data);
+    free(outputs);
+}
+
+int prony_region_begin(struct prony_session *session, const char *name, struct prony_error *err)
+{
+    if (!session || !name)
+        return prn_fail(err, PRONY_EUSAGE, "session and name are needed");
+    return prn_region_begin(&session->regions, name, err);
+}
+
+int prony_region_end(struct prony_session *session, struct prony_error *err)
+{
+    if (!session)
+        return prn_fail(err, PRONY_EUSAGE, "session is needed");
+    return prn_region_end(&session->regions, err);
+}
+
+void prony_region_cancel(struct prony_session *session)
+{
+    if (session)
+        prn_region_cancel(&session->regions);
+}
+
+void prony_region_compiled(struct prony_session *session)
+{
+    if (!session)
+        return;
+    struct prn_region *region = prn_region_pause(&session->regions);
+    prn_region_compiled(region);
+    prn_region_resume(region);
+}
+
+int prony_session_profile(struct prony_session *session, struct prony_profile **ret_profile,
+                          struct prony_error *err)
+{
+    if (!session || !ret_profile)
+        return prn_fail(err, PRONY_EUSAGE, "session and ret_profile are needed");
+    struct prony_profile *profile = calloc(1, sizeof *profile);
+    if (!profile)
+        return prn_fail_memory(err);
+    int code = prn_session_profile(session, &profile->inside, err);
+    if (code < 0)
+        free(profile);
+    else
+        *ret_profile = profile;
+    return code;
+}
+
+void prony_profile_free(struct prony_profile *profile)
+{
+    if (!profile)
+        return;
+    prn_profile_free(profile->inside);
+    free(profile);
+}
+
+int prony_profile_recording(const struct prony_profile *profile, size_t index,
+                            struct prony_recording *ret_recording)
+{
+    if (!profile || !ret_recording)
+        return PRONY_EUSAGE;
+    if (index >= profile->inside->n_profiles)
+        return PRONY_ENOENT;
+    const struct prn_recorded *p = &profile->inside->profiles[index];
+    *ret_recording = (struct prony_recording){
+        .region = p->function,
+        .runs = p->runs,
+        .discarded = p->discarded,
+        .compiled = p->compiled,
+        .n_graphs = p->n_segments / 2,
+        .local_ns = p->local_ns,
+    };
+    return 0;
+}
+
+int prony_profile_total(const struct prony_profile *profile, size_t recording, size_t backend,
+                        struct prony_recording_total *ret_total)
+{
+    if (!profile || !ret_total)
+        return PRONY_EUSAGE;
+    const struct prn_profile *inside = profile->inside;
+    if (recording >= inside->n_profiles || backend >= inside->n_results)
+        return PRONY_ENOENT;
+    const struct prn_recorded *p = &inside->profiles[recording];
+    const struct prn_recorded_total *total = &p->totals[backend];
+    struct prony_recording_total result = {
+        .backend = inside->results[backend].name,
+        .graphs_ns = total->backend_ns,
+        .total_ns = total->total_ns,
+        .usd_per_million = total->usd_per_million,
+    };
+    for (size_t i = 1; i < p->n_segments; i += 2) {
+        result.samples += p->segments[i].results[backend].times.count;
+        result.failures += p->segments[i].results[backend].failed;
+    }
+    *ret_total = result;
+    return 0;
+}

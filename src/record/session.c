@@ -1,0 +1,348 @@
+#include "record/session.h"
+
+#include "exec/program.h"
+#include "measure/measure.h"
+#include "record/temporary.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARENA_BYTES ((size_t)64 << 20)
+
+/* ---- Opening and closing ---- */
+
+static int copy_text(struct prn_arena *arena, const char *text, const char **ret_copy,
+                     struct prony_error *err)
+{
+    const char *copy = text ? prn_arena_strdup(arena, text) : NULL;
+    if (text && !copy)
+        return prn_fail_memory(err);
+    *ret_copy = copy;
+    return 0;
+}
+
+static int resolve_backends(struct prony_session *s, const struct prn_session_config *config,
+                            struct prony_error *err)
+{
+    struct prn_spec *backends;
+    char program[PATH_MAX];
+    int code = prn_program_find(config->program, program, err);
+    if (code == 0)
+        code = copy_text(&s->arena, program, &s->host.program, err);
+    if (code == 0)
+        code = copy_text(&s->arena, config->ort_library, &s->host.ort_library, err);
+    if (code == 0)
+        code = prn_backends_resolve(&config->backends, s->host.ort_library, s->host.program,
+                                    &s->arena, &backends, &s->host.n_backends, err);
+    if (code < 0)
+        return code;
+    s->host.backends = backends;
+    s->host.order = PRN_ARENA_ARRAY(&s->arena, s->host.n_backends, size_t);
+    s->head = prn_profile_new();
+    if (!s->host.order || !s->head)
+        return prn_fail_memory(err);
+    return prn_backends_describe(backends, s->host.n_backends, config->hardware_file, s->head, err);
+}
+
+int prn_session_open(const struct prn_session_config *config, struct prony_session **ret_session,
+                     struct prony_error *err)
+{
+    struct prony_session *s = calloc(1, sizeof *s);
+    if (!s)
+        return prn_fail_memory(err);
+    s->arena = PRN_ARENA_INIT(ARENA_BYTES);
+    s->strict = config->strict;
+    s->host.timeout_s = config->timeout_s;
+    s->host.cancelled = config->cancelled;
+    s->host.repeats = (size_t)config->repeats;
+    s->host.warmups = (size_t)config->warmups;
+    prn_random_seed(&s->host.random, 0);
+    if (getloadavg(&s->load_before, 1) != 1)
+        s->load_before = NAN;
+    int code = resolve_backends(s, config, err);
+    if (code < 0) {
+        prn_profile_free(s->head);
+        prn_arena_release(&s->arena);
+        free(s);
+        return code;
+    }
+    s->regions = PRN_REGIONS_INIT(s->host.n_backends, config->repeats);
+    s->turn = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    *ret_session = s;
+    return 0;
+}
+
+void prn_session_close(struct prony_session *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->n_graphs; i++)
+        prn_graph_free(s->graphs[i]);
+    free(s->graphs);
+    prn_regions_release(&s->regions);
+    prn_profile_free(s->head);
+    pthread_mutex_destroy(&s->turn);
+    prn_arena_release(&s->arena);
+    free(s);
+}
+
+/* ---- Loading ---- */
+
+/* What a process says about its runtime is known from the first one on. */
+static int note_runtimes(struct prony_session *s, const struct prony_graph *graph,
+                         struct prony_error *err)
+{
+    struct prn_arena *arena = &s->head->arena;
+    for (size_t i = 0; i < s->host.n_backends; i++) {
+        const struct prn_executor *x = graph->on[i].executor;
+        struct prn_result *result = &s->head->results[i];
+        if (!x || result->runtime_version)
+            continue;
+        int code = copy_text(arena, prn_executor_library(x), &result->runtime_library, err);
+        if (code == 0)
+            code = copy_text(arena, prn_executor_sandbox(x), &s->head->environment.sandbox, err);
+        if (code == 0)
+            code = copy_text(arena, prn_executor_version(x), &result->runtime_version, err);
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+static int load(struct prony_session *s, const char *path, const char *name,
+                struct prony_graph **ret_graph, struct prony_error *err)
+{
+    struct prony_graph *graph;
+    if (s->n_graphs >= PRN_SESSION_GRAPHS_MAX)
+        return prn_fail(err, PRONY_ELIMIT, "a session has at most %d graphs",
+                        PRN_SESSION_GRAPHS_MAX);
+    struct prony_graph **graphs = prn_array_grow(s->graphs, s->n_graphs, sizeof *graphs);
+    if (!graphs)
+        return prn_fail_memory(err);
+    s->graphs = graphs;
+    int code = prn_graph_load(&s->host, path, name, &graph, err);
+    if (code < 0)
+        return code;
+    code = note_runtimes(s, graph, err);
+    if (code == 0 && s->strict)
+        code = prn_graph_failure(graph, false, err);
+    if (code < 0) {
+        prn_graph_free(graph);
+        return code;
+    }
+    graph->session = s;
+    graphs[s->n_graphs++] = graph;
+    graph->id = (int64_t)s->n_graphs;
+    *ret_graph = graph;
+    return 0;
+}
+
+int prn_session_load(struct prony_session *s, const char *path, struct prony_graph **ret_graph,
+                     struct prony_error *err)
+{
+    const char *slash = strrchr(path, '/');
+    struct prn_region *region = prn_region_pause(&s->regions);
+    prn_region_compiled(region);
+    pthread_mutex_lock(&s->turn);
+    int code = load(s, path, slash ? slash + 1 : path, ret_graph, err);
+    pthread_mutex_unlock(&s->turn);
+    prn_region_resume(region);
+    return code;
+}
+
+int prn_session_load_memory(struct prony_session *s, const char *name, const void *data,
+                            size_t size, struct prony_graph **ret_graph, struct prony_error *err)
+{
+    struct prn_temporary file;
+    struct prn_region *region = prn_region_pause(&s->regions);
+    prn_region_compiled(region);
+    int code = prn_temporary_write(&file, "model.onnx", data, size, err);
+    if (code == 0) {
+        pthread_mutex_lock(&s->turn);
+        code = load(s, file.path, name, ret_graph, err);
+        pthread_mutex_unlock(&s->turn);
+        /* Every runtime has read it; nobody starts another one of this graph. */
+        prn_temporary_remove(&file);
+        if (code < 0)
+            prn_fail_in(err, code, "graph '%s'", name);
+    }
+    prn_region_resume(region);
+    return code;
+}
+
+/* ---- Running ---- */
+
+static int find_backend(const struct prony_session *s, const char *text, size_t *ret_index,
+                        struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT(ARENA_BYTES);
+    struct prn_spec wanted;
+    size_t i = 0;
+    int code = prn_spec_parse(text, true, &arena, &wanted, err);
+    while (code == 0 && i < s->host.n_backends && !prn_spec_equal(&s->host.backends[i], &wanted))
+        i++;
+    prn_arena_release(&arena);
+    if (code == 0 && i == s->host.n_backends)
+        return prn_fail(err, PRONY_EUSAGE, "the session has no backend '%s'; its first is '%s'",
+                        text, s->host.backends[0].name);
+    if (code == 0)
+        *ret_index = i;
+    return code;
+}
+
+/* What the run as a whole comes to, and whose outputs are wanted: `*backend` is that one's index,
+ * or the number of backends for whichever is the first to have succeeded. */
+static int judge(const struct prony_graph *graph, size_t *backend, struct prony_error *err)
+{
+    const struct prn_host *host = graph->host;
+    if (graph->session->strict) {
+        int code = prn_graph_failure(graph, false, err);
+        if (code < 0)
+            return code;
+    }
+    if (*backend == host->n_backends) {
+        size_t i = 0;
+        while (i < host->n_backends && graph->on[i].failure.code < 0)
+            i++;
+        *backend = i;
+        return i < host->n_backends ? 0 : prn_graph_failure(graph, true, err);
+    }
+    const struct prony_error *failure = &graph->on[*backend].failure;
+    if (failure->code == 0)
+        return 0;
+    return prn_fail(err, failure->code, "%s: %s", host->backends[*backend].name, failure->text);
+}
+
+/* One turn: runs everywhere, records, and fetches outputs before anybody else can run the graph. */
+static int run(struct prony_graph *graph, struct prn_region *region,
+               const struct prony_tensor *inputs, size_t n_inputs, size_t backend,
+               struct prony_outputs **ret_outputs, struct prony_error *err)
+{
+    int code = prn_graph_run(graph, inputs, n_inputs, err);
+    if (code < 0) {
+        struct prony_error reason = {.code = code, .text = "it was interrupted"};
+        prn_region_spoil(region, &reason);
+        return code;
+    }
+    code = prn_region_graph(region, graph->id, graph->outcomes, err);
+    if (code == 0)
+        code = judge(graph, &backend, err);
+    if (code == 0 && ret_outputs)
+        code = prn_graph_outputs(graph, backend, ret_outputs, err);
+    return code < 0 ? prn_fail_in(err, code, "graph '%s'", graph->name) : 0;
+}
+
+int prn_session_run(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
+                    const char *backend, struct prony_outputs **ret_outputs,
+                    struct prony_error *err)
+{
+    struct prony_session *s = graph->session;
+    struct prn_region *region = prn_region_pause(&s->regions);
+    size_t wanted = s->host.n_backends;
+    int code = prn_graph_check_inputs(graph, inputs, n_inputs, err);
+    if (code == 0 && backend)
+        code = find_backend(s, backend, &wanted, err);
+    if (code == 0)
+        code = prn_region_check(region, err);
+    if (code == 0) {
+        pthread_mutex_lock(&s->turn);
+        code = run(graph, region, inputs, n_inputs, wanted, ret_outputs, err);
+        pthread_mutex_unlock(&s->turn);
+    }
+    prn_region_resume(region);
+    return code;
+}
+
+/* ---- The profile ---- */
+
+static int copy_results(const struct prn_profile *from, struct prn_profile *to,
+                        struct prony_error *err)
+{
+    struct prn_arena *arena = &to->arena;
+    to->n_results = from->n_results;
+    to->results = PRN_ARENA_ARRAY(arena, from->n_results + 1, struct prn_result);
+    if (!to->results)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < from->n_results; i++) {
+        const struct prn_result *r = &from->results[i];
+        struct prn_result *copy = &to->results[i];
+        *copy = *r;
+        int code = copy_text(arena, r->name, &copy->name, err);
+        if (code == 0)
+            code = copy_text(arena, r->hardware, &copy->hardware, err);
+        if (code == 0)
+            code = copy_text(arena, r->software, &copy->software, err);
+        if (code == 0)
+            code = copy_text(arena, r->processor, &copy->processor, err);
+        if (code == 0)
+            code = copy_text(arena, r->runtime_version, &copy->runtime_version, err);
+        if (code == 0)
+            code = copy_text(arena, r->runtime_library, &copy->runtime_library, err);
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+static int copy_graphs(const struct prony_session *s, struct prn_profile *to,
+                       struct prony_error *err)
+{
+    to->graphs = PRN_ARENA_ARRAY(&to->arena, s->n_graphs + 1, struct prn_recorded_graph);
+    if (!to->graphs)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < s->n_graphs; i++) {
+        struct prn_recorded_graph *copy = &to->graphs[to->n_graphs++];
+        copy->id = s->graphs[i]->id;
+        int code = copy_text(&to->arena, s->graphs[i]->name, &copy->name, err);
+        if (code == 0)
+            code = copy_text(&to->arena, s->graphs[i]->local_reason, &copy->local_reason, err);
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+static int fill_profile(struct prony_session *s, struct prn_profile *p, struct prony_error *err)
+{
+    int code = prn_profile_stamp(p, err);
+    if (code == 0)
+        code = copy_results(s->head, p, err);
+    if (code == 0)
+        code = copy_graphs(s, p, err);
+    if (code == 0 && s->head->environment.sandbox)
+        code = copy_text(&p->arena, s->head->environment.sandbox, &p->environment.sandbox, err);
+    if (code == 0)
+        code = prn_regions_fill(&s->regions, p, err);
+    if (code < 0)
+        return code;
+    p->environment.load_after = p->environment.load_before;
+    p->environment.load_before = s->load_before;
+    p->timer_ns = prn_clock_cost_ns();
+    p->settings = (struct prn_settings){.precision = NAN,
+                                        .smallest_difference = NAN,
+                                        .max_time_s = NAN,
+                                        .launches = 1,
+                                        .repeats = (int64_t)s->host.repeats,
+                                        .warmups = (int64_t)s->host.warmups};
+    return 0;
+}
+
+int prn_session_profile(struct prony_session *s, struct prn_profile **ret_profile,
+                        struct prony_error *err)
+{
+    struct prn_profile *p = prn_profile_new();
+    if (!p)
+        return prn_fail_memory(err);
+    /* Whoever measures now isn't disturbed; the region of this thread isn't either. */
+    struct prn_region *region = prn_region_pause(&s->regions);
+    pthread_mutex_lock(&s->turn);
+    int code = fill_profile(s, p, err);
+    pthread_mutex_unlock(&s->turn);
+    prn_region_resume(region);
+    if (code < 0)
+        prn_profile_free(p);
+    else
+        *ret_profile = p;
+    return code;
+}

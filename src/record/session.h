@@ -1,0 +1,60 @@
+/*
+ * A session: backends, graphs loaded on them, and regions that record what happens.
+ *
+ * Loads and runs of all threads take turns (`turn`): two at once would measure each other. Waiting
+ * for one's turn is no local code of a region.
+ */
+#ifndef PRN_RECORD_SESSION_H
+#define PRN_RECORD_SESSION_H
+
+#include "measure/backends.h"
+#include "record/graph.h"
+#include "record/region.h"
+
+#define PRN_SESSION_GRAPHS_MAX 10000
+
+struct prn_session_config {
+    struct prn_texts backends;               /* none: all that work here */
+    const char *ort_library, *hardware_file; /* NULL: search, none */
+    const char *program;                     /* of the executors; NULL: prn_program_find() */
+    int64_t repeats, warmups;
+    double timeout_s;
+    bool strict; /* one backend's failure is the call's */
+    const volatile int *cancelled;
+};
+
+struct prony_session {
+    struct prn_arena arena;
+    struct prn_host host;
+    struct prn_regions regions;
+    bool strict;
+    double load_before;       /* of the machine, when the session was opened */
+    struct prn_profile *head; /* what the backends are, as far as it is known */
+    pthread_mutex_t turn;     /* for `host`, `head` and everything below */
+    size_t n_graphs;
+    struct prony_graph **graphs; /* id - 1 → graph */
+};
+
+PRONY_MUST_CHECK int prn_session_open(const struct prn_session_config *config,
+                                      struct prony_session **ret_session, struct prony_error *err);
+void prn_session_close(struct prony_session *session);
+
+/* In a region, the call that is being recorded counts as one that compiled. */
+PRONY_MUST_CHECK int prn_session_load(struct prony_session *session, const char *path,
+                                      struct prony_graph **ret_graph, struct prony_error *err);
+PRONY_MUST_CHECK int prn_session_load_memory(struct prony_session *session, const char *name,
+                                             const void *data, size_t size,
+                                             struct prony_graph **ret_graph,
+                                             struct prony_error *err);
+
+/* Runs and, in a region, records. `backend` is whose outputs are wanted; NULL: the first that
+ * succeeds. `ret_outputs` may be NULL. */
+PRONY_MUST_CHECK int prn_session_run(struct prony_graph *graph, const struct prony_tensor *inputs,
+                                     size_t n_inputs, const char *backend,
+                                     struct prony_outputs **ret_outputs, struct prony_error *err);
+
+/* What has been recorded so far; shares nothing with the session. */
+PRONY_MUST_CHECK int prn_session_profile(struct prony_session *session,
+                                         struct prn_profile **ret_profile, struct prony_error *err);
+
+#endif

@@ -1,0 +1,19 @@
+/* A file that only this user can read, in a new folder of its own, for a runtime to load. */
+#ifndef PRN_RECORD_TEMPORARY_H
+#define PRN_RECORD_TEMPORARY_H
+
+#include "base/error.h"
+
+#include <limits.h>
+
+struct prn_temporary {
+    char folder[PATH_MAX];
+    char path[PATH_MAX];
+};
+
+/* In TMPDIR, or in /tmp. After a failure nothing is left behind. */
+PRONY_MUST_CHECK int prn_temporary_write(struct prn_temporary *ret_file, const char *name,
+                                         const void *data, size_t size, struct prony_error *err);
+void prn_temporary_remove(const struct prn_temporary *file);
+
+#endif
