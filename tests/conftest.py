@@ -119,3 +119,29 @@ class Networks:
 @pytest.fixture(scope="session")
 def networks(program, tmp_path_factory):
     return Networks(program, tmp_path_factory.mktemp("networks"))
+
+
+def sh(*argv, env=None, **options):
+    """The output of a program that has to succeed."""
+    done = run_program(argv, env={**os.environ, **(env or {})}, **options)
+    assert done.status == 0, f"{argv}\n{done.stdout}{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="session")
+def prefix(tmp_path_factory):
+    """What `make install` installs, in a scratch folder."""
+    prefix = tmp_path_factory.mktemp("prefix")
+    sh("cmake", "--install", BUILD, "--prefix", prefix, timeout=120)
+    return prefix
+
+
+@pytest.fixture(scope="session")
+def library_folder(prefix):
+    return next(prefix.glob("lib/**/libprony.so")).parent
+
+
+@pytest.fixture
+def pkg_config(library_folder):
+    env = {"PKG_CONFIG_PATH": str(library_folder / "pkgconfig")}
+    return lambda *options: sh("pkg-config", *options, "prony", env=env).split()

@@ -4,7 +4,8 @@ Every ```console block is a transcript whose commands run in order; the blocks o
 scratch folder. Figures vary from run to run and from machine to machine, so numbers with their
 units, the processor's name, rules and the width of columns are left out of the comparison; `...`
 on a line of its own stands for any lines. Blocks marked ```console no-run, and those that begin
-with make, git or sudo, are only shown. The repository's examples/ are in the scratch folder.
+with make, git or sudo, are only shown. The repository's examples/ are in the scratch folder, and the
+library is installed.
 """
 import re
 
@@ -56,8 +57,10 @@ def trimmed(lines):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 @pytest.mark.timeout(900)
-def test_page(page, program, workdir):
+def test_page(page, program, workdir, library_folder, monkeypatch):
     ran = 0
+    monkeypatch.setenv("PKG_CONFIG_PATH", str(library_folder / "pkgconfig"))
+    monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder))
     (workdir / "examples").symlink_to(ROOT / "examples")
     for body in blocks(page.read_text()):
         comments, steps = transcript.parse(body)

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, ROOT, run_program
+from conftest import ROOT, run_program, sh
 
 PROGRAM = """
 #include <prony/prony.h>
@@ -21,30 +21,6 @@ int main(void)
     return 0;
 }
 """
-
-
-def sh(*argv, env=None, **options):
-    done = run_program(argv, env={**os.environ, **(env or {})}, **options)
-    assert done.status == 0, f"{argv}\n{done.stdout}{done.stderr}"
-    return done.stdout
-
-
-@pytest.fixture(scope="module")
-def prefix(tmp_path_factory):
-    prefix = tmp_path_factory.mktemp("prefix")
-    sh("cmake", "--install", BUILD, "--prefix", prefix, timeout=120)
-    return prefix
-
-
-@pytest.fixture(scope="module")
-def library_folder(prefix):
-    return next(prefix.glob("lib/**/libprony.so")).parent
-
-
-@pytest.fixture
-def pkg_config(library_folder):
-    env = {"PKG_CONFIG_PATH": str(library_folder / "pkgconfig")}
-    return lambda *options: sh("pkg-config", *options, "prony", env=env).split()
 
 
 @pytest.fixture
