@@ -123,6 +123,9 @@ static void tell(const struct profiling *p, const struct prn_result *result)
 {
     const struct prn_measure_request *q = p->request;
     struct prn_progress progress = {.backend = result->name,
+                                    .point = prn_result_point(p->profile, result)->label,
+                                    .row = (size_t)(result - p->profile->results) + 1,
+                                    .rows = p->profile->n_results,
                                     .phase = "profiling",
                                     .launch = 1,
                                     .launches = 1,
