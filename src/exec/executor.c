@@ -22,7 +22,7 @@ struct prn_executor {
     pid_t pid;     /* 0: gone */
     pid_t starter; /* the thread that started it: the kernel ends the process with it */
     int socket_fd, outputs_fd, stderr_fd;
-    int64_t *samples;
+    union prn_executor_samples *samples;
     double timeout_s;
     int64_t memory_bytes, file_bytes;
     const volatile int *cancelled;
@@ -110,7 +110,7 @@ int prn_executor_spawn(const struct prn_executor_config *config, struct prn_exec
     x->cancelled = config->cancelled;
     x->samples = MAP_FAILED;
     x->starter = gettid();
-    const size_t samples_bytes = PRN_EXECUTOR_SAMPLES_MAX * sizeof *x->samples;
+    const size_t samples_bytes = sizeof *x->samples;
     int sockets[2] = {-1, -1};
     int samples_fd = -1;
     int error = 0;
@@ -191,7 +191,7 @@ void prn_executor_free(struct prn_executor *x)
         if (fds[i] >= 0)
             close(fds[i]);
     if (x->samples != MAP_FAILED)
-        munmap(x->samples, PRN_EXECUTOR_SAMPLES_MAX * sizeof *x->samples);
+        munmap(x->samples, sizeof *x->samples);
     free(x);
 }
 
@@ -393,17 +393,55 @@ int prn_executor_run(struct prn_executor *x, size_t warmups, size_t repeats, int
     size_t n = prn_message_count(&x->message, repeats);
     if (x->message.failed || (n == 0 && repeats > 0))
         return malformed_reply(x, err);
-    memcpy(samples, x->samples, n * sizeof *samples);
+    memcpy(samples, x->samples->ns, n * sizeof *samples);
     *ret_n = n;
     return 0;
 }
 
-int prn_executor_outputs(struct prn_executor *x, struct prn_arena *arena,
+/* Times come from a process that nobody trusts: in order, and small enough to be added up. */
+static bool plausible(const struct prn_drive_request *r)
+{
+    return r->due_ns >= 0 && r->ready_ns >= 0 && r->start_ns >= r->due_ns &&
+           r->start_ns >= r->ready_ns && r->end_ns >= r->start_ns &&
+           r->end_ns <= PRN_DRIVE_TIME_MAX_NS;
+}
+
+int prn_executor_drive(struct prn_executor *x, const struct prn_drive_plan *plan,
+                       struct prn_drive_request *requests, struct prn_drive_end *ret_end,
+                       struct prony_error *err)
+{
+    struct prn_message *m = &x->message;
+    prn_message_begin(m, PRN_MESSAGE_DRIVE);
+    prn_message_put_int(m, (int64_t)plan->workers);
+    prn_message_put_number(m, plan->rate);
+    prn_message_put_int(m, (int64_t)plan->seed);
+    prn_message_put_int(m, (int64_t)plan->most_requests);
+    prn_message_put_int(m, plan->span_ns);
+    prn_message_put_int(m, plan->patience_ns);
+    int code = call(x, (double)(plan->span_ns + plan->patience_ns) * 1e-9,
+                    "running the model under load", err);
+    if (code < 0)
+        return code;
+    struct prn_drive_end end = {.n = prn_message_count(m, plan->most_requests)};
+    end.gave_up = prn_message_int(m) != 0;
+    if (m->failed)
+        return malformed_reply(x, err);
+    /* Copied before they are looked at: the other side could still change them. */
+    memcpy(requests, x->samples->requests, end.n * sizeof *requests);
+    for (size_t i = 0; i < end.n; i++)
+        if (!plausible(&requests[i]))
+            return malformed_reply(x, err);
+    *ret_end = end;
+    return 0;
+}
+
+int prn_executor_outputs(struct prn_executor *x, size_t lane, struct prn_arena *arena,
                          struct prn_place **ret_outputs, size_t *ret_n, int *ret_fd,
                          struct prony_error *err)
 {
     struct prn_message *m = &x->message;
     prn_message_begin(m, PRN_MESSAGE_OUTPUTS);
+    prn_message_put_int(m, (int64_t)lane);
     int code = call(x, 0, "reading outputs", err);
     if (code < 0)
         return code;

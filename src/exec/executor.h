@@ -17,6 +17,7 @@
 #ifndef PRN_EXEC_EXECUTOR_H
 #define PRN_EXEC_EXECUTOR_H
 
+#include "exec/drive.h"
 #include "exec/message.h"
 #include "runtime/runtime.h"
 
@@ -24,6 +25,8 @@
 
 /* Most samples that one run command can give. */
 #define PRN_EXECUTOR_SAMPLES_MAX 32768
+/* Most requests that one drive command can give. */
+#define PRN_EXECUTOR_REQUESTS_MAX 32768
 #define PRN_EXECUTOR_TENSORS_MAX 1024
 
 struct prn_executor;
@@ -76,11 +79,20 @@ PRONY_MUST_CHECK int prn_executor_run(struct prn_executor *x, size_t warmups, si
                                       int64_t most_ns, int64_t *samples, size_t *ret_n,
                                       struct prony_error *err);
 
-/* The outputs of the last run, copied to a file of shared memory that the caller closes. Names
- * belong to `arena`. Outputs that aren't tensors have dtype 0. */
-PRONY_MUST_CHECK int prn_executor_outputs(struct prn_executor *x, struct prn_arena *arena,
-                                          struct prn_place **ret_outputs, size_t *ret_n,
-                                          int *ret_fd, struct prony_error *err);
+/* Puts the model under load (drive.h). `requests` has room for plan->most_requests, at most
+ * PRN_EXECUTOR_REQUESTS_MAX. Fails with PRONY_EUNSUPPORTED when the runtime runs one request at a
+ * time and more workers were asked for. */
+PRONY_MUST_CHECK int prn_executor_drive(struct prn_executor *x, const struct prn_drive_plan *plan,
+                                        struct prn_drive_request *requests,
+                                        struct prn_drive_end *ret_end, struct prony_error *err);
+
+/* The outputs of the last run of a lane, copied to a file of shared memory that the caller closes
+ * and that the next call writes over. Lane 0 is what prn_executor_run runs, the others are the
+ * further workers of prn_executor_drive. Names belong to `arena`. Outputs that aren't tensors have
+ * dtype 0. */
+PRONY_MUST_CHECK int prn_executor_outputs(struct prn_executor *x, size_t lane,
+                                          struct prn_arena *arena, struct prn_place **ret_outputs,
+                                          size_t *ret_n, int *ret_fd, struct prony_error *err);
 
 /* Ends the profiling of a runtime that was opened with a `profile_folder`: what it has to say is in
  * its file then. */
@@ -97,6 +109,12 @@ int64_t prn_executor_peak(const struct prn_executor *x);
 /* How long all of its threads together were ready to run but had to wait for a core, so far, in ns,
  * and how many threads there are; -1 when the kernel doesn't say. */
 int64_t prn_executor_waited_ns(const struct prn_executor *x, int64_t *ret_threads);
+
+/* What both sides map; a command uses one of the two. */
+union prn_executor_samples {
+    int64_t ns[PRN_EXECUTOR_SAMPLES_MAX];
+    struct prn_drive_request requests[PRN_EXECUTOR_REQUESTS_MAX];
+};
 
 /* Descriptors have fixed numbers in the executor. */
 enum prn_executor_fd {

@@ -28,6 +28,11 @@ void prn_message_put_int(struct prn_message *m, int64_t value)
     put(m, &value, sizeof value);
 }
 
+void prn_message_put_number(struct prn_message *m, double value)
+{
+    put(m, &value, sizeof value);
+}
+
 void prn_message_put_text(struct prn_message *m, const char *text)
 {
     prn_message_put_int(m, text ? (int64_t)strlen(text) : -1);
@@ -35,15 +40,27 @@ void prn_message_put_text(struct prn_message *m, const char *text)
         put(m, text, strlen(text) + 1);
 }
 
+static void get(struct prn_message *m, void *value, size_t len)
+{
+    if (m->failed || m->len - m->position < len) {
+        m->failed = true;
+        return;
+    }
+    memcpy(value, m->data + m->position, len);
+    m->position += len;
+}
+
 int64_t prn_message_int(struct prn_message *m)
 {
     int64_t value = 0;
-    if (m->failed || m->len - m->position < sizeof value) {
-        m->failed = true;
-        return 0;
-    }
-    memcpy(&value, m->data + m->position, sizeof value);
-    m->position += sizeof value;
+    get(m, &value, sizeof value);
+    return value;
+}
+
+double prn_message_number(struct prn_message *m)
+{
+    double value = 0;
+    get(m, &value, sizeof value);
     return value;
 }
 

@@ -19,10 +19,12 @@ enum prn_message_type {
     /* prony's version, software, library, options, profile folder, model, folder, limits → version,
      * library, sandbox */
     PRN_MESSAGE_OPEN,
-    PRN_MESSAGE_LOAD,          /* model → ns */
-    PRN_MESSAGE_BIND,          /* inputs, their places in the shared memory → nothing */
-    PRN_MESSAGE_RUN,           /* warm-ups, repeats, most ns → number of samples */
-    PRN_MESSAGE_OUTPUTS,       /* nothing → outputs, their places in the shared memory */
+    PRN_MESSAGE_LOAD, /* model → ns */
+    PRN_MESSAGE_BIND, /* inputs, their places in the shared memory → nothing */
+    PRN_MESSAGE_RUN,  /* warm-ups, repeats, most ns → number of samples */
+    /* workers, rate, seed, most requests, span, patience → number of requests, gave up */
+    PRN_MESSAGE_DRIVE,
+    PRN_MESSAGE_OUTPUTS,       /* lane → outputs, their places in the shared memory */
     PRN_MESSAGE_END_PROFILING, /* nothing → nothing */
     PRN_MESSAGE_OK,            /* reply: what is said above */
     PRN_MESSAGE_ERROR,         /* reply: code, text */
@@ -38,9 +40,11 @@ struct prn_message {
 
 void prn_message_begin(struct prn_message *m, enum prn_message_type type);
 void prn_message_put_int(struct prn_message *m, int64_t value);
+void prn_message_put_number(struct prn_message *m, double value);
 void prn_message_put_text(struct prn_message *m, const char *text); /* NULL travels too */
 
 int64_t prn_message_int(struct prn_message *m);
+double prn_message_number(struct prn_message *m);
 /* Points into the message; NULL was sent, or an error. */
 const char *prn_message_text(struct prn_message *m);
 /* A count that must be within [0, most]. */

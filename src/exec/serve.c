@@ -21,10 +21,12 @@ struct inputs {
 };
 
 struct server {
-    int64_t *samples; /* shared with the parent */
+    union prn_executor_samples *samples; /* shared with the parent */
     struct inputs inputs;
     const struct prn_runtime_ops *ops;
     struct prn_runtime *runtime;
+    struct prn_runtime *lanes[PRN_DRIVE_WORKERS_MAX]; /* the first one is `runtime` */
+    size_t n_lanes;
     bool profiling;
     struct prn_message in, out;
 };
@@ -152,6 +154,13 @@ static int read_input(struct server *s, const struct inputs *inputs, struct prn_
 
 /* Inputs may be bound again, other ones in a file of another size: the old map goes once the
  * runtime has let go of what lies in it. */
+/* Lanes borrow the inputs, so they end with them. */
+static void close_lanes(struct server *s)
+{
+    while (s->n_lanes > 1)
+        s->ops->close(s->lanes[--s->n_lanes]);
+}
+
 static int serve_bind(struct server *s, struct prony_error *err)
 {
     struct inputs inputs = {0};
@@ -164,6 +173,7 @@ static int serve_bind(struct server *s, struct prony_error *err)
     for (size_t i = 0; code == 0 && i < n; i++)
         code = read_input(s, &inputs, &places[i], &tensors[i], err);
     if (code == 0) {
+        close_lanes(s);
         code = s->ops->bind(s->runtime, tensors, n, err);
         unmap_inputs(&s->inputs);
         s->inputs = inputs;
@@ -203,7 +213,7 @@ static int serve_run(struct server *s, struct prony_error *err)
         int64_t after = prn_clock_ns();
         if (code < 0)
             return code;
-        s->samples[n++] = after - before;
+        s->samples->ns[n++] = after - before;
         if (most_ns > 0 && after - start >= most_ns)
             break;
     }
@@ -211,9 +221,53 @@ static int serve_run(struct server *s, struct prony_error *err)
     return 0;
 }
 
+/* One lane for each worker. They stay: a server doesn't make new ones for each request either. */
+static int make_lanes(struct server *s, size_t workers, struct prony_error *err)
+{
+    if (workers > 1 && !s->ops->lane)
+        return prn_fail(err, PRONY_EUNSUPPORTED,
+                        "'%s' runs one request at a time: only --concurrency 1 is possible",
+                        s->ops->software);
+    if (s->n_lanes == 0)
+        s->lanes[s->n_lanes++] = s->runtime;
+    int code = 0;
+    while (code == 0 && s->n_lanes < workers) {
+        code = s->ops->lane(s->runtime, &s->lanes[s->n_lanes], err);
+        s->n_lanes += code == 0;
+    }
+    return code;
+}
+
+static int serve_drive(struct server *s, struct prony_error *err)
+{
+    struct prn_drive_plan plan = {0};
+    plan.workers = prn_message_count(&s->in, PRN_DRIVE_WORKERS_MAX);
+    plan.rate = prn_message_number(&s->in);
+    plan.seed = (uint64_t)prn_message_int(&s->in);
+    plan.most_requests = prn_message_count(&s->in, PRN_EXECUTOR_REQUESTS_MAX);
+    plan.span_ns = prn_message_int(&s->in);
+    plan.patience_ns = prn_message_int(&s->in);
+    if (s->in.failed || plan.workers == 0 || plan.most_requests == 0)
+        return bad_message(err);
+    int code = make_lanes(s, plan.workers, err);
+    if (code < 0)
+        return code;
+    struct prn_drive_end end;
+    code = prn_drive(&plan, s->ops, s->lanes, s->samples->requests, &end, err);
+    if (code < 0)
+        return code;
+    prn_message_put_int(&s->out, (int64_t)end.n);
+    prn_message_put_int(&s->out, end.gave_up);
+    return 0;
+}
+
 static int serve_outputs(struct server *s, struct prony_error *err)
 {
-    size_t n = s->ops->output_count(s->runtime);
+    size_t lane = prn_message_count(&s->in, PRN_DRIVE_WORKERS_MAX - 1);
+    if (s->in.failed || (lane > 0 && lane >= s->n_lanes))
+        return bad_message(err);
+    struct prn_runtime *runtime = lane > 0 ? s->lanes[lane] : s->runtime;
+    size_t n = s->ops->output_count(runtime);
     size_t offset = 0;
     if (n > PRN_EXECUTOR_TENSORS_MAX)
         return prn_fail(err, PRONY_ELIMIT, "the model has %zu outputs, more than %d to compare", n,
@@ -221,7 +275,7 @@ static int serve_outputs(struct server *s, struct prony_error *err)
     prn_message_put_int(&s->out, (int64_t)n);
     for (size_t i = 0; i < n; i++) {
         struct prn_runtime_tensor t;
-        int code = s->ops->output(s->runtime, i, &t, err);
+        int code = s->ops->output(runtime, i, &t, err);
         if (code < 0)
             return code;
         if (prn_pwrite_all(PRN_EXECUTOR_FD_OUTPUTS, t.data, t.bytes, offset) < 0)
@@ -249,9 +303,13 @@ static int serve_end_profiling(struct server *s, struct prony_error *err)
 static int serve_one(struct server *s)
 {
     static int (*const handlers[])(struct server *, struct prony_error *) = {
-        [PRN_MESSAGE_OPEN] = serve_open,       [PRN_MESSAGE_LOAD] = serve_load,
-        [PRN_MESSAGE_BIND] = serve_bind,       [PRN_MESSAGE_RUN] = serve_run,
-        [PRN_MESSAGE_OUTPUTS] = serve_outputs, [PRN_MESSAGE_END_PROFILING] = serve_end_profiling,
+        [PRN_MESSAGE_OPEN] = serve_open,
+        [PRN_MESSAGE_LOAD] = serve_load,
+        [PRN_MESSAGE_BIND] = serve_bind,
+        [PRN_MESSAGE_RUN] = serve_run,
+        [PRN_MESSAGE_DRIVE] = serve_drive,
+        [PRN_MESSAGE_OUTPUTS] = serve_outputs,
+        [PRN_MESSAGE_END_PROFILING] = serve_end_profiling,
     };
     struct prony_error err = {0};
     int code;
@@ -286,8 +344,8 @@ int prn_executor_main(void)
     /* A file that grows too large is an error of whoever writes it, not the end. */
     signal(SIGXFSZ, SIG_IGN);
     volunteer_for_oom();
-    void *samples = mmap(NULL, PRN_EXECUTOR_SAMPLES_MAX * sizeof *s.samples, PROT_READ | PROT_WRITE,
-                         MAP_SHARED, PRN_EXECUTOR_FD_SAMPLES, 0);
+    void *samples = mmap(NULL, sizeof *s.samples, PROT_READ | PROT_WRITE, MAP_SHARED,
+                         PRN_EXECUTOR_FD_SAMPLES, 0);
     if (samples == MAP_FAILED)
         return 1;
     s.samples = samples;

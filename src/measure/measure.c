@@ -2,9 +2,9 @@
 #include "measure/measure.h"
 
 #include "base/random.h"
-#include "measure/canary.h"
 #include "measure/groups.h"
 #include "measure/launch.h"
+#include "measure/watch.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -18,9 +18,7 @@
 #define BLOCK_REDOS 3
 #define REDO_SHARE 0.25     /* of the time allowed, at most, goes to blocks that are redone */
 #define SLICE_NS 1000000000 /* after which a block is continued by another command */
-#define WAIT_TOLERANCE 0.10 /* of a block's time */
-#define WAIT_GRACE_NS 5e6
-#define WINDOW_NS 5000000 /* of warm-up */
+#define WINDOW_NS 5000000   /* of warm-up */
 #define WINDOWS_MAX 10
 #define WINDOWS_AGREE 3
 #define WINDOWS_AGREE_SLOW 2
@@ -42,7 +40,7 @@ struct runner {
     double run_ns;     /* expected time of one run */
     size_t block_runs; /* timed runs in a block */
     size_t rewarm_runs;
-    double least_wait;    /* smallest share of a block spent waiting for a core; NAN: none yet */
+    struct prn_watch watch;
     int64_t repeats_left; /* with a fixed number of repeats; -1 otherwise */
     size_t launch_repeats_left;
     bool resumed; /* has samples of an earlier run */
@@ -238,7 +236,7 @@ static int check_outputs(struct engine *e, struct runner *r, struct prony_error 
     struct prn_place *outputs;
     size_t n;
     int fd;
-    int code = prn_executor_outputs(r->executor, &e->profile->arena, &outputs, &n, &fd, err);
+    int code = prn_executor_outputs(r->executor, 0, &e->profile->arena, &outputs, &n, &fd, err);
     if (code < 0)
         return code;
     r->checked = true;
@@ -413,30 +411,14 @@ static int run_sliced(struct engine *e, struct runner *r, size_t runs, size_t *r
     return 0;
 }
 
-/* One block between two canaries; says whether something else ran meanwhile. The canary tells of a
- * slower core; a busy one shows in threads that waited for it, unless there are more of them than
- * cores, when they make each other wait. */
+/* One block between two canaries; says whether something else ran meanwhile. */
 static int try_block(struct engine *e, struct runner *r, size_t runs, size_t *ret_n,
                      bool *ret_disturbed, struct prony_error *err)
 {
-    double before = prn_canary_run(&e->canary);
-    int64_t threads = 0;
-    int64_t waited = prn_executor_waited_ns(r->executor, &threads);
-    int64_t start = prn_clock_ns();
-    prn_executor_unpark(r->executor);
+    prn_watch_begin(&r->watch, &e->canary, r->executor);
     int code = run_sliced(e, r, runs, ret_n, err);
-    prn_executor_park(r->executor);
-    if (code < 0)
-        return code;
-    /* After a stop, threads share a core for a few ms until the kernel spreads them. */
-    double waited_ns = (double)(prn_executor_waited_ns(r->executor, &threads) - waited);
-    double wait_share = fmax(0, waited_ns - WAIT_GRACE_NS) / (double)(prn_clock_ns() - start);
-    double after = prn_canary_run(&e->canary);
-    r->least_wait = fmin(r->least_wait, wait_share);
-    double own_wait = threads > e->profile->environment.cores ? r->least_wait : 0;
-    *ret_disturbed = prn_canary_disturbed(&e->canary, fmax(before, after)) ||
-                     wait_share > own_wait + WAIT_TOLERANCE;
-    return 0;
+    *ret_disturbed = prn_watch_end(&r->watch, &e->canary, r->executor);
+    return code;
 }
 
 static void run_block(struct engine *e, struct runner *r, size_t runs)
@@ -754,7 +736,7 @@ static int begin_runner(struct engine *e, struct runner *r, struct prony_error *
 {
     const struct prn_result *result = r->result;
     const struct prn_settings *s = e->settings;
-    r->least_wait = NAN;
+    r->watch = prn_watch_init(e->profile->environment.cores);
     r->resumed = result->n_launches > 0;
     r->failed = result->error_code != 0;
     r->repeats_left = s->repeats > 0 ? s->repeats - (int64_t)result->n_samples : -1;

@@ -1,6 +1,7 @@
 /*
  * The runtime vtable: what an inference runtime must offer. One folder per runtime; a row in
- * registry.c makes it known. All calls come from one thread, inside an executor process.
+ * registry.c makes it known. All calls come from one thread, inside an executor process; only
+ * lanes, where a runtime has them, run beside each other.
  *
  * Order: open (loads the library; nothing of the user's yet) → [the executor closes its sandbox] →
  * load → (bind → (prepare → run) … → output) … → close. With its profiler on: … → run →
@@ -66,6 +67,11 @@ struct prn_runtime_ops {
     int (*prepare)(struct prn_runtime *runtime, struct prony_error *err);
     /* One inference; nothing else, it is what the clock runs around. */
     int (*run)(struct prn_runtime *runtime, struct prony_error *err);
+    /* Optional: another runner of the model that is loaded and bound, for a thread of its own. It
+     * shares the model and the inputs and has its own outputs. prepare, run, output_count, output
+     * and close may be called on it while others run; it is closed before what it was made from. */
+    int (*lane)(struct prn_runtime *runtime, struct prn_runtime **ret_lane,
+                struct prony_error *err);
     size_t (*output_count)(const struct prn_runtime *runtime);
     /* Output `index` of the last run; valid until the next call. */
     int (*output)(struct prn_runtime *runtime, size_t index, struct prn_runtime_tensor *ret_tensor,

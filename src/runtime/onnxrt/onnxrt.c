@@ -20,6 +20,7 @@ enum provider {
 };
 
 struct prn_runtime {
+    bool is_lane; /* all but the outputs and what is below them is borrowed */
     struct ort_library library;
     char version[64];
     OrtEnv *env;
@@ -394,6 +395,24 @@ static int ort_run(struct prn_runtime *r, struct prony_error *err)
     return status ? check(r, status, PRONY_ERUNTIME, err) : 0;
 }
 
+/* Run may be called by several threads at once, and it only reads the inputs. */
+static int ort_lane(struct prn_runtime *r, struct prn_runtime **ret_lane, struct prony_error *err)
+{
+    struct prn_runtime *lane = malloc(sizeof *lane);
+    OrtValue **outputs = calloc(r->n_outputs + 1, sizeof(OrtValue *));
+    if (!lane || !outputs) {
+        free(lane);
+        free(outputs);
+        return prn_fail_memory(err);
+    }
+    *lane = *r;
+    lane->is_lane = true;
+    lane->outputs = outputs;
+    lane->strings = NULL;
+    *ret_lane = lane;
+    return 0;
+}
+
 static size_t ort_output_count(const struct prn_runtime *r)
 {
     return r->n_outputs;
@@ -483,12 +502,10 @@ static int ort_end_profiling(struct prn_runtime *r, struct prony_error *err)
     return code;
 }
 
-static void ort_close(struct prn_runtime *r)
+/* What a lane borrows. */
+static void release_model(struct prn_runtime *r)
 {
-    if (!r)
-        return;
     const struct ort_api *api = &r->library.api;
-    ort_prepare(r, NULL);
     release_inputs(r);
     for (size_t i = 0; i < r->n_outputs; i++)
         api->AllocatorFree(r->allocator, r->output_names[i]);
@@ -500,8 +517,17 @@ static void ort_close(struct prn_runtime *r)
         api->ReleaseSessionOptions(r->options);
     if (r->env)
         api->ReleaseEnv(r->env);
-    free(r->outputs);
     free(r->output_names);
+}
+
+static void ort_close(struct prn_runtime *r)
+{
+    if (!r)
+        return;
+    ort_prepare(r, NULL);
+    if (!r->is_lane)
+        release_model(r);
+    free(r->outputs);
     free(r->strings);
     free(r);
 }
@@ -530,6 +556,7 @@ static const struct prn_runtime_option ort_options[] = {
         .bind = ort_bind,                          \
         .prepare = ort_prepare,                    \
         .run = ort_run,                            \
+        .lane = ort_lane,                          \
         .output_count = ort_output_count,          \
         .output = ort_output,                      \
         .end_profiling = ort_end_profiling,        \
