@@ -2,7 +2,9 @@
 #include "cli/command.h"
 
 #include "base/format.h"
+#include "exec/drive.h"
 #include "measure/resume.h"
+#include "report/load_report.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
 
@@ -14,10 +16,10 @@
 #include <unistd.h>
 
 struct profile_options {
-    struct prn_strings backends, dims, shapes, inputs;
-    const char *inputs_folder, *hardware_file, *ort_lib, *output, *resume;
-    int64_t launches, repeats, warmups, seed;
-    double precision, difference, max_time_s, timeout_s;
+    struct prn_strings backends, dims, shapes, inputs, rates;
+    const char *inputs_folder, *hardware_file, *ort_lib, *slo, *output, *resume;
+    int64_t launches, repeats, warmups, seed, concurrency;
+    double precision, difference, max_time_s, timeout_s, duration_s;
     bool ops;
     int format, table;
 };
@@ -63,14 +65,15 @@ static void show_progress(void *context, const struct prn_progress *p)
     char line[512];
     if (p->rows > 1)
         snprintf(row, sizeof row, "row %zu of %zu, ", p->row, p->rows);
-    if (p->samples > 0)
+    bool known = p->samples > 0 && isfinite(p->median_ns);
+    if (known)
         prn_format_duration(median, p->median_ns);
     if (p->samples > 0 && isfinite(p->half_width))
         snprintf(width_text, sizeof width_text, " ±%.1f %%", 100 * p->half_width);
     snprintf(line, sizeof line, "%s%s%s%s%s: %s, launch %lld of %lld or more, %lld samples%s%s%s",
              row, p->backend, p->point[0] ? " (" : "", p->point, p->point[0] ? ")" : "", p->phase,
-             (long long)p->launch, (long long)p->launches, (long long)p->samples,
-             p->samples > 0 ? ", " : "", median, width_text);
+             (long long)p->launch, (long long)p->launches, (long long)p->samples, known ? ", " : "",
+             median, width_text);
     int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 10
                     ? window.ws_col - 1
                     : 79;
@@ -117,6 +120,18 @@ static struct prn_texts texts(const struct prn_strings *strings)
     return (struct prn_texts){strings->items, strings->n};
 }
 
+static int load_verdict(const struct prn_profile *profile, struct prony_error *err)
+{
+    for (size_t i = 0; i < profile->n_results; i++) {
+        const struct prn_result *r = &profile->results[i];
+        /* After Ctrl-C there is what was measured before. */
+        if (r->load && r->load->error_code && r->load->error_code != PRONY_ECANCELED)
+            return prn_fail(err, r->load->error_code, "'%s' failed under load: %s", r->name,
+                            r->load->error);
+    }
+    return 0;
+}
+
 /* A failed backend is a row of the report, and a non-zero status for whoever scripts this. One that
  * Ctrl-C came before is neither, as long as others have something to show. */
 static int verdict(const struct prn_profile *profile, struct prony_error *err)
@@ -139,7 +154,22 @@ static int verdict(const struct prn_profile *profile, struct prony_error *err)
         return prn_fail(err, first->error_code, "%zu of %zu %s failed; '%s': %s", failed,
                         profile->n_results, profile->n_points > 1 ? "rows" : "backends",
                         first->name, first->error);
-    return missed && !any ? prn_fail(err, PRONY_ECANCELED, "%s", missed->error) : 0;
+    if (missed && !any)
+        return prn_fail(err, PRONY_ECANCELED, "%s", missed->error);
+    return load_verdict(profile, err);
+}
+
+static int read_load(const struct profile_options *o, struct prn_load_settings *load,
+                     struct prony_error *err)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < o->rates.n; i++)
+        code = prn_load_parse_rates(o->rates.items[i], load, err);
+    if (code == 0 && o->slo)
+        code = prn_load_parse_slo(o->slo, load, err);
+    load->workers = o->concurrency;
+    load->duration_s = o->duration_s;
+    return code == 0 ? prn_load_check(load, err) : code;
 }
 
 static struct prn_job job_of(const struct profile_options *o, const char *model_path)
@@ -198,11 +228,20 @@ static int measure(const struct profile_options *o, struct prn_job *job, struct 
     return code;
 }
 
-static int check_table(const struct profile_options *o, struct prony_error *err)
+/* An empty table after minutes of measuring would be a bad surprise. */
+static int check_table(const struct profile_options *o, const struct prn_load_settings *load,
+                       struct prony_error *err)
 {
     enum prn_report_table table = (enum prn_report_table)o->table;
-    if (table != PRN_REPORT_TABLE_RESULTS && !o->ops)
-        return prn_fail(err, PRONY_EUSAGE, "--table %s needs --ops", prn_report_tables[table]);
+    const char *needs = NULL;
+    if (table == PRN_REPORT_TABLE_LOAD)
+        needs = prn_load_wanted(load) ? NULL : "--rate, --concurrency or --slo";
+    else if (table == PRN_REPORT_TABLE_TRIALS)
+        needs = load->percentile > 0 ? NULL : "--slo";
+    else if (table != PRN_REPORT_TABLE_RESULTS)
+        needs = o->ops ? NULL : "--ops";
+    if (needs)
+        return prn_fail(err, PRONY_EUSAGE, "--table %s needs %s", prn_report_tables[table], needs);
     return prn_output_check_table((enum prn_report_format)o->format, table, err);
 }
 
@@ -220,7 +259,9 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     const struct profile_options *o = opaque;
     struct prn_job job = job_of(o, arguments->items[0]);
     struct prn_profile *resume = NULL;
-    int code = check_table(o, err);
+    int code = read_load(o, &job.load, err);
+    if (code == 0)
+        code = check_table(o, &job.load, err);
     if (code == 0)
         code = prn_output_spares(o->output, job.model_path, err);
     if (code == 0)
@@ -231,6 +272,11 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
         code = prn_profile_read_json(o->resume, &resume, err);
     if (code == 0 && o->resume)
         code = prn_resume_check(resume, o->resume, err);
+    /* A load isn't gone on with, it is measured again, or the file would lose what it has. */
+    if (code == 0 && o->resume && prn_load_present(resume) && !prn_load_wanted(&job.load))
+        code = prn_fail(err, PRONY_EUSAGE,
+                        "'%s' has figures under load: give --rate, --concurrency or --slo again",
+                        o->resume);
     if (code == 0)
         code = prn_resume_settings(resume, &job.settings, err);
     job.resume = resume;
@@ -308,11 +354,24 @@ static const struct prn_option options[] = {
     OPTION(FLAG, 0, "ops", NULL, ops,
            "also show where the time goes, by operator and by node: one more launch per backend, "
            "with the runtime's profiler on"),
+    GROUP("Under load"),
+    OPTION(LIST, 0, "rate", "N/s", rates,
+           "requests that arrive at random, N per second, whether or not the last one is done; "
+           "100/s, 6000/min, or several: 50/s,100/s; repeatable"),
+    NUMBER(COUNT, 0, "concurrency", "N", concurrency, 1, PRN_DRIVE_WORKERS_MAX,
+           "requests that run at the same time (default 1); without --rate, each of N clients "
+           "sends its next request when it has an answer"),
+    NUMBER(NUMBER, 0, "duration", "SECONDS", duration_s, 0.1, 1e5,
+           "of the load at each rate (default 10)"),
+    OPTION(TEXT, 0, "slo", "pN=TIME", slo,
+           "find the highest rate at which this percentile of the latency, p50 to p99.9, stays "
+           "within TIME, e.g. p99=20ms, in at most --max-time more per backend"),
     GROUP("Report"),
     {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text, json, csv or md (default text)",
      FIELD(format), 0, 0, prn_report_formats},
     {PRN_OPTION_CHOICE, 0, "table", "TABLE",
-     "what csv has: results or, with --ops, ledger, operators, nodes, kernels or differences "
+     "what csv has: results; with --ops ledger, operators, nodes, kernels or differences; with "
+     "--rate, --concurrency or --slo load; with --slo trials "
      "(default results)",
      FIELD(table), 0, 0, prn_report_tables},
     OPTION(
@@ -342,7 +401,9 @@ const struct prn_command prn_command_profile = {
                 "# which batch and how many threads? and go on after an interruption\n"
                 "prony profile m.onnx --dim n=1,8 -b 'onnxrt-cpu[threads=1|2]' "
                 "--format json -o m.json\n"
-                "prony profile m.onnx --resume m.json\n",
+                "prony profile m.onnx --resume m.json\n"
+                "# how many requests per second can two at a time answer within 50 ms?\n"
+                "prony profile bert.onnx --concurrency 2 --slo p99=50ms\n",
     .options = options,
     .options_size = sizeof(struct profile_options),
     .defaults = defaults,

@@ -30,7 +30,7 @@ static const struct prn_option options_table[] = {
      .name = "table",
      .value = "TABLE",
      .help = "what csv has: results or, of a profile made with --ops, ledger, operators, nodes, "
-             "kernels or differences (default results)",
+             "kernels or differences, of one made under load, load or trials (default results)",
      .offset = offsetof(struct report_options, table),
      .choices = prn_report_tables},
     {.kind = PRN_OPTION_TEXT,
@@ -81,13 +81,17 @@ static int show(const struct report_options *o, const struct prn_profile *profil
                 struct prony_error *err)
 {
     enum prn_report_format format = (enum prn_report_format)o->format;
+    enum prn_report_table table = (enum prn_report_table)o->table;
     bool markdown = format == PRN_REPORT_FORMAT_MARKDOWN;
+    if (profile->recorded && table != PRN_REPORT_TABLE_RESULTS)
+        return prn_fail(err, PRONY_EUSAGE, "'%s' is a recorded program and has no --table %s", name,
+                        prn_report_tables[table]);
     int code = prn_recorded_check(&o->recorded, profile, name, format, err);
     if (code < 0)
         return code;
     if (profile->recorded && (markdown || format == PRN_REPORT_FORMAT_TEXT))
         return prn_recorded_output(o->output, profile, &o->recorded, markdown, err);
-    return prn_output_profile(o->output, profile, format, (enum prn_report_table)o->table, err);
+    return prn_output_profile(o->output, profile, format, table, err);
 }
 
 static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
@@ -99,6 +103,8 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
     int code = prn_output_check_table(format, (enum prn_report_table)o->table, err);
     if (code == 0)
         code = prn_comparison_wanted(&o->comparison, arguments, &several, err);
+    if (code == 0 && several && o->table != PRN_REPORT_TABLE_RESULTS)
+        code = prn_fail(err, PRONY_EUSAGE, "--table is for one file, and several are compared");
     if (code == 0 && several)
         code = prn_recorded_check(&o->recorded, NULL, NULL, format, err);
     if (code == 0 && several)

@@ -143,6 +143,7 @@ static int prepare(struct work *w, struct prony_error *err)
     return code;
 }
 
+/* Measures one request at a time and then, when it is asked for, under load. */
 static int measure(struct work *w, struct prony_error *err)
 {
     const struct prn_job *job = w->job;
@@ -167,7 +168,11 @@ static int measure(struct work *w, struct prony_error *err)
         code = note_made_up_inputs(w, err);
     if (code == 0)
         code = prn_summarise(w->profile, err);
-    return code < 0 ? code : prn_ops_compare(w->profile, err);
+    if (code == 0)
+        code = prn_ops_compare(w->profile, err);
+    if (code == 0 && prn_load_wanted(&job->load))
+        code = prn_load_measure(&request, &job->load, w->profile, err);
+    return code;
 }
 
 int prn_job_run(const struct prn_job *job, struct prn_profile **ret_profile,

@@ -6,7 +6,7 @@
 #define PRN_MEASURE_JOB_H
 
 #include "measure/backends.h"
-#include "measure/measure.h"
+#include "measure/load.h"
 
 struct prn_job {
     const char *model_path;
@@ -18,7 +18,8 @@ struct prn_job {
     const char *hardware_file; /* NULL: none */
     const char *ort_library;   /* NULL: search */
     struct prn_settings settings;
-    bool ops; /* also find out where the time goes, by operator and node */
+    bool ops;                      /* also find out where the time goes, by operator and node */
+    struct prn_load_settings load; /* nothing asked for: no load */
     double timeout_s;
     const volatile int *cancelled;
     void (*progress)(void *context, const struct prn_progress *progress);

@@ -77,7 +77,8 @@ enum prn_verdict {
     PRN_VERDICT_UNSURE, /* more launches or time would tell */
 };
 
-struct prn_ops;
+struct prn_ops;  /* measure/ops.h */
+struct prn_load; /* measure/load.h */
 
 struct prn_result {
     /* the backend */
@@ -98,8 +99,9 @@ struct prn_result {
     struct prn_sample_stats stats; /* valid when n_samples > 0 */
     struct prn_interval ratio;     /* of this time to the best one's, paired; NAN for none */
     enum prn_verdict verdict;
-    unsigned flags;      /* enum prn_flag */
-    struct prn_ops *ops; /* where the time goes (measure/ops.h); NULL: wasn't asked for */
+    unsigned flags;        /* enum prn_flag */
+    struct prn_ops *ops;   /* where the time goes; NULL: not asked for */
+    struct prn_load *load; /* how it behaves under load; NULL: not asked for */
     /* failure */
     int error_code; /* 0, or PRONY_E… */
     const char *error;

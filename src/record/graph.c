@@ -424,7 +424,7 @@ static int fetch_outputs(struct prn_executor *executor, const char *backend,
     if (!outputs->backend)
         return prn_fail_memory(err);
     int code =
-        prn_executor_outputs(executor, &outputs->arena, &outputs->places, &outputs->n, &fd, err);
+        prn_executor_outputs(executor, 0, &outputs->arena, &outputs->places, &outputs->n, &fd, err);
     if (code < 0)
         return code;
     code = copy_outputs(outputs, fd, err);

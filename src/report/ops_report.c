@@ -13,9 +13,6 @@
 #define TOP 10  /* rows that people get to see */
 #define NAMED 3 /* operators in the sentence on a difference */
 
-const char *const prn_report_tables[] = {"results", "ledger",      "operators", "nodes",
-                                         "kernels", "differences", NULL};
-
 /* What a table is made for: people get the first rows of one result, rounded; CSV gets all rows of
  * all results, exact. */
 struct making {

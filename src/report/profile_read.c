@@ -2,7 +2,9 @@
 #include "report/profile_json.h"
 
 #include "format/json_fields.h"
+#include "report/load_json.h"
 #include "report/ops_json.h"
+#include "report/profile_parts.h"
 #include "report/recorded_json.h"
 
 #include <math.h>
@@ -176,23 +178,6 @@ static void read_backend(struct prn_fields *r, const struct prn_field *in,
     result->runtime_library = prn_field_text_or_null(r, &p, "library");
 }
 
-static void read_error(struct prn_fields *r, const struct prn_field *in, struct prn_result *result)
-{
-    struct prn_field p = prn_field_member(in, "error");
-    if (json_is_null(p.value) || !prn_field_is_object(r, &p))
-        return;
-    const char *name = prn_field_text(r, &p, "code");
-    result->error = prn_field_text(r, &p, "message");
-#define PRONY_X(symbol, number, message)             \
-    if (name && strcmp(name, "PRONY_" #symbol) == 0) \
-        result->error_code = number;
-    PRONY_ERROR_MAP(PRONY_X)
-#undef PRONY_X
-    struct prn_field code = prn_field_member(&p, "code");
-    if (result->error_code == 0)
-        prn_field_fault(r, &code, "is not an error code");
-}
-
 static void read_flags(struct prn_fields *r, const struct prn_field *in, struct prn_result *result)
 {
     struct prn_field p = prn_field_member(in, "flags");
@@ -223,17 +208,6 @@ static void read_verdict(struct prn_fields *r, const struct prn_field *in,
         }
     struct prn_field p = prn_field_member(in, "verdict");
     prn_field_fault(r, &p, "is not a verdict");
-}
-
-static void read_ratio(struct prn_fields *r, const struct prn_field *in, struct prn_interval *ratio)
-{
-    struct prn_field p = prn_field_member(in, "ratio");
-    *ratio = (struct prn_interval){NAN, NAN, NAN};
-    if (json_is_null(p.value) || !prn_field_is_object(r, &p))
-        return;
-    ratio->estimate = prn_field_number_or_null(r, &p, "estimate");
-    ratio->low = prn_field_number_or_null(r, &p, "low");
-    ratio->high = prn_field_number_or_null(r, &p, "high");
 }
 
 static void read_stats(struct prn_fields *r, const struct prn_field *in, struct prn_sample_stats *s)
@@ -329,15 +303,16 @@ static void read_result(struct prn_fields *r, const struct prn_field *p, size_t 
     read_backend(r, p, result);
     result->point =
         (size_t)prn_field_integer(r, p, "point", 0, n_points > 0 ? (int64_t)n_points - 1 : 0);
-    read_error(r, p, result);
+    result->error = prn_part_read_error(r, p, &result->error_code);
     read_flags(r, p, result);
     read_verdict(r, p, result);
-    read_ratio(r, p, &result->ratio);
+    result->ratio = prn_part_read_interval(r, p, "ratio");
     read_launches(r, p, result);
     result->redone_blocks = prn_field_integer(r, p, "redone_blocks", 0, INT64_MAX);
     read_outputs(r, p, result);
     result->ops = prn_ops_read_json(r, p);
     read_samples(r, p, result);
+    result->load = prn_load_read(r, p);
     if (result->n_samples > 0)
         read_stats(r, p, &result->stats);
 }

@@ -7,6 +7,7 @@
 
 #include "base/format.h"
 #include "base/text.h"
+#include "report/load_report.h"
 #include "report/ops_report.h"
 #include "report/profile_json.h"
 #include "report/profile_view.h"
@@ -22,6 +23,8 @@
 #define NAMES_SHOWN 6 /* of the rows of a sweep, in one sentence */
 
 const char *const prn_report_formats[] = {"text", "json", "csv", "md", NULL};
+const char *const prn_report_tables[] = {"results",     "ledger", "operators", "nodes", "kernels",
+                                         "differences", "load",   "trials",    NULL};
 
 struct report {
     const struct prn_view *view;
@@ -498,6 +501,11 @@ static int write_report(struct report *r, struct prony_error *err)
         describe_percentiles(r);
         describe_outliers(r);
     }
+    if (prn_load_present(p))
+        code =
+            prn_load_section(r->view, &r->prose, r->prose.markdown ? SIZE_MAX : TABLE_WIDTH, err);
+    if (code < 0)
+        return code;
     prn_view_environment(p, &r->prose);
     return prn_ops_sections(r->view, r->prose.markdown, TABLE_WIDTH, r->prose.out, err);
 }
@@ -524,8 +532,14 @@ int prn_profile_report_csv(const struct prn_profile *profile, enum prn_report_ta
     int code = prn_view_init(&view, profile, err);
     if (code < 0)
         return code;
-    code = table == PRN_REPORT_TABLE_RESULTS ? prn_view_csv(&view, out, err)
-                                             : prn_ops_csv(&view, table, out, err);
+    if (table == PRN_REPORT_TABLE_RESULTS)
+        code = prn_view_csv(&view, out, err);
+    else if (table == PRN_REPORT_TABLE_LOAD)
+        code = prn_load_table(&view, PRN_TABLE_STYLE_CSV, 0, out, err);
+    else if (table == PRN_REPORT_TABLE_TRIALS)
+        code = prn_slo_trials_csv(&view, out, err);
+    else
+        code = prn_ops_csv(&view, table, out, err);
     prn_view_release(&view);
     return code;
 }

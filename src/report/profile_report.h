@@ -19,7 +19,8 @@ enum prn_report_format {
 /* As options name them, in the order of the enum and ending in NULL. */
 extern const char *const prn_report_formats[];
 
-/* What CSV shows: results, or where their time goes (measure/ops.h). */
+/* What CSV shows: results, where their time goes (measure/ops.h), or how they behave under load
+ * (measure/load.h). */
 enum prn_report_table {
     PRN_REPORT_TABLE_RESULTS,
     PRN_REPORT_TABLE_LEDGER,
@@ -27,6 +28,8 @@ enum prn_report_table {
     PRN_REPORT_TABLE_NODES,
     PRN_REPORT_TABLE_KERNELS,
     PRN_REPORT_TABLE_DIFFERENCES,
+    PRN_REPORT_TABLE_LOAD,
+    PRN_REPORT_TABLE_TRIALS,
 };
 
 /* As options name them, in the order of the enum and ending in NULL. */

@@ -2,10 +2,10 @@
 #include "report/profile_json.h"
 
 #include "format/json.h"
+#include "report/load_json.h"
 #include "report/ops_json.h"
+#include "report/profile_parts.h"
 #include "report/recorded_json.h"
-
-#include <math.h>
 
 const char *const prn_verdict_names[PRN_VERDICT_COUNT] = {
     [PRN_VERDICT_NONE] = "none",     [PRN_VERDICT_SAME] = "same",
@@ -127,18 +127,6 @@ static void write_backend(struct prn_json_writer *w, const struct prn_result *r)
     prn_json_end(w);
 }
 
-static void write_error(struct prn_json_writer *w, const struct prn_result *r)
-{
-    if (r->error_code == 0) {
-        prn_json_null(w, "error");
-        return;
-    }
-    prn_json_object(w, "error");
-    prn_json_text(w, "code", prony_error_name(r->error_code));
-    prn_json_text(w, "message", r->error ? r->error : prony_error_text(r->error_code));
-    prn_json_end(w);
-}
-
 void prn_profile_write_flags(struct prn_json_writer *w, unsigned flags)
 {
     prn_json_array_compact(w, "flags");
@@ -147,19 +135,6 @@ void prn_profile_write_flags(struct prn_json_writer *w, unsigned flags)
         prn_json_text(w, NULL, #name);
     PRN_FLAG_MAP(PRN_X)
 #undef PRN_X
-    prn_json_end(w);
-}
-
-static void write_ratio(struct prn_json_writer *w, const struct prn_interval *ratio)
-{
-    if (!isfinite(ratio->estimate)) {
-        prn_json_null(w, "ratio");
-        return;
-    }
-    prn_json_object(w, "ratio");
-    prn_json_number(w, "estimate", ratio->estimate);
-    prn_json_number(w, "low", ratio->low);
-    prn_json_number(w, "high", ratio->high);
     prn_json_end(w);
 }
 
@@ -240,16 +215,18 @@ static void write_result(struct prn_json_writer *w, const struct prn_result *r)
     prn_json_object(w, NULL);
     write_backend(w, r);
     prn_json_integer(w, "point", (int64_t)r->point);
-    write_error(w, r);
+    prn_part_write_error(w, r->error_code, r->error);
     prn_profile_write_flags(w, r->flags);
     prn_json_text(w, "verdict", prn_verdict_names[r->verdict]);
-    write_ratio(w, &r->ratio);
+    prn_part_write_interval(w, "ratio", r->ratio);
     write_stats(w, r);
     write_launches(w, r);
     prn_json_integer(w, "redone_blocks", r->redone_blocks);
     write_outputs(w, r);
     prn_ops_write_json(w, r->ops);
     write_samples(w, r);
+    if (r->load)
+        prn_load_write(w, r->load);
     prn_json_end(w);
 }
 

@@ -3,7 +3,8 @@
  * What it does comes from the name it is loaded under, so that one process can compare a good and a
  * bad one: fault-abort.so, fault-hang.so, fault-exit.so, fault-deaf.so (closes every descriptor and
  * hangs), fault-shrink.so (empties every file it has open), fault-slow.so (2 % slower),
- * fault-sleep.so (0.4 s a run), fault-old.so (says it is 1.14), fault-none.so (changes nothing).
+ * fault-sleep.so (0.4 s a run), fault-stall.so (is stuck for 0.2 s whenever it wasn't for 0.7 s),
+ * fault-old.so (says it is 1.14), fault-none.so (changes nothing).
  * In the profiler: fault-untraced.so (writes no trace), fault-empty.so (an empty one),
  * fault-garbled.so (nonsense), fault-packed.so (gzip), fault-endless.so (as much as it may),
  * fault-unended.so (crashes while it ends profiling), fault-stray.so (tries to write beside its
@@ -56,6 +57,18 @@ static int64_t now_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* By time, not by run: how often a model ran in its warm-up depends on the machine. */
+static void stall(void)
+{
+    static int64_t last_ns;
+    if (last_ns == 0)
+        last_ns = now_ns();
+    if (now_ns() - last_ns < 700000000)
+        return;
+    usleep(200000);
+    last_ns = now_ns();
+}
+
 static void *run(void *session, const void *options, const void *input_names, const void *inputs,
                  size_t n_inputs, const void *output_names, size_t n_outputs, void *outputs)
 {
@@ -70,6 +83,8 @@ static void *run(void *session, const void *options, const void *input_names, co
     }
     if (strcmp(fault, "sleep") == 0)
         usleep(400000);
+    if (strcmp(fault, "stall") == 0)
+        stall();
     if (++runs != fault_run)
         return status;
     if (strcmp(fault, "abort") == 0) {

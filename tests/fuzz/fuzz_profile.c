@@ -19,6 +19,18 @@ static struct prn_buffer reported(const struct prn_profile *p, enum prn_report_f
     return out;
 }
 
+static void report_tables(const struct prn_profile *p)
+{
+    struct prony_error err;
+    for (int table = 0; prn_report_tables[table]; table++) {
+        struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
+        if (prn_profile_report_csv(p, (enum prn_report_table)table, &out, &err) < 0 &&
+            err.code != PRONY_ELIMIT)
+            abort();
+        prn_buffer_release(&out);
+    }
+}
+
 static void report_layouts(const struct prn_profile *p)
 {
     struct prony_error err;
@@ -77,6 +89,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         prn_buffer_release(&first);
         prn_buffer_release(&second);
     }
+    report_tables(profile);
     if (profile->recorded)
         report_layouts(profile);
     compare(profile);

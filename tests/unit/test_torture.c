@@ -20,6 +20,7 @@
 #include "model/model.h"
 #include "model/synth.h"
 #include "model/tensor.h"
+#include "measure/load_tally.h"
 #include "record/region.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
@@ -290,7 +291,7 @@ static char model_path[64];
 static struct prn_model *opened_model;
 static struct prn_buffer saved = {.limit = (size_t)16 << 20};
 static struct prn_buffer saved_recording = {.limit = (size_t)16 << 20};
-static struct prn_profile *parsed, *recording, *long_recording, *swept;
+static struct prn_profile *parsed, *loaded, *recording, *long_recording, *swept;
 static struct prn_profile *compared[2];
 
 static int synth_write(struct prony_error *err)
@@ -843,6 +844,54 @@ static int run_select(struct prony_error *err)
     return code;
 }
 
+static int load_parse(struct prony_error *err)
+{
+    struct prn_profile *profile = NULL;
+    int code = prn_profile_read_json(unit_data("profile-load.json"), &profile, err);
+    assert_int_equal(profile == NULL, code < 0);
+    prn_profile_free(profile);
+    return code;
+}
+
+static int load_text(struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
+    int code = prn_profile_report(loaded, PRN_REPORT_FORMAT_TEXT, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
+static int load_csv(struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
+    int code = prn_profile_report_csv(loaded, PRN_REPORT_TABLE_LOAD, &out, err);
+    if (code == 0)
+        code = prn_profile_report_csv(loaded, PRN_REPORT_TABLE_TRIALS, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
+static int load_tally(struct prony_error *err)
+{
+    static struct prn_drive_request requests[1000];
+    struct prn_drive_plan plan = {
+        .workers = 1, .rate = 1000, .most_requests = 1000, .span_ns = 500000000};
+    struct prn_drive_end end = {.n = prn_drive_schedule(&plan, requests)};
+    for (size_t i = 0; i < end.n; i++) {
+        requests[i].start_ns = requests[i].due_ns;
+        requests[i].end_ns = requests[i].due_ns + 1000;
+    }
+    struct prn_load_tally tally = PRN_LOAD_TALLY_INIT;
+    struct prn_load_row row;
+    int code = prn_load_tally_add(&tally, &plan, requests, &end, 0, false, err);
+    if (code == 0)
+        code = prn_load_tally_add(&tally, &plan, requests, &end, 1, false, err);
+    if (code == 0)
+        code = prn_load_tally_row(&tally, 1000, 1, &row, err);
+    prn_load_tally_release(&tally);
+    return code;
+}
+
 static int load_profile(const char *name, struct prn_buffer *text, struct prn_profile **ret_profile)
 {
     int fd = open(unit_data(name), O_RDONLY | O_CLOEXEC);
@@ -877,6 +926,8 @@ static int make_inputs(void **state)
         code = load_profile("profile-sweep.json", &text, &swept);
     prn_buffer_release(&text);
     if (code == 0)
+        code = prn_profile_read_json(unit_data("profile-load.json"), &loaded, NULL);
+    if (code == 0)
         code = prn_profile_read_json(unit_data("compare-before.json"), &compared[0], NULL);
     if (code == 0)
         code = prn_profile_read_json(unit_data("compare-after.json"), &compared[1], NULL);
@@ -898,6 +949,7 @@ static int free_inputs(void **state)
     prn_profile_free(compared[1]);
     prn_profile_free(swept);
     prn_profile_free(with_ops);
+    prn_profile_free(loaded);
     prn_trace_free(trace);
     return 0;
 }
@@ -958,7 +1010,11 @@ static int free_inputs(void **state)
     X(ops_trace, PRONY_OK)              \
     X(ops_compare, PRONY_ENOMEM)        \
     X(ops_text, PRONY_ENOMEM)           \
-    X(ops_csv, PRONY_ENOMEM)
+    X(ops_csv, PRONY_ENOMEM)            \
+    X(load_parse, PRONY_EFORMAT)        \
+    X(load_text, PRONY_ENOMEM)          \
+    X(load_csv, PRONY_ENOMEM)           \
+    X(load_tally, PRONY_OK)
 
 #define X(operation, tolerated)                \
     static void test_##operation(void **state) \
