@@ -43,6 +43,13 @@ tsan: setup-test ## the C tests under ThreadSanitizer
 	@cmake --build $(BUILD)/tsan -- --quiet
 	@$(PYTHON) tests/run.py --sanitized $(BUILD)/tsan
 
+.PHONY: conformance
+conformance: setup-test ## ONNX's own backend tests on each runtime, against the stored tables
+	@$(CMAKE) -B $(BUILD) -DPRONY_TESTS=ON > $(BUILD)/configure.log || \
+	    { cat $(BUILD)/configure.log; exit 1; }
+	@cmake --build $(BUILD) -- --quiet
+	@$(PYTHON) tests/conformance/run.py --build $(BUILD)
+
 FUZZ_SECONDS ?= 60
 .PHONY: fuzz
 fuzz: setup-check ## FUZZ_SECONDS=60 of libFuzzer on each harness

@@ -186,6 +186,13 @@ static const char *wanted_text(const struct prn_input *input, char *buffer, size
     return buffer;
 }
 
+/* NumPy has no bfloat16: files that come from it hold the bits as uint16. */
+static void take_bits(struct prn_tensor *t, const struct prn_input *input)
+{
+    if (t->dtype == PRN_DTYPE_UINT16 && input->dtype == PRN_DTYPE_BFLOAT16)
+        t->dtype = PRN_DTYPE_BFLOAT16;
+}
+
 static int check_fit(const struct prn_tensor *t, const struct prn_input *input, const char *path,
                      struct prony_error *err)
 {
@@ -226,8 +233,10 @@ int prn_tensor_read(const char *path, const struct prn_input *input, struct prn_
     code = raw ? read_raw(fd, size, path, input, &t, err)
                : read_parsed(fd, size, path, npy, input, &t, err);
     close(fd);
-    if (code == 0)
+    if (code == 0) {
+        take_bits(&t, input);
         code = check_fit(&t, input, path, err);
+    }
     if (code < 0)
         prn_tensor_release(&t);
     else

@@ -21,7 +21,8 @@ struct prn_tensor {
 void prn_tensor_release(struct prn_tensor *t);
 
 /* Reads a file for input `input`: the kind by its ending. The type and shape must fit the input;
- * dimensions that the model leaves open take the file's. .raw takes the input's own shape. */
+ * dimensions that the model leaves open take the file's. .raw takes the input's own shape; uint16
+ * stands for bfloat16, which NumPy doesn't have. */
 PRONY_MUST_CHECK int prn_tensor_read(const char *path, const struct prn_input *input,
                                      struct prn_tensor *ret_tensor, struct prony_error *err);
 

@@ -4,13 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct prn_runtime_ops prn_onnxrt_cpu, prn_onnxrt_cuda, prn_onnxrt_tensorrt;
+extern const struct prn_runtime_ops prn_onnxrt_cpu, prn_onnxrt_cuda, prn_onnxrt_tensorrt,
+    prn_openvino_cpu;
 
 const struct prn_runtime_ops *const prn_runtimes[] = {
-    &prn_onnxrt_cpu,
-    &prn_onnxrt_cuda,
-    &prn_onnxrt_tensorrt,
-    NULL,
+    &prn_onnxrt_cpu, &prn_onnxrt_cuda, &prn_onnxrt_tensorrt, &prn_openvino_cpu, NULL,
 };
 
 const struct prn_runtime_ops *prn_runtime_find(const char *software)

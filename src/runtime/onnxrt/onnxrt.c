@@ -6,6 +6,7 @@
  */
 #include "runtime/onnxrt/api.h"
 #include "runtime/runtime.h"
+#include "runtime/strings.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -277,38 +278,20 @@ static int ort_load(struct prn_runtime *r, const char *model_path, struct prony_
     return code;
 }
 
-/* Strings come as offsets and characters (model/tensor.h); the runtime wants C strings. */
 static int make_strings(struct prn_runtime *r, const struct prn_runtime_tensor *t,
                         OrtValue **ret_value, struct prony_error *err)
 {
     const struct ort_api *api = &r->library.api;
-    int64_t elements;
-    if (prn_dims_elements(t->dims, t->rank, &elements) < 0)
-        return prn_fail(err, PRONY_ELIMIT, "input '%s' is too large", t->name);
-    size_t n = (size_t)elements;
-    if (n > SIZE_MAX / sizeof(uint64_t) - 1 || t->bytes < (n + 1) * sizeof(uint64_t))
-        return prn_fail(err, PRONY_EFORMAT, "input '%s' has too little data", t->name);
-    const uint64_t *offsets = t->data;
-    const char *characters = (const char *)(offsets + n + 1);
-    size_t room = t->bytes - (n + 1) * sizeof(uint64_t);
-    char **texts = calloc(n + 1, sizeof *texts);
-    int code = texts ? 0 : prn_fail_memory(err);
-    for (size_t i = 0; code == 0 && i < n; i++) {
-        if (offsets[i] > offsets[i + 1] || offsets[i + 1] > room)
-            code = prn_fail(err, PRONY_EFORMAT, "input '%s' has bad strings", t->name);
-        else if (!(texts[i] = strndup(characters + offsets[i], offsets[i + 1] - offsets[i])))
-            code = prn_fail_memory(err);
-    }
+    const char **texts;
+    size_t n;
     OrtValue *value = NULL;
-    if (code == 0)
-        code =
-            check(r, api->CreateTensorAsOrtValue(r->allocator, t->dims, t->rank, t->dtype, &value),
-                  PRONY_ERUNTIME, err);
+    int code = prn_runtime_strings(t, &texts, &n, err);
+    if (code < 0)
+        return code;
+    code = check(r, api->CreateTensorAsOrtValue(r->allocator, t->dims, t->rank, t->dtype, &value),
+                 PRONY_ERUNTIME, err);
     if (code == 0 && n > 0)
-        code = check(r, api->FillStringTensor(value, (const char *const *)texts, n), PRONY_ERUNTIME,
-                     err);
-    for (size_t i = 0; texts && i < n; i++)
-        free(texts[i]);
+        code = check(r, api->FillStringTensor(value, texts, n), PRONY_ERUNTIME, err);
     free(texts);
     if (code == 0)
         *ret_value = value;
