@@ -1,0 +1,141 @@
+"""OpenVINO beside ONNX Runtime: agreement, options, precision, shapes and types, absence."""
+import json
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+QUICK = ["--launches", "1", "--repeats", "5", "--warmups", "1"]
+BOTH = ["-b", "onnxrt-cpu", "-b", "openvino-cpu"]
+
+
+@pytest.fixture
+def measure(prony):
+    """Profiles and returns the results."""
+
+    def call(*arguments, status=0, env=None):
+        done = prony("profile", *arguments, "--format", "json", env=env, timeout=200)
+        assert done.status == status, done.stderr
+        return json.loads(done.stdout)["results"]
+
+    return call
+
+
+def save(path, nodes, inputs, outputs, initializers=(), opset=17):
+    graph = helper.make_graph(nodes, "g", inputs, outputs, initializer=list(initializers))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model.ir_version = 8
+    onnx.save(model, path)
+    return path
+
+
+def value(name, dtype, *shape):
+    return helper.make_tensor_value_info(name, dtype, shape)
+
+
+@pytest.mark.parametrize("name, options", [
+    ("mlp", ()), ("mobilenet-v2", ()), ("resnet50", ()), ("vit-base-patch16-224", ()),
+    ("bert-base", ("--seq", "16")), ("gpt2-small", ("--seq", "16"))])
+def test_both_runtimes_agree_on_networks(measure, networks, name, options):
+    ort, ov = measure(networks.get(name, *options), *BOTH, *QUICK)
+    assert ov["backend"]["runtime_version"].startswith("OpenVINO 20")
+    assert not {"MISMATCH"} & set(ov["flags"])
+    assert all(o["same_shape"] and o["max_rel"] < 1e-4 for o in ov["outputs"])
+    assert [len(r["samples_ns"]) for r in (ort, ov)] == [5, 5]
+    assert 1 in (ort["ratio"]["estimate"], ov["ratio"]["estimate"])
+
+
+def test_options_reach_it(prony, measure, networks):
+    specs = ["threads=1", "streams=2", "hint=latency", "hint=throughput", "precision=f32",
+             "ov.ENABLE_CPU_PINNING=NO", "threads=1,streams=1,hint=throughput"]
+    arguments = [a for spec in specs for a in ("-b", f"openvino-cpu[{spec}]")]
+    for result in measure(networks["mlp"], *arguments, *QUICK):
+        assert not result["error"], result["error"]
+    for spec, fault in (("threads=many", "'many' is not a number"),
+                        ("hint=speed", "'speed' is not one of latency|throughput"),
+                        ("precision=f8", "'f8' is not one of f32|bf16|f16"),
+                        ("ov.NO_SUCH=1", "NO_SUCH"), ("opt=all", "has no option 'opt'")):
+        done = prony("profile", networks["mlp"], "-b", f"openvino-cpu[{spec}]", *QUICK)
+        assert done.status != 0 and fault in done.stderr, done.stderr
+
+
+def test_a_precision_shows_in_the_outputs_or_is_refused(measure, networks, prony):
+    for precision in ("bf16", "f16"):
+        spec = f"openvino-cpu[precision={precision}]"
+        done = prony("profile", networks.get("mlp", "--hidden", "512"), "-b", "openvino-cpu", "-b",
+                     spec, *QUICK, "--format", "json", timeout=120)
+        result = json.loads(done.stdout)["results"][1]
+        if done.status == 0:
+            assert any(o["max_abs"] > 0 for o in result["outputs"])
+        else:
+            assert f"precision={precision} has no effect on this processor" in result["error"]["message"]
+
+
+def test_sizes_left_open_and_several_inputs(measure, networks):
+    model = networks.get("bert-base", "--batch", "dynamic", "--seq", "dynamic")
+    for batch, seq in ((1, 8), (2, 24)):
+        _, ov = measure(model, *BOTH, *QUICK, "--dim", f"batch={batch}", "--dim", f"seq={seq}")
+        assert all(o["same_shape"] and o["max_rel"] < 1e-4 for o in ov["outputs"])
+
+
+def test_element_types_scalars_and_empty_tensors(measure, workdir):
+    types = [TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16,
+             TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16,
+             TensorProto.INT32, TensorProto.UINT32, TensorProto.INT64, TensorProto.UINT64,
+             TensorProto.BOOL]
+    for dtype in types:
+        for shape in ((2, 3), (), (0, 4)):
+            path = save(workdir / "t.onnx", [helper.make_node("Identity", ["x"], ["y"])],
+                        [value("x", dtype, *shape)], [value("y", dtype, *shape)])
+            _, ov = measure(path, *BOTH, *QUICK)
+            (output,) = ov["outputs"]
+            assert output["same_shape"] and (output["max_abs"] or 0) == 0, (dtype, shape)
+
+
+def test_inputs_that_are_outputs_or_that_nothing_uses(measure, workdir):
+    """OpenVINO renames the one and drops the other."""
+    f = TensorProto.FLOAT
+    path = save(workdir / "odd.onnx",
+                [helper.make_node("Identity", ["b"], ["y"]), helper.make_node("Neg", ["a"], ["z"])],
+                [value("unused", f, 3), value("a", f, 2), value("b", f, 4)],
+                [value("y", f, 4), value("z", f, 2)])
+    np.save(workdir / "a.npy", np.array([1, -2], np.float32))
+    np.save(workdir / "b.npy", np.array([4, 5, 6, 7], np.float32))
+    _, ov = measure(path, *BOTH, *QUICK, "--input", f"a=@{workdir}/a.npy", "--input",
+                    f"b=@{workdir}/b.npy")
+    assert [(o["name"], o["max_abs"]) for o in ov["outputs"]] == [("y", 0), ("z", 0)]
+
+
+def test_external_data(measure, workdir):
+    weight = numpy_helper.from_array(np.arange(65536, dtype=np.float32).reshape(256, 256), "w")
+    path = save(workdir / "m.onnx", [helper.make_node("MatMul", ["x", "w"], ["y"])],
+                [value("x", TensorProto.FLOAT, 1, 256)], [value("y", TensorProto.FLOAT, 1, 256)],
+                [weight])
+    model = onnx.load(path)
+    onnx.save(model, path, save_as_external_data=True, location="w.bin", size_threshold=0)
+    _, ov = measure(path, *BOTH, *QUICK)
+    assert ov["outputs"][0]["max_rel"] < 1e-5
+
+
+def test_a_model_that_it_does_not_know_is_its_own_failure(prony, workdir):
+    f = TensorProto.FLOAT
+    path = save(workdir / "m.onnx", [helper.make_node("Det", ["x"], ["y"])],
+                [value("x", f, 3, 3)], [value("y", f)])
+    done = prony("profile", path, *BOTH, *QUICK, "--format", "json")
+    ort, ov = json.loads(done.stdout)["results"]
+    assert done.status == 1 and not ort["error"]
+    assert ov["error"]["code"] == "PRONY_ERUNTIME" and "Det" in ov["error"]["message"]
+    assert ".cpp" not in ov["error"]["message"]
+
+
+def test_its_absence_is_one_line_that_says_how_to_get_it(prony, networks):
+    env = {"PRONY_OPENVINO_LIB": "/nowhere/libopenvino_c.so"}
+    done = prony("profile", networks["mlp"], "-b", "openvino-cpu", *QUICK, env=env)
+    assert done.status == 1
+    line = done.stderr.splitlines()[-1]
+    assert "cannot load OpenVINO" in line and "PRONY_OPENVINO_LIB" in line and "/nowhere" in line
+    done = prony("profile", networks["mlp"], *QUICK, "--format", "csv", env=env)
+    assert done.status == 0 and "openvino" not in done.stdout
+    done = prony("backends", env={"PRONY_OPENVINO_LIB": "/lib/x86_64-linux-gnu/libm.so.6"})
+    assert "is no OpenVINO C library" in done.stdout
