@@ -41,7 +41,7 @@ static int add_operators(struct changes *c, const struct prn_ops *ops, bool base
     int code = 0;
     for (size_t i = 0; code == 0 && i < ops->n_nodes; i++) {
         const struct prn_ops_row *node = &ops->nodes[i];
-        const char *op = node->onnx_op ? node->onnx_op : node->op;
+        const char *op = node->onnx_op ? node->onnx_op : prn_ops_onnx_operator(node->op);
         code = add(c, op, op, node->ns.estimate, baseline);
     }
     const struct prn_interval *ledger = ops->ledger;

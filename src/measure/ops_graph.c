@@ -42,6 +42,35 @@ static const struct form {
     {"", "_nchwc", true, true},
 };
 
+/* What runtimes call operators of ONNX. */
+static const struct {
+    const char *runtime, *onnx;
+} meanings[] = {
+    {"FullyConnected", "MatMul"}, {"FullyConnected", "Gemm"},         {"Convolution", "Conv"},
+    {"GroupConvolution", "Conv"}, {"Deconvolution", "ConvTranspose"},
+};
+
+static bool means(const char *op, const char *onnx_op)
+{
+    bool same = strcmp(op, onnx_op) == 0;
+    for (size_t i = 0; !same && i < PRN_ARRAY_SIZE(meanings); i++)
+        same = strcmp(meanings[i].runtime, op) == 0 && strcmp(meanings[i].onnx, onnx_op) == 0;
+    return same;
+}
+
+const char *prn_ops_onnx_operator(const char *op)
+{
+    const char *found = NULL;
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(meanings); i++) {
+        if (strcmp(meanings[i].runtime, op) != 0)
+            continue;
+        if (found)
+            return op;
+        found = meanings[i].onnx;
+    }
+    return found ? found : op;
+}
+
 /* ---- Making ---- */
 
 static bool is_constant(const struct prn_node *node)
@@ -158,16 +187,21 @@ static size_t numbered(const struct prn_ops_graph *g, const char *name, const ch
     return node->name[0] == '\0' && strcmp(node->op, op) == 0 ? index : NONE;
 }
 
-/* The node of operator `op` whose result becomes a value: it, or one before it in a chain. */
-static size_t giving(const struct prn_ops_graph *g, const char *value, size_t len, const char *op)
+/* A node of operator `op`: the given one, or one before it in a chain. */
+static size_t of_chain(const struct prn_ops_graph *g, size_t index, const char *op)
 {
-    size_t index = prn_map_get_n(&g->by_value, value, len);
     for (int step = 0; index != NONE && step < CHAIN_MAX; step++) {
-        if (strcmp(g->nodes[index].op, op) == 0)
+        if (means(op, g->nodes[index].op))
             return index;
         index = g->nodes[index].source;
     }
     return NONE;
+}
+
+/* The node of operator `op` whose result becomes a value. */
+static size_t giving(const struct prn_ops_graph *g, const char *value, size_t len, const char *op)
+{
+    return of_chain(g, prn_map_get_n(&g->by_value, value, len), op);
 }
 
 static size_t of_form(const struct prn_ops_graph *g, const struct form *form, const char *name,
@@ -186,11 +220,19 @@ static size_t of_form(const struct prn_ops_graph *g, const struct form *form, co
 bool prn_ops_graph_find(const struct prn_ops_graph *g, const char *name, const char *op,
                         struct prn_ops_origin *ret_origin)
 {
-    size_t index = named(g, name, strlen(name));
+    size_t kept_name = named(g, name, strlen(name));
+    /* A fused node may go by the name of the last one. */
+    size_t index = of_chain(g, kept_name, op);
+    bool same_work = true;
     /* One that kept its name but changed its operator may do anything. */
-    bool same_work = index == NONE || strcmp(g->nodes[index].op, op) == 0;
+    if (index == NONE && kept_name != NONE) {
+        index = kept_name;
+        same_work = false;
+    }
     if (index == NONE)
         index = numbered(g, name, op);
+    if (index == NONE)
+        index = giving(g, name, strlen(name), op);
     for (size_t i = 0; index == NONE && i < PRN_ARRAY_SIZE(forms); i++) {
         index = of_form(g, &forms[i], name, op);
         same_work = forms[i].same_work;

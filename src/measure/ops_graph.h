@@ -9,6 +9,8 @@
  *     "fused /fc1/Gemm"                with the activation behind it
  *     "/qkv/MatMul/MatMulAddFusion"    with the Add behind it
  *     "/relu/Relu_output_0_nchwc"      what gives that value: the Conv before the Relu
+ *     "/fc1/Add", a FullyConnected     the MatMul before the Add
+ *     "logits", a FullyConnected       the Gemm that gives that value
  */
 #ifndef PRN_MEASURE_OPS_GRAPH_H
 #define PRN_MEASURE_OPS_GRAPH_H
@@ -31,5 +33,8 @@ void prn_ops_graph_free(struct prn_ops_graph *graph);
 /* `op` is the runtime's name for the node's operator. */
 bool prn_ops_graph_find(const struct prn_ops_graph *graph, const char *name, const char *op,
                         struct prn_ops_origin *ret_origin);
+
+/* ONNX's name for a runtime's operator, where there is only one; otherwise the runtime's own. */
+const char *prn_ops_onnx_operator(const char *op);
 
 #endif

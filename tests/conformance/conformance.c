@@ -184,7 +184,7 @@ static void check_outputs(struct trial *t)
     size_t n;
     int fd;
     struct stat status;
-    int code = prn_executor_outputs(t->executor, &t->arena, &places, &n, &fd, &err);
+    int code = prn_executor_outputs(t->executor, 0, &t->arena, &places, &n, &fd, &err);
     if (code < 0) {
         conclude(t, code == PRONY_EUNSUPPORTED ? NOT_REPRESENTABLE : WRONG, err.text);
         return;

@@ -105,6 +105,11 @@ static void names_lead_to_nodes(void **state)
         {"_nchwc", "Conv", NO_NODE, NAN},
         {"nowhere_nchwc", "Conv", NO_NODE, NAN},
         {"ReorderOutput", "ReorderOutput", NO_NODE, NAN},
+        {"/stem/Conv", "Convolution", CONV, 1000},
+        {"clip_out", "GroupConvolution", CONV, 1000}, /* goes by the value that it gives */
+        {"add_out", "Convolution", NO_NODE, NAN},
+        {"/fc/MatMul", "FullyConnected", MATMUL, 7000},
+        {"Multiply_17", "Convolution", NO_NODE, NAN},
         {"gemm_output_reshape_token_17", "Reshape", NO_NODE, NAN},
         {"", "", NO_NODE, NAN},
     };

@@ -6,11 +6,13 @@
  *   and its outputs would not be those of the model.
  * - Other precisions are proven when the runtime is opened: a small product of matrices must come
  *   out differently than in f32, otherwise the option is refused.
+ * - Its counters become a trace that prony reads (profiler.h).
  * - The core, and with it the processor's plugin, is made before the sandbox closes.
  */
 #include "model/dtype.h"
 #include "runtime/openvino/api.h"
 #include "runtime/openvino/precision.h"
+#include "runtime/openvino/profiler.h"
 #include "runtime/runtime.h"
 #include "runtime/strings.h"
 
@@ -29,12 +31,16 @@ struct prn_runtime {
     ov_infer_request_t *request;
     size_t n_ports; /* inputs of the compiled model */
     ov_tensor_t **inputs;
+    int *places; /* of the inputs among the ports */
     size_t n_inputs;
     char **output_names;
     size_t n_outputs;
     /* what the last output() call handed out */
     ov_tensor_t *output;
     int64_t dims[PRN_RUNTIME_RANK_MAX];
+    char *profile_folder;         /* NULL: no profiler */
+    struct ov_profiler *profiler; /* since load */
+    bool is_lane;                 /* all but the request and the output is borrowed */
 };
 
 /* "Exception from src/core/src/x.cpp:12:\nCheck 'a == b' failed at src/y.cpp:3:\nreason": what
@@ -140,6 +146,10 @@ static int open_core(struct prn_runtime *r, const struct prn_runtime_config *con
         code = set_property(r, "INFERENCE_PRECISION_HINT", precision, err);
     for (size_t i = 0; code == 0 && i < config->n_options; i++)
         code = set_option(r, &config->options[i], err);
+    if (code == 0 && config->profile_folder) {
+        r->profile_folder = strdup(config->profile_folder);
+        code = r->profile_folder ? set_property(r, "PERF_COUNT", "YES", err) : prn_fail_memory(err);
+    }
     if (code == 0 && strcmp(precision, "f32") != 0)
         code = ov_precision_prove(api, r->core, precision, err);
     return code;
@@ -223,6 +233,8 @@ static int ov_load(struct prn_runtime *r, const char *model_path, struct prony_e
                      PRONY_ERUNTIME, err);
     if (model)
         api->ov_model_free(model);
+    if (code == 0 && r->profile_folder)
+        code = ov_profiler_new(r->profile_folder, &r->profiler, err);
     return code;
 }
 
@@ -265,7 +277,9 @@ static void release_inputs(struct prn_runtime *r)
     for (size_t i = 0; i < r->n_inputs; i++)
         r->library.api.ov_tensor_free(r->inputs[i]);
     free(r->inputs);
+    free(r->places);
     r->inputs = NULL;
+    r->places = NULL;
     r->n_inputs = 0;
 }
 
@@ -345,19 +359,29 @@ static int place_inputs(struct prn_runtime *r, const struct prn_runtime_tensor *
     return 0;
 }
 
-static int bind_one(struct prn_runtime *r, const struct prn_runtime_tensor *t, int place,
-                    struct prony_error *err)
+static int feed(const struct prn_runtime *r, size_t input, struct prony_error *err)
 {
-    ov_tensor_t **tensor = &r->inputs[r->n_inputs];
-    int code = make_input(r, t, tensor, err);
-    if (code == 0) {
-        r->n_inputs++;
-        code = check(r,
-                     r->library.api.ov_infer_request_set_input_tensor_by_index(
-                         r->request, (size_t)place, *tensor),
-                     PRONY_ERUNTIME, err);
+    return check(r,
+                 r->library.api.ov_infer_request_set_input_tensor_by_index(
+                     r->request, (size_t)r->places[input], r->inputs[input]),
+                 PRONY_ERUNTIME, err);
+}
+
+static int bind_inputs(struct prn_runtime *r, const struct prn_runtime_tensor *inputs, size_t n,
+                       const int *places, struct prony_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (places[i] < 0)
+            continue;
+        int code = make_input(r, &inputs[i], &r->inputs[r->n_inputs], err);
+        if (code == 0) {
+            r->places[r->n_inputs++] = places[i];
+            code = feed(r, r->n_inputs - 1, err);
+        }
+        if (code < 0)
+            return prn_fail_in(err, code, "input '%s'", inputs[i].name);
     }
-    return code < 0 ? prn_fail_in(err, code, "input '%s'", t->name) : 0;
+    return 0;
 }
 
 static int ov_bind(struct prn_runtime *r, const struct prn_runtime_tensor *inputs, size_t n_inputs,
@@ -365,20 +389,60 @@ static int ov_bind(struct prn_runtime *r, const struct prn_runtime_tensor *input
 {
     release_inputs(r);
     r->inputs = calloc(n_inputs + 1, sizeof(ov_tensor_t *));
+    r->places = calloc(n_inputs + 1, sizeof *r->places);
     int *places = calloc(n_inputs + 1, sizeof *places);
-    int code =
-        r->inputs && places ? place_inputs(r, inputs, n_inputs, places, err) : prn_fail_memory(err);
-    for (size_t i = 0; code == 0 && i < n_inputs; i++)
-        if (places[i] >= 0)
-            code = bind_one(r, &inputs[i], places[i], err);
+    int code = r->inputs && r->places && places ? place_inputs(r, inputs, n_inputs, places, err)
+                                                : prn_fail_memory(err);
+    if (code == 0)
+        code = bind_inputs(r, inputs, n_inputs, places, err);
+    if (code < 0)
+        release_inputs(r);
     free(places);
     return code;
 }
 
+/* What the last run's counters say, before the next one changes them. */
+static int ov_prepare(struct prn_runtime *r, struct prony_error *err)
+{
+    return r->profiler ? ov_profiler_write(r->profiler, &r->library.api, r->request, err) : 0;
+}
+
 static int ov_run(struct prn_runtime *r, struct prony_error *err)
 {
+    if (r->profiler)
+        ov_profiler_begin(r->profiler);
     int status = r->library.api.ov_infer_request_infer(r->request);
+    if (r->profiler)
+        ov_profiler_end(r->profiler);
     return status ? check(r, status, PRONY_ERUNTIME, err) : 0;
+}
+
+static int ov_end_profiling(struct prn_runtime *r, struct prony_error *err)
+{
+    int code = ov_prepare(r, err);
+    return code < 0 ? code : ov_profiler_finish(r->profiler, err);
+}
+
+static int ov_lane(struct prn_runtime *r, struct prn_runtime **ret_lane, struct prony_error *err)
+{
+    struct prn_runtime *lane = malloc(sizeof *lane);
+    if (!lane)
+        return prn_fail_memory(err);
+    *lane = *r;
+    lane->is_lane = true;
+    lane->request = NULL;
+    lane->output = NULL;
+    lane->profiler = NULL;
+    int code =
+        check(r, r->library.api.ov_compiled_model_create_infer_request(r->compiled, &lane->request),
+              PRONY_ERUNTIME, err);
+    for (size_t i = 0; code == 0 && i < lane->n_inputs; i++)
+        code = feed(lane, i, err);
+    if (code < 0)
+        ov_close(lane);
+    else
+        *ret_lane = lane;
+    return code;
 }
 
 /* ---- Outputs ---- */
@@ -448,23 +512,33 @@ static int ov_output(struct prn_runtime *r, size_t index, struct prn_runtime_ten
     return code;
 }
 
+/* What a lane borrows. */
+static void release_model(struct prn_runtime *r)
+{
+    const struct ov_api *api = &r->library.api;
+    release_inputs(r);
+    ov_profiler_free(r->profiler);
+    free(r->profile_folder);
+    for (size_t i = 0; i < r->n_outputs; i++)
+        free(r->output_names[i]);
+    free(r->output_names);
+    if (r->compiled)
+        api->ov_compiled_model_free(r->compiled);
+    if (r->core)
+        api->ov_core_free(r->core);
+}
+
 static void ov_close(struct prn_runtime *r)
 {
     if (!r)
         return;
     const struct ov_api *api = &r->library.api;
-    release_inputs(r);
     if (r->output)
         api->ov_tensor_free(r->output);
-    for (size_t i = 0; i < r->n_outputs; i++)
-        free(r->output_names[i]);
-    free(r->output_names);
     if (r->request)
         api->ov_infer_request_free(r->request);
-    if (r->compiled)
-        api->ov_compiled_model_free(r->compiled);
-    if (r->core)
-        api->ov_core_free(r->core);
+    if (!r->is_lane)
+        release_model(r);
     free(r);
 }
 
@@ -490,8 +564,11 @@ const struct prn_runtime_ops prn_openvino_cpu = {
     .library = ov_library,
     .load = ov_load,
     .bind = ov_bind,
+    .prepare = ov_prepare,
     .run = ov_run,
+    .lane = ov_lane,
     .output_count = ov_output_count,
     .output = ov_output,
+    .end_profiling = ov_end_profiling,
     .close = ov_close,
 };
