@@ -17,9 +17,9 @@
 
 struct profile_options {
     struct prn_strings backends, dims, shapes, inputs, rates;
-    const char *inputs_folder, *hardware_file, *ort_lib, *slo, *output, *resume;
+    const char *inputs_folder, *hardware_file, *ort_lib, *slo, *output, *resume, *reference;
     int64_t launches, repeats, warmups, seed, concurrency;
-    double precision, difference, max_time_s, timeout_s, duration_s;
+    double precision, difference, max_time_s, timeout_s, duration_s, tolerance;
     bool ops;
     int format, table;
 };
@@ -186,6 +186,8 @@ static struct prn_job job_of(const struct profile_options *o, const char *model_
         .settings = {.seed = o->seed < 0 ? PRN_SEED_UNSET : (uint64_t)o->seed,
                      .precision = o->precision,
                      .smallest_difference = o->difference,
+                     .tolerance = o->tolerance,
+                     .reference = o->reference,
                      .launches = o->launches,
                      .repeats = o->repeats,
                      .warmups = o->warmups,
@@ -293,6 +295,7 @@ static void defaults(void *opaque)
     /* What isn't given is a default, or that of the profile to resume. */
     o->precision = NAN;
     o->difference = NAN;
+    o->tolerance = NAN;
     o->max_time_s = NAN;
     o->seed = -1;
     o->timeout_s = 120;
@@ -341,6 +344,11 @@ static const struct prn_option options[] = {
            "stop when the 95 % interval of the median is within ±P (default 1%)"),
     NUMBER(PERCENT, 0, "difference", "P", difference, 0, 1,
            "smallest difference between backends that counts (default 0.5%)"),
+    OPTION(TEXT, 0, "reference", "SPEC", reference,
+           "the backend whose outputs are believed (default: the first that gives any)"),
+    NUMBER(PERCENT, 0, "tolerance", "P", tolerance, 0, 1,
+           "error of an output, relative to the reference's largest value, that passes for "
+           "rounding (default 0.1%)"),
     NUMBER(COUNT, 0, "launches", "N", launches, 1, 1000,
            "fresh processes per backend (default: 5, up to 20 while precision needs them)"),
     NUMBER(COUNT, 0, "repeats", "N", repeats, 1, 1e7,

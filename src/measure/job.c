@@ -125,6 +125,32 @@ static int note_made_up_inputs(struct work *w, struct prony_error *err)
     return prn_profile_note(w->profile, PRN_NOTE_MADE_UP_INPUTS, err);
 }
 
+/* --reference must be one of the backends, under whatever spelling. */
+static int resolve_reference(struct work *w, struct prony_error *err)
+{
+    struct prn_profile *p = w->profile;
+    const struct prn_profile *resume = w->job->resume;
+    struct prn_spec spec;
+    if (!p->settings.reference)
+        return 0;
+    int code = prn_spec_parse(p->settings.reference, true, &p->arena, &spec, err);
+    if (code < 0)
+        return prn_fail_in(err, code, "--reference");
+    size_t i = 0;
+    while (i < p->n_results && strcmp(p->results[i].name, spec.name) != 0)
+        i++;
+    if (i == p->n_results)
+        return prn_fail(err, PRONY_EUSAGE, "--reference '%s' is none of the backends", spec.name);
+    if (resume && (!resume->settings.reference ||
+                   strcmp(resume->settings.reference, p->results[i].name) != 0))
+        return prn_fail(err, PRONY_EUSAGE,
+                        "--reference '%s' isn't that of the profile to go on with; leave it out, "
+                        "or measure anew without --resume",
+                        spec.name);
+    p->settings.reference = p->results[i].name;
+    return 0;
+}
+
 static int prepare(struct work *w, struct prony_error *err)
 {
     int code = begin_profile(w, err);
@@ -136,6 +162,8 @@ static int prepare(struct work *w, struct prony_error *err)
         code = prn_model_locate(w->job->model_path, w->feed.external, &w->place, err);
     if (code == 0)
         code = prepare_results(w, err);
+    if (code == 0)
+        code = resolve_reference(w, err);
     if (code == 0)
         code = spread_over_points(w, err);
     if (code == 0 && w->job->resume)

@@ -236,7 +236,7 @@ static int check_lanes(struct prn_load_engine *e, struct prn_executor *x,
             code = prn_outputs_compare(reference->fd, reference->places, fd, outputs, n,
                                        &e->profile->arena, &checks, err);
         for (size_t i = 0; code == 0 && !e->mismatch && i < n; i++)
-            e->mismatch = prn_output_differs(&checks[i]);
+            e->mismatch = prn_output_differs(&checks[i], e->profile->settings.tolerance);
         close(fd);
     }
     return code;

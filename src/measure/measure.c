@@ -229,7 +229,6 @@ static int warm_up_fixed(struct engine *e, struct runner *r, struct prn_launch *
     return 0;
 }
 
-/* The first backend of a point that gives outputs is what the others are compared with. */
 static int check_outputs(struct engine *e, struct runner *r, struct prony_error *err)
 {
     struct point *point = &e->points[r->result->point];
@@ -247,7 +246,7 @@ static int check_outputs(struct engine *e, struct runner *r, struct prony_error 
         return 0;
     }
     if (n != point->n_reference)
-        code = prn_fail(err, PRONY_ERUNTIME, "it gives %zu outputs, the first backend %zu", n,
+        code = prn_fail(err, PRONY_ERUNTIME, "it gives %zu outputs, the reference %zu", n,
                         point->n_reference);
     if (code == 0)
         code = prn_outputs_compare(point->reference_fd, point->reference, fd, outputs, n,
@@ -256,7 +255,7 @@ static int check_outputs(struct engine *e, struct runner *r, struct prony_error 
     r->result->n_outputs = code == 0 ? n : 0;
     r->result->flags &= ~(unsigned)PRN_FLAG_MISMATCH;
     for (size_t i = 0; code == 0 && i < n; i++)
-        if (prn_output_differs(&r->result->outputs[i]))
+        if (prn_output_differs(&r->result->outputs[i], e->settings->tolerance))
             r->result->flags |= PRN_FLAG_MISMATCH;
     return code;
 }
@@ -476,21 +475,36 @@ static bool has_company(const struct engine *e, const struct runner *r)
     return false;
 }
 
-/* Once, in the order in which the backends were asked for. */
+/* The reference is the first of a point that gives outputs, or the one that was asked for. */
+static bool may_be_reference(const struct engine *e, const struct runner *r)
+{
+    const char *wanted = e->settings->reference;
+    return !wanted || strcmp(r->result->name, wanted) == 0;
+}
+
+static void check_outputs_once(struct engine *e, struct runner *r)
+{
+    struct prony_error err = {0};
+    if (!r->executor || r->checked || !has_company(e, r))
+        return;
+    prn_executor_unpark(r->executor);
+    int code = check_outputs(e, r, &err);
+    if (code < 0)
+        fail(e, r, code, &err);
+    else
+        prn_executor_park(r->executor);
+}
+
+/* References first, then the others in the order in which they were asked for. Without the
+ * reference that was asked for there is nothing to compare with. */
 static void check_all_outputs(struct engine *e)
 {
-    for (size_t i = 0; i < e->n_members && !cancelled(e); i++) {
-        struct runner *r = e->members[i];
-        struct prony_error err = {0};
-        if (!r->executor || r->checked || !has_company(e, r))
-            continue;
-        prn_executor_unpark(r->executor);
-        int code = check_outputs(e, r, &err);
-        if (code < 0)
-            fail(e, r, code, &err);
-        else
-            prn_executor_park(r->executor);
-    }
+    for (size_t i = 0; i < e->n_members && !cancelled(e); i++)
+        if (may_be_reference(e, e->members[i]))
+            check_outputs_once(e, e->members[i]);
+    for (size_t i = 0; i < e->n_members && !cancelled(e); i++)
+        if (e->points[e->members[i]->result->point].reference)
+            check_outputs_once(e, e->members[i]);
 }
 
 /* One launch of all members of the group. */

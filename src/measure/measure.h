@@ -111,9 +111,8 @@ PRONY_MUST_CHECK int prn_outputs_compare(int reference_fd, const struct prn_plac
                                          struct prn_arena *arena,
                                          struct prn_output_check **ret_checks,
                                          struct prony_error *err);
-/* Largest error, relative to the reference's largest value, that passes for rounding. */
-#define PRN_OUTPUT_TOLERANCE 1e-3
-bool prn_output_differs(const struct prn_output_check *check);
+#define PRN_TOLERANCE_DEFAULT 1e-3
+bool prn_output_differs(const struct prn_output_check *check, double tolerance);
 
 /* The machine; 0 or PRONY_ENOMEM. */
 PRONY_MUST_CHECK int prn_environment_read(struct prn_environment *environment,

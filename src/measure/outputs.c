@@ -107,7 +107,7 @@ int prn_outputs_compare(int reference_fd, const struct prn_place *reference, int
     return code;
 }
 
-bool prn_output_differs(const struct prn_output_check *check)
+bool prn_output_differs(const struct prn_output_check *check, double tolerance)
 {
-    return !check->same_shape || check->max_rel > PRN_OUTPUT_TOLERANCE;
+    return !check->same_shape || check->max_rel > tolerance;
 }

@@ -43,7 +43,7 @@ struct prn_output_check {
     X(UNSTABLE, 1, "times had not settled after ten warm-up windows")      \
     X(NOISY, 2, "other work disturbed this machine while it was measured") \
     X(IMPRECISE, 4, "the wanted precision was not reached")                \
-    X(MISMATCH, 8, "outputs differ from the first backend's")              \
+    X(MISMATCH, 8, "outputs differ from the reference's")                  \
     X(INTERRUPTED, 16, "measuring was interrupted")
 
 enum prn_flag {
@@ -93,7 +93,7 @@ struct prn_result {
     size_t n_samples, n_launches, n_outputs;
     struct prn_sample *samples;
     struct prn_launch *launches;
-    struct prn_output_check *outputs; /* against the first backend that gave outputs */
+    struct prn_output_check *outputs; /* against the reference of its point */
     int64_t redone_blocks;            /* repeated because the canary was slow */
     /* what follows from it */
     struct prn_sample_stats stats; /* valid when n_samples > 0 */
@@ -151,6 +151,11 @@ struct prn_settings {
     int64_t launches, repeats;  /* 0: decided while measuring */
     int64_t warmups;            /* runs; -1: until times settle */
     double max_time_s;
+    /* Largest error of an output, relative to the reference's largest value, that passes for
+     * rounding. */
+    double tolerance;
+    const char
+        *reference; /* the backend whose outputs are believed; NULL: the first that gives any */
 };
 
 /* ---- Recorded programs ---- */

@@ -25,6 +25,8 @@ static const char *odd_setting(const struct prn_settings *s)
         return "settings.precision";
     if (!within(s->smallest_difference, 0, 1))
         return "settings.smallest_difference";
+    if (!within(s->tolerance, 0, 1))
+        return "settings.tolerance";
     if (s->launches > 1000)
         return "settings.launches";
     if (s->repeats > 10000000)
@@ -115,6 +117,7 @@ static void set_defaults(struct prn_settings *s)
     s->smallest_difference =
         isnan(s->smallest_difference) ? DIFFERENCE_DEFAULT : s->smallest_difference;
     s->max_time_s = isnan(s->max_time_s) ? MAX_TIME_DEFAULT_S : s->max_time_s;
+    s->tolerance = isnan(s->tolerance) ? PRN_TOLERANCE_DEFAULT : s->tolerance;
 }
 
 int prn_resume_settings(const struct prn_profile *saved, struct prn_settings *settings,
@@ -133,6 +136,8 @@ int prn_resume_settings(const struct prn_profile *saved, struct prn_settings *se
     if (code == 0)
         code = choose_number("--difference", was->smallest_difference, &s.smallest_difference, err);
     if (code == 0)
+        code = choose_number("--tolerance", was->tolerance, &s.tolerance, err);
+    if (code == 0)
         code = choose_count("--launches", 0, was->launches, &s.launches, err);
     if (code == 0)
         code = choose_count("--repeats", 0, was->repeats, &s.repeats, err);
@@ -142,6 +147,7 @@ int prn_resume_settings(const struct prn_profile *saved, struct prn_settings *se
         return code;
     s.seed = (uint64_t)seed;
     s.max_time_s = isnan(s.max_time_s) ? was->max_time_s : s.max_time_s;
+    s.reference = s.reference ? s.reference : was->reference;
     *settings = s;
     return 0;
 }

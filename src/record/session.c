@@ -322,6 +322,7 @@ static int fill_profile(struct prony_session *s, struct prn_profile *p, struct p
     p->settings = (struct prn_settings){.precision = NAN,
                                         .smallest_difference = NAN,
                                         .max_time_s = NAN,
+                                        .tolerance = NAN,
                                         .launches = 1,
                                         .repeats = (int64_t)s->host.repeats,
                                         .warmups = (int64_t)s->host.warmups};

@@ -129,6 +129,8 @@ static void read_settings(struct prn_fields *r, const struct prn_field *top, str
     s->repeats = prn_field_integer(r, &p, "repeats", 0, INT64_MAX);
     s->warmups = prn_field_integer(r, &p, "warmups", -1, INT64_MAX);
     s->max_time_s = prn_field_number_or_null(r, &p, "max_time_s");
+    s->tolerance = prn_field_number_or_null(r, &p, "tolerance");
+    s->reference = prn_field_text_or_null(r, &p, "reference");
 }
 
 static void read_environment(struct prn_fields *r, const struct prn_field *top,

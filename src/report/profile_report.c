@@ -221,8 +221,10 @@ static const struct prn_output_check *worst_output(const struct prn_result *resu
 static void describe_mismatch(struct report *r, size_t index)
 {
     const struct prn_output_check *o = worst_output(&r->profile->results[index]);
-    prn_buffer_printf(&r->prose.line, "* MISMATCH %s: outputs differ from the first backend's",
-                      r->view->names[index]);
+    const char *reference = r->profile->settings.reference;
+    prn_buffer_printf(&r->prose.line, "* MISMATCH %s: outputs differ from %s%s",
+                      r->view->names[index], reference ? "those of " : "the first backend's",
+                      reference ? reference : "");
     if (o && !o->same_shape)
         prn_buffer_printf(&r->prose.line, "; '%s' has another shape or type", o->name);
     else if (o && !isfinite(o->max_rel))

@@ -96,6 +96,8 @@ static void write_settings(struct prn_json_writer *w, const struct prn_settings 
     prn_json_integer(w, "repeats", s->repeats);
     prn_json_integer(w, "warmups", s->warmups);
     prn_json_number(w, "max_time_s", s->max_time_s);
+    prn_json_number(w, "tolerance", s->tolerance);
+    prn_json_text(w, "reference", s->reference);
     prn_json_end(w);
 }
 

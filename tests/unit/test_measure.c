@@ -252,7 +252,7 @@ static void outputs_are_compared(void **state)
         int fd = file_of(cases[i].data, sizeof reference);
         assert_int_equal(
             prn_outputs_compare(reference_fd, &place, fd, &place, 1, &arena, &check, NULL), 0);
-        assert_int_equal(prn_output_differs(check), cases[i].differs);
+        assert_int_equal(prn_output_differs(check, PRN_TOLERANCE_DEFAULT), cases[i].differs);
         if (isinf(cases[i].max_abs))
             assert_true(isinf(check->max_abs));
         else
@@ -267,7 +267,7 @@ static void outputs_are_compared(void **state)
     assert_int_equal(
         prn_outputs_compare(reference_fd, &place, reference_fd, &other, 1, &arena, &check, NULL),
         0);
-    assert_true(!check->same_shape && prn_output_differs(check));
+    assert_true(!check->same_shape && prn_output_differs(check, PRN_TOLERANCE_DEFAULT));
     /* An executor may say anything. */
     const struct prn_place wrong[] = {
         {.name = "y", .dtype = 12345, .rank = 1, .dims = {4}, .bytes = sizeof reference},

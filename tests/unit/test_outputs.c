@@ -42,11 +42,11 @@ static void test_floats(void **state)
     struct prn_output_check check = compare(PRN_DTYPE_FLOAT, 3, a, b, sizeof a);
     assert_near(check.max_abs, 0.5, 0);
     assert_near(check.max_rel, 0.125, 0);
-    assert_true(prn_output_differs(&check));
+    assert_true(prn_output_differs(&check, PRN_TOLERANCE_DEFAULT));
     check = compare(PRN_DTYPE_FLOAT, 3, a, a, sizeof a);
     assert_near(check.max_abs, 0, 0);
     assert_near(check.cosine, 1, 1e-12);
-    assert_false(prn_output_differs(&check));
+    assert_false(prn_output_differs(&check, PRN_TOLERANCE_DEFAULT));
 }
 
 static void test_imaginary_parts_count(void **state)

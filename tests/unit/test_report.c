@@ -38,8 +38,11 @@ static struct prn_profile *new_profile(size_t n_results)
     static const int64_t dims[] = {1, 3, 224, 224};
     p->points[0].inputs[0] =
         (struct prn_profile_input){"data", PRN_DTYPE_FLOAT, 4, dims, "random, seed 0"};
-    p->settings = (struct prn_settings){
-        .precision = 0.01, .smallest_difference = 0.005, .launches = 5, .max_time_s = 60};
+    p->settings = (struct prn_settings){.precision = 0.01,
+                                        .smallest_difference = 0.005,
+                                        .launches = 5,
+                                        .max_time_s = 60,
+                                        .tolerance = 1e-3};
     p->environment = (struct prn_environment){.cpu = "Example CPU",
                                               .cores = 2,
                                               .mhz = 2300,

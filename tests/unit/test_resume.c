@@ -10,7 +10,8 @@ static const struct prn_settings unset = {.seed = PRN_SEED_UNSET,
                                           .precision = NAN,
                                           .smallest_difference = NAN,
                                           .warmups = -1,
-                                          .max_time_s = NAN};
+                                          .max_time_s = NAN,
+                                          .tolerance = NAN};
 
 static int setup(void **state)
 {
@@ -37,6 +38,8 @@ static void defaults_without_a_profile(void **state)
     assert_near(s.precision, 0.01, 0);
     assert_near(s.smallest_difference, 0.005, 0);
     assert_near(s.max_time_s, 60, 0);
+    assert_near(s.tolerance, 1e-3, 0);
+    assert_null(s.reference);
     assert_int_equal(s.warmups, -1);
 }
 
@@ -50,7 +53,9 @@ static void settings_come_from_the_profile(void **state)
                                             .launches = 7,
                                             .repeats = 70,
                                             .warmups = 3,
-                                            .max_time_s = 11};
+                                            .max_time_s = 11,
+                                            .tolerance = 0.25,
+                                            .reference = "local/onnxrt-cpu"};
     assert_int_equal(prn_resume_settings(saved, &s, NULL), 0);
     assert_memory_equal(&s, &saved->settings, sizeof s);
     s = unset;
@@ -67,15 +72,28 @@ static void contradictions_are_named(void **state)
         struct prn_settings asked;
         const char *says;
     } cases[] = {
-        {{.seed = 1, .precision = NAN, .smallest_difference = NAN, .warmups = -1}, "--seed is 1"},
-        {{.seed = 0, .precision = 0.5, .smallest_difference = NAN, .warmups = -1},
+        {{.seed = 1, .precision = NAN, .smallest_difference = NAN, .warmups = -1, .tolerance = NAN},
+         "--seed is 1"},
+        {{.seed = 0, .precision = 0.5, .smallest_difference = NAN, .warmups = -1, .tolerance = NAN},
          "--precision is 0.5 here and 0.01"},
-        {{.seed = 0, .precision = NAN, .smallest_difference = 0, .warmups = -1},
+        {{.seed = 0, .precision = NAN, .smallest_difference = 0, .warmups = -1, .tolerance = NAN},
          "--difference is 0"},
-        {{.seed = 0, .precision = NAN, .smallest_difference = NAN, .launches = 4, .warmups = -1},
+        {{.seed = 0,
+          .precision = NAN,
+          .smallest_difference = NAN,
+          .launches = 4,
+          .warmups = -1,
+          .tolerance = NAN},
          "--launches is 4 here and 5"},
-        {{.seed = 0, .precision = NAN, .smallest_difference = NAN, .repeats = 4, .warmups = -1},
+        {{.seed = 0,
+          .precision = NAN,
+          .smallest_difference = NAN,
+          .repeats = 4,
+          .warmups = -1,
+          .tolerance = NAN},
          "--repeats is 4 here and 0"},
+        {{.precision = NAN, .smallest_difference = NAN, .warmups = -1, .tolerance = 0.5},
+         "--tolerance is 0.5 here and 0.001"},
     };
     for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
         struct prn_settings s = cases[i].asked;
