@@ -12,6 +12,7 @@ import jsonschema
 import pytest
 
 from conftest import BUILD, ROOT
+from profiling import on_one_backend
 
 ORT = os.environ.get("PRONY_ORT_LIB", str(BUILD / "deps/onnxruntime/libonnxruntime.so.1"))
 SCHEMA = json.loads((ROOT / "docs/prony.profile.schema.json").read_text())
@@ -32,7 +33,7 @@ def load(prony, workdir):
 
     def call(*arguments, status=0, env=None):
         path = workdir / "load.json"
-        done = prony("profile", *arguments, "--format", "json", "-o", path, env=env, timeout=120)
+        done = prony("profile", *on_one_backend(arguments), "--format", "json", "-o", path, env=env, timeout=120)
         assert done.status == status, done.stderr
         data = json.loads(path.read_text())
         jsonschema.validate(data, SCHEMA)
@@ -146,7 +147,7 @@ def test_crash_under_load_keeps_the_rest(load, networks):
 def test_interrupt_keeps_what_there_is(program, workdir, networks):
     """Ctrl-C in the middle of a load of an hour; the executors tell when it has begun, because each
     of them has a thread for each worker."""
-    with subprocess.Popen([program, "profile", networks["mlp"], *PLAIN, "--rate", "50/s",
+    with subprocess.Popen([program, "profile", networks["mlp"], "-b", "onnxrt-cpu", *PLAIN, "--rate", "50/s",
                            "--concurrency", "9", "--duration", "3600", "--format", "json"],
                           cwd=workdir, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           start_new_session=True) as process:

@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from conftest import ROOT
-from profiling import FAULT_ENV, Terminal, fault, save, wait_for
+from profiling import FAULT_ENV, Terminal, fault, on_one_backend, save, wait_for
 
 SCHEMA = json.loads((ROOT / "docs/prony.profile.schema.json").read_text())
 QUICK = ["--launches", "1", "--repeats", "20"]
@@ -25,7 +25,7 @@ def profile(prony):
     """Profiles, checks the status and the schema, and returns the JSON."""
 
     def call(*arguments, env=None):
-        done = prony("profile", *arguments, "--format", "json", env=env, timeout=120)
+        done = prony("profile", *on_one_backend(arguments), "--format", "json", env=env, timeout=120)
         assert done.status == 0, done.stderr
         data = json.loads(done.stdout)
         jsonschema.validate(data, SCHEMA)

@@ -13,7 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from conftest import BUILD, ROOT
-from profiling import FAULT_ENV, Terminal, fault, save, wait_for
+from profiling import FAULT_ENV, Terminal, fault, on_one_backend, save, wait_for
 
 SCHEMA = json.loads((ROOT / "docs/prony.profile.schema.json").read_text())
 QUICK = ["--launches", "2", "--repeats", "40"]
@@ -24,7 +24,7 @@ def profile(prony):
     """Profiles, checks the status and the schema, and returns the JSON."""
 
     def call(*arguments, status=0, env=None, timeout=120):
-        done = prony("profile", *arguments, "--format", "json", env=env, timeout=timeout)
+        done = prony("profile", *on_one_backend(arguments), "--format", "json", env=env, timeout=timeout)
         assert done.status == status, done.stderr
         data = json.loads(done.stdout)
         jsonschema.validate(data, SCHEMA)

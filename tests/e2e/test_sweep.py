@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from conftest import ROOT
-from e2e.test_profile import FAULT_ENV, Terminal, fault, save, wait_for
+from profiling import FAULT_ENV, Terminal, fault, on_one_backend, save, wait_for
 
 SCHEMA = json.loads((ROOT / "docs/prony.profile.schema.json").read_text())
 QUICK = ["--launches", "2", "--repeats", "40"]
@@ -30,7 +30,7 @@ def sweep(prony):
     """Profiles, checks the status and the schema, and returns the JSON."""
 
     def call(*arguments, status=0, **options):
-        done = prony("profile", *arguments, "--format", "json", timeout=120, **options)
+        done = prony("profile", *on_one_backend(arguments), "--format", "json", timeout=120, **options)
         assert done.status == status, done.stderr
         data = json.loads(done.stdout)
         jsonschema.validate(data, SCHEMA)
@@ -105,7 +105,7 @@ def saved_launches(path):
 
 
 def start(program, workdir, *arguments, **options):
-    return subprocess.Popen([program, "profile", *map(str, arguments)], cwd=workdir,
+    return subprocess.Popen([program, "profile", *on_one_backend(arguments)], cwd=workdir,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
                             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
                             **options)
