@@ -232,12 +232,27 @@ static void describe_failures(struct report *r, const struct prn_recorded *recor
     }
 }
 
+static bool lacks_price(const struct prn_recorded_total *total)
+{
+    return isfinite(total->total_ns) && !isfinite(total->usd_per_million);
+}
+
+/* Whether an earlier result that lacks a price too has the same hardware. */
+static bool named_before(const struct report *r, const struct prn_recorded *recorded, size_t index)
+{
+    const struct prn_result *results = r->profile->results;
+    for (size_t i = 0; i < index; i++)
+        if (lacks_price(&recorded->totals[i]) &&
+            strcmp(results[i].hardware, results[index].hardware) == 0)
+            return true;
+    return false;
+}
+
 static void describe_prices(struct report *r, const struct prn_recorded *recorded)
 {
     size_t n = 0;
     for (size_t i = 0; i < r->profile->n_results; i++)
-        if (isfinite(recorded->totals[i].total_ns) &&
-            !isfinite(recorded->totals[i].usd_per_million))
+        if (lacks_price(&recorded->totals[i]) && !named_before(r, recorded, i))
             prn_buffer_printf(&r->prose.line, "%s%s",
                               n++ ? ", " : "Cost is N/A where no price is known: ",
                               r->profile->results[i].hardware);

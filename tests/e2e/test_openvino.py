@@ -139,3 +139,50 @@ def test_its_absence_is_one_line_that_says_how_to_get_it(prony, networks):
     assert done.status == 0 and "openvino" not in done.stdout
     done = prony("backends", env={"PRONY_OPENVINO_LIB": "/lib/x86_64-linux-gnu/libm.so.6"})
     assert "is no OpenVINO C library" in done.stdout
+
+
+def test_whom_to_believe_and_how_much(prony, measure, networks):
+    model = networks.get("mlp", "--hidden", "512")
+    ort, ov = measure(model, *BOTH, *QUICK, "--reference", "openvino-cpu")
+    assert ort["outputs"] and not ov["outputs"] and not ort["flags"]
+    ort, ov = measure(model, *BOTH, *QUICK, "--tolerance", "0")
+    assert "MISMATCH" in ov["flags"] and not ort["outputs"]
+    done = prony("profile", model, *BOTH, *QUICK, "--tolerance", "0", "--reference", "openvino-cpu")
+    shown = " ".join(done.stdout.split())
+    assert "MISMATCH local/onnxrt-cpu: outputs differ from those of local/openvino-cpu; 'output' by" in shown
+    for arguments, fault in ((["--reference", "onnxrt-cuda"], "'local/onnxrt-cuda' is none of the backends"),
+                             (["--reference", "a/b/c]"], "--reference"),
+                             (["--tolerance", "200%"], "--tolerance")):
+        done = prony("profile", model, *BOTH, *arguments)
+        assert done.status == 2 and fault in done.stderr, done.stderr
+
+
+def test_a_reference_that_fails_is_nobodys(measure, workdir):
+    """Nothing is compared with somebody else instead."""
+    f = TensorProto.FLOAT
+    path = save(workdir / "m.onnx", [helper.make_node("Det", ["x"], ["y"])],
+                [value("x", f, 3, 3)], [value("y", f)])
+    first, second, ov = measure(path, "-b", "onnxrt-cpu", "-b", "onnxrt-cpu[opt=off]", "-b", "openvino-cpu",
+                                *QUICK, "--reference", "openvino-cpu", status=1)
+    assert ov["error"] and not first["outputs"] and not second["outputs"]
+
+
+def test_where_the_time_goes(measure, networks):
+    """OpenVINO's counters, traced back to the model and compared with ONNX Runtime's."""
+    ort, ov = measure(networks.get("bert-base", "--seq", "16"), *BOTH, *QUICK, "--ops")
+    for result in (ort, ov):
+        ops = result["ops"]
+        parts = sum(ops["ledger"][part]["mean_ns"] for part in
+                    ("node", "overhead", "before", "after", "unexplained"))
+        assert parts == pytest.approx(ops["ledger"]["total"]["mean_ns"])
+    made_of = [node["onnx"]["op"] for node in ov["ops"]["nodes"] if node["op"] == "FullyConnected"]
+    assert made_of.count("MatMul") >= 72
+    slower = ort if ort["ops"]["difference"] else ov
+    assert "MatMul" in [row["name"] for row in slower["ops"]["difference"]["operators"]]
+
+
+def test_several_at_once(measure, networks):
+    (result,) = measure(networks["mlp"], "-b", "openvino-cpu[threads=1]", *QUICK, "--concurrency",
+                        "2", "--duration", "1")
+    assert not result["flags"] or "MISMATCH" not in result["flags"]
+    assert result["load"]["rows"][0]["requests"] > 10
