@@ -260,18 +260,27 @@ static void describe_prices(struct report *r, const struct prn_recorded *recorde
         prn_prose_paragraph(&r->prose, ". A hardware file can give one.");
 }
 
-/* Names the files that the graphs of a profile came from. */
-static void name_graphs(struct report *r, const struct prn_subgraph *subgraphs, size_t n)
+/* Names the files that the graphs of a profile came from, in the order of their numbers. */
+static int name_graphs(struct report *r, const struct prn_subgraph *subgraphs, size_t n,
+                       struct prn_arena *arena)
 {
-    size_t shown = 0;
-    for (size_t i = 0; i < n && shown < GRAPHS_NAMED; i++) {
-        const struct prn_recorded_graph *graph = prn_profile_graph(r->profile, subgraphs[i].id);
-        if (graph && graph->name)
-            prn_buffer_printf(&r->prose.line, "%sGraph #%lld is %s", shown++ ? ", " : "",
-                              (long long)graph->id, graph->name);
+    const struct prn_profile *profile = r->profile;
+    bool *used = PRN_ARENA_ARRAY(arena, profile->n_graphs, bool);
+    if (!used)
+        return PRONY_ENOMEM;
+    for (size_t i = 0; i < n; i++) {
+        const struct prn_recorded_graph *graph = prn_profile_graph(profile, subgraphs[i].id);
+        if (graph)
+            used[graph - profile->graphs] = true;
     }
+    size_t shown = 0;
+    for (size_t i = 0; i < profile->n_graphs && shown < GRAPHS_NAMED; i++)
+        if (used[i] && profile->graphs[i].name)
+            prn_buffer_printf(&r->prose.line, "%sGraph #%lld is %s", shown++ ? ", " : "",
+                              (long long)profile->graphs[i].id, profile->graphs[i].name);
     if (shown > 0)
         prn_prose_paragraph(&r->prose, "%s.", n > GRAPHS_NAMED ? ", …" : "");
+    return 0;
 }
 
 static void describe_local_graph(struct report *r, const struct prn_recorded_graph *graph)
@@ -290,8 +299,9 @@ static int describe_graphs(struct report *r, const struct prn_recorded *recorded
     struct prn_subgraph *subgraphs;
     size_t n;
     int code = prn_recorded_subgraphs(r->profile, recorded, &arena, &n, &subgraphs, err);
+    if (code == 0 && name_graphs(r, subgraphs, n, &arena) < 0)
+        code = prn_fail_memory(err);
     if (code == 0) {
-        name_graphs(r, subgraphs, n);
         for (size_t i = 0; r->alone && i < n; i++)
             describe_local_graph(r, prn_profile_graph(r->profile, subgraphs[i].id));
     }
