@@ -150,10 +150,12 @@ static int verdict(const struct prn_profile *profile, struct prony_error *err)
             failed++;
         }
     }
-    if (first)
-        return prn_fail(err, first->error_code, "%zu of %zu %s failed; '%s': %s", failed,
-                        profile->n_results, profile->n_points > 1 ? "rows" : "backends",
-                        first->name, first->error);
+    if (first) {
+        /* What a runtime finds wrong with an option is no misuse of the command. */
+        int code = first->error_code == PRONY_EUSAGE ? PRONY_EUNAVAILABLE : first->error_code;
+        return prn_fail(err, code, "%zu of %zu %s failed; '%s': %s", failed, profile->n_results,
+                        profile->n_points > 1 ? "rows" : "backends", first->name, first->error);
+    }
     if (missed && !any)
         return prn_fail(err, PRONY_ECANCELED, "%s", missed->error);
     return load_verdict(profile, err);

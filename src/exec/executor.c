@@ -473,6 +473,12 @@ int prn_executor_outputs(struct prn_executor *x, size_t lane, struct prn_arena *
     return 0;
 }
 
+int prn_executor_begin_profiling(struct prn_executor *x, struct prony_error *err)
+{
+    prn_message_begin(&x->message, PRN_MESSAGE_BEGIN_PROFILING);
+    return call(x, 0, "reading its counters", err);
+}
+
 int prn_executor_end_profiling(struct prn_executor *x, struct prony_error *err)
 {
     prn_message_begin(&x->message, PRN_MESSAGE_END_PROFILING);

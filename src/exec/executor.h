@@ -94,6 +94,10 @@ PRONY_MUST_CHECK int prn_executor_outputs(struct prn_executor *x, size_t lane,
                                           struct prn_arena *arena, struct prn_place **ret_outputs,
                                           size_t *ret_n, int *ret_fd, struct prony_error *err);
 
+/* Of a runtime with a `begin_profiling` that was opened with a `profile_folder`: the runs that
+ * count begin here. */
+PRONY_MUST_CHECK int prn_executor_begin_profiling(struct prn_executor *x, struct prony_error *err);
+
 /* Ends the profiling of a runtime that was opened with a `profile_folder`: what it has to say is in
  * its file then. */
 PRONY_MUST_CHECK int prn_executor_end_profiling(struct prn_executor *x, struct prony_error *err);

@@ -24,10 +24,11 @@ enum prn_message_type {
     PRN_MESSAGE_RUN,  /* warm-ups, repeats, most ns → number of samples */
     /* workers, rate, seed, most requests, span, patience → number of requests, gave up */
     PRN_MESSAGE_DRIVE,
-    PRN_MESSAGE_OUTPUTS,       /* lane → outputs, their places in the shared memory */
-    PRN_MESSAGE_END_PROFILING, /* nothing → nothing */
-    PRN_MESSAGE_OK,            /* reply: what is said above */
-    PRN_MESSAGE_ERROR,         /* reply: code, text */
+    PRN_MESSAGE_OUTPUTS,         /* lane → outputs, their places in the shared memory */
+    PRN_MESSAGE_BEGIN_PROFILING, /* nothing → nothing */
+    PRN_MESSAGE_END_PROFILING,   /* nothing → nothing */
+    PRN_MESSAGE_OK,              /* reply: what is said above */
+    PRN_MESSAGE_ERROR,           /* reply: code, text */
 };
 
 struct prn_message {

@@ -292,6 +292,13 @@ static int serve_outputs(struct server *s, struct prony_error *err)
     return s->out.failed ? prn_fail(err, PRONY_ELIMIT, "too many outputs to list") : 0;
 }
 
+static int serve_begin_profiling(struct server *s, struct prony_error *err)
+{
+    if (!s->profiling || !s->ops->begin_profiling)
+        return bad_message(err);
+    return s->ops->begin_profiling(s->runtime, err);
+}
+
 static int serve_end_profiling(struct server *s, struct prony_error *err)
 {
     if (!s->profiling)
@@ -309,6 +316,7 @@ static int serve_one(struct server *s)
         [PRN_MESSAGE_RUN] = serve_run,
         [PRN_MESSAGE_DRIVE] = serve_drive,
         [PRN_MESSAGE_OUTPUTS] = serve_outputs,
+        [PRN_MESSAGE_BEGIN_PROFILING] = serve_begin_profiling,
         [PRN_MESSAGE_END_PROFILING] = serve_end_profiling,
     };
     struct prony_error err = {0};

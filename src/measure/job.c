@@ -125,6 +125,25 @@ static int note_made_up_inputs(struct work *w, struct prony_error *err)
     return prn_profile_note(w->profile, PRN_NOTE_MADE_UP_INPUTS, err);
 }
 
+/* Nobody stands in for a reference that failed; the reader must know that nothing was compared. */
+static int note_missing_reference(struct work *w, struct prony_error *err)
+{
+    const struct prn_profile *p = w->profile;
+    const char *reference = p->settings.reference;
+    bool missing = false;
+    for (size_t i = 0; reference && i < p->n_results; i++)
+        missing |= p->results[i].error_code && strcmp(p->results[i].name, reference) == 0;
+    if (!missing)
+        return 0;
+    struct prn_buffer note = PRN_BUFFER_INIT((size_t)16 << 10);
+    prn_buffer_printf(&note, "outputs were not compared where the reference %s failed", reference);
+    int code = prn_buffer_error(&note, err);
+    if (code == 0)
+        code = prn_profile_note(w->profile, prn_buffer_text(&note), err);
+    prn_buffer_release(&note);
+    return code;
+}
+
 /* --reference must be one of the backends, under whatever spelling. */
 static int resolve_reference(struct work *w, struct prony_error *err)
 {
@@ -194,6 +213,8 @@ static int measure(struct work *w, struct prony_error *err)
         code = note_missing_repeats(w, err);
     if (code == 0)
         code = note_made_up_inputs(w, err);
+    if (code == 0)
+        code = note_missing_reference(w, err);
     if (code == 0)
         code = prn_summarise(w->profile, err);
     if (code == 0)

@@ -152,7 +152,19 @@ static int bring_up(struct profiling *p, const struct prn_launch_config *config,
     return code;
 }
 
-static int run(struct profiling *p, struct prn_ops *ops, struct prn_buffer *ret_runs,
+/* One run of the trace stands for all, in a profiler that only knows averages. */
+static void choose_mean(const int64_t *ns, size_t n, struct prn_ops *ops,
+                        struct prn_buffer *ret_runs)
+{
+    double sum_ns = 0;
+    for (size_t i = 0; i < n; i++)
+        sum_ns += (double)ns[i];
+    ops->profiled_runs = (int64_t)n;
+    ops->run_ns = sum_ns / (double)n;
+    prn_buffer_add(ret_runs, "[0]");
+}
+
+static int run(struct profiling *p, bool averages, struct prn_ops *ops, struct prn_buffer *ret_runs,
                struct prony_error *err)
 {
     int64_t samples[RUNS];
@@ -160,13 +172,18 @@ static int run(struct profiling *p, struct prn_ops *ops, struct prn_buffer *ret_
     size_t n = 0;
     double share_ns = p->profile->settings.max_time_s * 1e9 * RUNS_SHARE;
     int code = prn_executor_run(p->executor, 0, WARM_UP_RUNS, WARM_UP_NS, samples, &warm, err);
+    if (code == 0 && averages)
+        code = prn_executor_begin_profiling(p->executor, err);
     if (code == 0)
         code = prn_executor_run(p->executor, 0, RUNS, (int64_t)share_ns, samples, &n, err);
     if (code == 0)
         code = prn_executor_end_profiling(p->executor, err);
     if (code < 0)
         return code;
-    choose_runs(samples, n, 1 + warm, ops, ret_runs);
+    if (averages)
+        choose_mean(samples, n, ops, ret_runs);
+    else
+        choose_runs(samples, n, 1 + warm, ops, ret_runs);
     return prn_buffer_error(ret_runs, err);
 }
 
@@ -195,6 +212,8 @@ static int read_trace(struct profiling *p, const char *runs, struct prn_ops *ops
 static int profile_one(struct profiling *p, const struct prn_spec *backend, size_t point,
                        struct prn_ops *ops, struct prony_error *err)
 {
+    const struct prn_runtime_ops *runtime = prn_runtime_find(backend->software);
+    bool averages = runtime && runtime->begin_profiling;
     struct prn_buffer runs = PRN_BUFFER_INIT(RUNS * 32);
     int code = make_folder(&p->folder, err);
     if (code == 0) {
@@ -207,10 +226,12 @@ static int profile_one(struct profiling *p, const struct prn_spec *backend, size
         code = bring_up(p, &config, err);
     }
     if (code == 0)
-        code = run(p, ops, &runs, err);
+        code = run(p, averages, ops, &runs, err);
     prn_executor_free(p->executor);
     if (code == 0)
         code = read_trace(p, prn_buffer_text(&runs), ops, err);
+    if (code == 0 && averages)
+        ops->runs = ops->profiled_runs;
     prn_buffer_release(&runs);
     if (p->trace_fd >= 0)
         close(p->trace_fd);
@@ -265,6 +286,9 @@ double prn_ops_rate(const struct prn_ops *ops, const struct prn_ops_row *row)
 {
     bool resolved = row->flops_nodes > 0 && row->flops_ns / (double)row->flops_nodes >=
                                                 PRN_OPS_RESOLVED * ops->resolution_ns;
-    bool precise = row->ns.high - row->ns.estimate <= PRN_OPS_PRECISE * row->ns.estimate;
+    /* Averages have no interval; they are good enough when they are of many runs. */
+    bool averaged = isnan(row->ns.high) && ops->runs >= PRN_OPS_AVERAGED;
+    bool precise =
+        averaged || row->ns.high - row->ns.estimate <= PRN_OPS_PRECISE * row->ns.estimate;
     return resolved && precise && row->flops > 0 ? row->flops * 1e9 / row->flops_ns : NAN;
 }

@@ -21,6 +21,8 @@
 
 /* Widest half of the interval of a mean, as a part of it, with which it makes a FLOP/s. */
 #define PRN_OPS_PRECISE 0.25
+/* Runs that an average without an interval must be of. */
+#define PRN_OPS_AVERAGED 10
 
 /* Most rows that there may be of each kind. */
 #define PRN_OPS_ROWS_MAX 100000

@@ -150,6 +150,11 @@ static int fill(const struct filling *f, struct prony_error *err)
     ops->has_ledger = t->has_ledger;
     for (size_t i = 0; i < PRN_LEDGER_ROW_COUNT; i++)
         ops->ledger[i] = per_run(f, t->ledger_ns[i], &t->ledger[i]);
+    /* Without events of the executor nobody knows what is before it, in it and after it. */
+    const struct prn_interval unknown = {NAN, NAN, NAN};
+    if (!t->has_execute)
+        ops->ledger[PRN_LEDGER_OVERHEAD] = ops->ledger[PRN_LEDGER_BEFORE] =
+            ops->ledger[PRN_LEDGER_AFTER] = unknown;
     double node_ns = t->ledger_ns[PRN_LEDGER_NODE];
     double sum_ns = t->ledger_node_sum_ns + t->ledger_nested_ns;
     ops->parallel = node_ns > 0 ? t->ledger_node_sum_ns / node_ns : NAN;

@@ -46,6 +46,7 @@ static int compare_one(int reference_fd, const struct prn_place *reference, int 
     check->same_shape = reference->dtype == other->dtype && reference->rank == other->rank &&
                         memcmp(reference->dims, other->dims, other->rank * sizeof(int64_t)) == 0;
     check->max_abs = check->max_rel = check->cosine = NAN;
+    check->whole = prn_dtype_is_integer(reference->dtype) || reference->dtype == PRN_DTYPE_BOOL;
     if (!check->same_shape || reference->dtype == PRN_DTYPE_UNDEFINED)
         return 0;
     bool text = reference->dtype == PRN_DTYPE_STRING;
@@ -109,5 +110,5 @@ int prn_outputs_compare(int reference_fd, const struct prn_place *reference, int
 
 bool prn_output_differs(const struct prn_output_check *check, double tolerance)
 {
-    return !check->same_shape || check->max_rel > tolerance;
+    return !check->same_shape || (check->whole ? check->max_abs > 0 : check->max_rel > tolerance);
 }

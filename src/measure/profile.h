@@ -37,6 +37,7 @@ struct prn_output_check {
     double max_abs;
     double max_rel;
     double cosine;
+    bool whole; /* whole numbers, of which any difference counts; known while measuring only */
 };
 
 #define PRN_FLAG_MAP(X)                                                    \

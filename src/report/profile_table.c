@@ -13,7 +13,8 @@
 #include <string.h>
 
 #define GAP 2
-#define RANK_SWEEP 1 /* of what a sweep is made for */
+#define WIDE_RATIO 0.2 /* half of the interval over the estimate */
+#define RANK_SWEEP 1   /* of what a sweep is made for */
 #define RANK_LAST 14
 
 struct cell_context {
@@ -144,7 +145,10 @@ static void write_ratio(const struct cell_context *c, struct prn_buffer *out)
         prn_buffer_add(out, " same");
         return;
     }
-    if (half > 0 && half < 1e6)
+    /* Intervals are of logarithms: a wide one isn't symmetric. */
+    if (half > WIDE_RATIO * ratio->estimate && half < 1e6)
+        prn_buffer_printf(out, " (%.*f to %.*f)", decimals, ratio->low, decimals, ratio->high);
+    else if (half > 0 && half < 1e6)
         prn_buffer_printf(out, " ±%.*f", decimals, fmax(half, pow(10, -decimals)));
     if (c->result->verdict == PRN_VERDICT_UNSURE)
         prn_buffer_add(out, " ?");

@@ -265,6 +265,9 @@ static bool is_worse(const struct prn_profile *p, const struct prn_result *r,
 {
     double factor = factor_of(p, r, mark);
     double best_factor = factor_of(p, best, mark);
+    /* Somebody at its own point is surely faster, and costs no other time or batch. */
+    if (mark != PRN_MARK_COST && r->verdict == PRN_VERDICT_SLOWER)
+        return true;
     bool paired = r->point == best->point && factor == best_factor && best->ratio.estimate == 1;
     if (paired && r->verdict != PRN_VERDICT_NONE)
         return r->verdict == PRN_VERDICT_SLOWER;

@@ -80,6 +80,9 @@ struct prn_runtime_ops {
      * open in there when load returns (its name no longer matters then), and writes to it until
      * this returns: events of every run since load, in the format of ONNX Runtime's traces. */
     int (*end_profiling)(struct prn_runtime *runtime, struct prony_error *err);
+    /* Optional, of a profiler that only knows averages: the runs that count begin here, and the
+     * trace has one run, their mean. */
+    int (*begin_profiling)(struct prn_runtime *runtime, struct prony_error *err);
     void (*close)(struct prn_runtime *runtime); /* NULL does nothing */
 };
 

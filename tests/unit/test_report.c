@@ -116,7 +116,7 @@ static void set_output(struct prn_profile *p, struct prn_result *r, double max_a
 {
     r->n_outputs = 1;
     r->outputs = PRN_ARENA_ARRAY(&p->arena, 1, struct prn_output_check);
-    r->outputs[0] = (struct prn_output_check){"prob", true, max_abs, max_rel, 0.99997};
+    r->outputs[0] = (struct prn_output_check){"prob", true, max_abs, max_rel, 0.99997, false};
 }
 
 /* One backend on this machine: the commonest report. */
@@ -487,7 +487,7 @@ static void test_hostile_numbers(void **state)
         r->usd_per_hour = v;
         r->samples[0].ns = INT64_MAX;
         r->launches[0] = (struct prn_launch){INT64_MAX, -1, -1, INT64_MAX, INT32_MAX, false};
-        r->outputs[0] = (struct prn_output_check){"o", true, v, v, v};
+        r->outputs[0] = (struct prn_output_check){"o", true, v, v, v, false};
         r->flags = 31;
         p->points[0].flops = v;
         p->timer_ns = v;

@@ -113,6 +113,8 @@ static int set_option(struct prn_runtime *r, const struct prn_spec_option *o,
     if (strcmp(o->key, "hint") == 0)
         return set_property(r, "PERFORMANCE_HINT",
                             strcmp(o->value, "latency") == 0 ? "LATENCY" : "THROUGHPUT", err);
+    if (strcmp(o->key, "ov.INFERENCE_PRECISION_HINT") == 0)
+        return prn_fail(err, PRONY_EUSAGE, "'%s' is set by precision=, which proves it", o->key);
     if (strncmp(o->key, "ov.", 3) == 0)
         return set_property(r, o->key + 3, o->value, err);
     return 0; /* lib and precision were used before */
@@ -401,26 +403,24 @@ static int ov_bind(struct prn_runtime *r, const struct prn_runtime_tensor *input
     return code;
 }
 
-/* What the last run's counters say, before the next one changes them. */
-static int ov_prepare(struct prn_runtime *r, struct prony_error *err)
-{
-    return r->profiler ? ov_profiler_write(r->profiler, &r->library.api, r->request, err) : 0;
-}
-
 static int ov_run(struct prn_runtime *r, struct prony_error *err)
 {
     if (r->profiler)
-        ov_profiler_begin(r->profiler);
+        ov_profiler_before_run(r->profiler);
     int status = r->library.api.ov_infer_request_infer(r->request);
     if (r->profiler)
-        ov_profiler_end(r->profiler);
+        ov_profiler_after_run(r->profiler);
     return status ? check(r, status, PRONY_ERUNTIME, err) : 0;
+}
+
+static int ov_begin_profiling(struct prn_runtime *r, struct prony_error *err)
+{
+    return ov_profiler_begin(r->profiler, &r->library.api, r->request, err);
 }
 
 static int ov_end_profiling(struct prn_runtime *r, struct prony_error *err)
 {
-    int code = ov_prepare(r, err);
-    return code < 0 ? code : ov_profiler_finish(r->profiler, err);
+    return ov_profiler_end(r->profiler, &r->library.api, r->request, err);
 }
 
 static int ov_lane(struct prn_runtime *r, struct prn_runtime **ret_lane, struct prony_error *err)
@@ -564,11 +564,11 @@ const struct prn_runtime_ops prn_openvino_cpu = {
     .library = ov_library,
     .load = ov_load,
     .bind = ov_bind,
-    .prepare = ov_prepare,
     .run = ov_run,
     .lane = ov_lane,
     .output_count = ov_output_count,
     .output = ov_output,
     .end_profiling = ov_end_profiling,
+    .begin_profiling = ov_begin_profiling,
     .close = ov_close,
 };
