@@ -30,6 +30,7 @@ struct prn_yaml {
 
 struct entry {
     const char *key; /* NULL in lists; an anchor by its name */
+    bool key_quoted;
     const struct prn_yaml_node *node;
 };
 
@@ -38,7 +39,8 @@ struct level {
     struct prn_yaml_node *node;
     const char *anchor;
     const char *key; /* map: key that waits for its value */
-    size_t first;    /* its first entry */
+    bool key_quoted;
+    size_t first; /* its first entry */
 };
 
 struct builder {
@@ -59,7 +61,7 @@ static int fail_at(const struct builder *b, size_t line, const char *what)
     return prn_fail(b->err, PRONY_EFORMAT, "'%s', line %zu: %s", b->yaml->name, line, what);
 }
 
-static int add_entry(struct builder *b, const char *key, const struct prn_yaml_node *node)
+static int add_entry(struct builder *b, struct entry entry)
 {
     if (b->n_entries == b->capacity) {
         size_t capacity = b->capacity ? 2 * b->capacity : 64;
@@ -69,7 +71,7 @@ static int add_entry(struct builder *b, const char *key, const struct prn_yaml_n
         b->entries = entries;
         b->capacity = capacity;
     }
-    b->entries[b->n_entries++] = (struct entry){key, node};
+    b->entries[b->n_entries++] = entry;
     return 0;
 }
 
@@ -85,14 +87,17 @@ static int attach(struct builder *b, const struct prn_yaml_node *node, size_t li
         top->node->weight > YAML_WEIGHT_MAX)
         return fail_at(b, line, "too many values");
     if (top->node->kind == PRN_YAML_LIST)
-        return add_entry(b, NULL, node);
+        return add_entry(b, (struct entry){.node = node});
     if (!top->key) {
         if (node->kind != PRN_YAML_SCALAR)
             return fail_at(b, line, "a list or map can't be a key");
+        if (!node->quoted && strcmp(node->text, "<<") == 0)
+            return fail_at(b, line, "merge keys ('<<') are not supported; write the values out");
         top->key = node->text;
+        top->key_quoted = node->quoted;
         return 0;
     }
-    int code = add_entry(b, top->key, node);
+    int code = add_entry(b, (struct entry){top->key, top->key_quoted, node});
     top->key = NULL;
     return code;
 }
@@ -106,7 +111,7 @@ static int set_anchor(struct builder *b, const char *anchor, const struct prn_ya
     if (!grown)
         return prn_fail_memory(b->err);
     b->anchored = grown;
-    b->anchored[b->n_anchored++] = (struct entry){anchor, node};
+    b->anchored[b->n_anchored++] = (struct entry){.key = anchor, .node = node};
     return prn_map_set(&b->anchors, anchor, n) < 0 ? prn_fail_memory(b->err) : 0;
 }
 
@@ -123,6 +128,19 @@ static struct prn_yaml_node *new_node(struct builder *b, enum prn_yaml_kind kind
     return node;
 }
 
+/* A tag of YAML's own says what a scalar is, whatever its style. */
+static bool is_text(const yaml_event_t *event)
+{
+    static const char *const others[] = {YAML_INT_TAG, YAML_FLOAT_TAG, YAML_BOOL_TAG,
+                                         YAML_NULL_TAG};
+    const char *tag = (const char *)event->data.scalar.tag;
+    for (size_t i = 0; tag && i < PRN_ARRAY_SIZE(others); i++)
+        if (strcmp(tag, others[i]) == 0)
+            return false;
+    return event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE ||
+           (tag && strcmp(tag, YAML_STR_TAG) == 0);
+}
+
 static int on_scalar(struct builder *b, const yaml_event_t *event, size_t line)
 {
     const char *value = (const char *)event->data.scalar.value;
@@ -135,10 +153,8 @@ static int on_scalar(struct builder *b, const yaml_event_t *event, size_t line)
     const char *anchor_copy = copy_anchor(b, anchor);
     if (!node || !text || (anchor && !anchor_copy))
         return prn_fail_memory(b->err);
-    const char *tag = (const char *)event->data.scalar.tag;
     node->text = text;
-    node->quoted = event->data.scalar.style != YAML_PLAIN_SCALAR_STYLE ||
-                   (tag && strcmp(tag, YAML_STR_TAG) == 0);
+    node->quoted = is_text(event);
     int code = set_anchor(b, anchor_copy, node);
     return code < 0 ? code : attach(b, node, line);
 }
@@ -189,11 +205,13 @@ static int on_close(struct builder *b, size_t line)
     const struct prn_yaml_node **items =
         PRN_ARENA_ARRAY(&b->yaml->arena, n, const struct prn_yaml_node *);
     const char **keys = PRN_ARENA_ARRAY(&b->yaml->arena, n, const char *);
-    if (!items || !keys)
+    bool *keys_quoted = PRN_ARENA_ARRAY(&b->yaml->arena, n, bool);
+    if (!items || !keys || !keys_quoted)
         return prn_fail_memory(b->err);
     for (size_t i = 0; i < n; i++) {
         items[i] = b->entries[top.first + i].node;
         keys[i] = b->entries[top.first + i].key;
+        keys_quoted[i] = b->entries[top.first + i].key_quoted;
     }
     b->n_entries = top.first;
     top.node->n = n;
@@ -201,6 +219,7 @@ static int on_close(struct builder *b, size_t line)
     int code = 0;
     if (top.node->kind == PRN_YAML_MAP) {
         top.node->keys = keys;
+        top.node->keys_quoted = keys_quoted;
         code = check_keys(b, keys, items, n);
     }
     if (code == 0)

@@ -4,8 +4,8 @@
  *
  * The tree is bounded: depth, bytes, and nodes counted with aliases expanded, so that walking it is
  * bounded too. An alias shares the node of its anchor; one inside its own anchor is a fault. Keys
- * are scalars and don't repeat within a map; texts contain no NUL. Tags other than !!str are
- * ignored; several documents in one file are a fault.
+ * are scalars and don't repeat within a map; texts contain no NUL. Tags other than those of YAML's
+ * scalars are ignored. Several documents in one file are a fault, and so is the merge key "<<".
  *
  *     struct prn_yaml *file;
  *     if (prn_yaml_read("hosts.yaml", 1 << 20, &file, err) == 0) {
@@ -33,6 +33,7 @@ struct prn_yaml_node {
     size_t n;         /* entries of a list or map */
     const struct prn_yaml_node *const *items;
     const char *const *keys; /* of a map, in the file's order */
+    const bool *keys_quoted; /* of a map: what `quoted` says of a scalar */
     size_t weight;           /* nodes of this subtree, aliases expanded */
 };
 
