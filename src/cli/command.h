@@ -48,6 +48,12 @@ enum prn_outcome {
     PRN_OUTCOME_REGRESSION = 1,
 };
 
+/* A short option of several letters, for those who know it from another program. */
+struct prn_option_alias {
+    const char *word; /* "dtm" for -dtm */
+    const char *name; /* of the option */
+};
+
 struct prn_command {
     const char *name;
     const char *arguments;   /* in the usage line, e.g. "MODEL.onnx" */
@@ -55,6 +61,7 @@ struct prn_command {
     const char *description; /* paragraphs for --help and the man page */
     const char *examples;    /* command lines, each with a comment line before it */
     const struct prn_option *options;
+    const struct prn_option_alias *aliases; /* ending in a NULL word; NULL: none */
     size_t options_size; /* of the struct that the options fill; zeroed, then `defaults` */
     void (*defaults)(void *options);
     size_t min_arguments, max_arguments;
@@ -66,6 +73,9 @@ struct prn_command {
 /* All commands, ending in NULL. */
 extern const struct prn_command *const prn_commands[];
 const struct prn_command *prn_command_find(const char *name);
+
+/* The alias of an option; NULL: none. */
+const char *prn_command_alias(const struct prn_command *command, const struct prn_option *option);
 
 /* Parses argv (without the program's and the command's names) into `options` and the arguments that
  * are left. `*ret_help` is set when --help was asked for; nothing else is checked then. */

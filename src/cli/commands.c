@@ -11,6 +11,9 @@
     X(model)        \
     X(backends)     \
     X(synth)        \
+    X(models)       \
+    X(device_types) \
+    X(schedule)     \
     X(executor)     \
     X(generate)
 

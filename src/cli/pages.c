@@ -10,16 +10,20 @@
 #define HELP_COLUMN 26
 #define HELP_WIDTH 90
 
-static void option_line(const struct prn_option *o, struct prn_buffer *out)
+static void option_line(const struct prn_command *command, const struct prn_option *o,
+                        struct prn_buffer *out)
 {
     if (o->kind == PRN_OPTION_GROUP) {
         prn_buffer_printf(out, "\n%s:\n", o->help);
         return;
     }
     char left[128];
-    char letter[8] = "    ";
+    char letter[16] = "    ";
+    const char *alias = prn_command_alias(command, o);
     if (o->letter)
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    else if (alias)
+        snprintf(letter, sizeof letter, "-%s, ", alias);
     snprintf(left, sizeof left, "  %s--%s%s%s", letter, o->name, o->value ? " " : "",
              o->value ? o->value : "");
     prn_buffer_add(out, left);
@@ -50,7 +54,7 @@ void prn_command_help(const struct prn_command *command, struct prn_buffer *out)
     if (options && command->options[0].kind != PRN_OPTION_GROUP)
         prn_buffer_add(out, "\nOptions:\n");
     for (const struct prn_option *o = command->options; o && o->kind; o++)
-        option_line(o, out);
+        option_line(command, o, out);
     if (command->examples) {
         prn_buffer_add(out, "\nExamples:\n");
         for (const char *line = command->examples; *line;) {
@@ -67,7 +71,7 @@ void prn_command_overview(struct prn_buffer *out)
                         "deployed.\n\nUsage: prony COMMAND [OPTIONS] [ARGUMENTS]\n\nCommands:\n");
     for (size_t i = 0; prn_commands[i]; i++)
         if (!prn_commands[i]->hidden)
-            prn_buffer_printf(out, "  %-10s %s\n", prn_commands[i]->name, prn_commands[i]->summary);
+            prn_buffer_printf(out, "  %-12s %s\n", prn_commands[i]->name, prn_commands[i]->summary);
     prn_buffer_add(out, "\nStart here:\n"
                         "  prony synth resnet50 -o resnet50.onnx\n"
                         "  prony profile resnet50.onnx\n"
@@ -109,8 +113,11 @@ static void man_options(const struct prn_command *command, struct prn_buffer *ou
             continue;
         }
         prn_buffer_add(out, ".TP\n");
+        const char *alias = prn_command_alias(command, o);
         if (o->letter)
             prn_buffer_printf(out, "\\fB\\-%c\\fR, ", o->letter);
+        else if (alias)
+            prn_buffer_printf(out, "\\fB\\-%s\\fR, ", alias);
         prn_buffer_add(out, "\\fB\\-\\-");
         for (const char *p = o->name; *p; p++)
             prn_buffer_printf(out, "%s%c", *p == '-' ? "\\" : "", *p);

@@ -126,29 +126,57 @@ static const struct prn_option *find(const struct prn_command *command, const ch
     return NULL;
 }
 
-/* One option at argv[*i]; moves *i past its value. */
-static int parse_option(const struct prn_command *command, int argc, char **argv, int *i,
-                        void *options, struct prony_error *err)
+const char *prn_command_alias(const struct prn_command *command, const struct prn_option *option)
 {
-    const char *text = argv[*i];
-    const char *value = NULL;
-    const struct prn_option *o;
-    if (text[1] == '-') {
-        size_t len = strcspn(text + 2, "=");
-        o = find(command, text + 2, len, 0);
-        if (text[2 + len] == '=')
-            value = text + 2 + len + 1;
-        if (!o)
-            return prn_fail(err, PRONY_EUSAGE, "unknown option '%.*s'", (int)len + 2, text);
-    } else {
+    for (const struct prn_option_alias *a = command->aliases; a && a->word; a++)
+        if (strcmp(a->name, option->name) == 0)
+            return a->word;
+    return NULL;
+}
+
+static const struct prn_option *find_alias(const struct prn_command *command, const char *word,
+                                           size_t len)
+{
+    for (const struct prn_option_alias *a = command->aliases; a && a->word; a++)
+        if (strlen(a->word) == len && strncmp(a->word, word, len) == 0)
+            return find(command, a->name, strlen(a->name), 0);
+    return NULL;
+}
+
+/* The option that `text` begins or is; `*ret_value` is its value if that is part of `text`. */
+static int identify(const struct prn_command *command, const char *text,
+                    const struct prn_option **ret_option, const char **ret_value,
+                    struct prony_error *err)
+{
+    size_t dashes = text[1] == '-' ? 2 : 1;
+    size_t len = strcspn(text + dashes, "=");
+    const char *after = text + dashes + len;
+    const struct prn_option *o =
+        dashes == 2 ? find(command, text + 2, len, 0) : find_alias(command, text + 1, len);
+    *ret_value = *after ? after + 1 : NULL;
+    if (!o && dashes == 2)
+        return prn_fail(err, PRONY_EUSAGE, "unknown option '%.*s'", (int)len + 2, text);
+    if (!o) {
         o = find(command, NULL, 0, text[1]);
         if (!o)
             return prn_fail(err, PRONY_EUSAGE, "unknown option '-%c'", text[1]);
         if (text[2] && o->kind == PRN_OPTION_FLAG)
             return prn_fail(err, PRONY_EUSAGE, "option '-%c' takes no value", text[1]);
-        if (text[2])
-            value = text + 2;
+        *ret_value = text[2] ? text + 2 : NULL;
     }
+    *ret_option = o;
+    return 0;
+}
+
+/* One option at argv[*i]; moves *i past its value. */
+static int parse_option(const struct prn_command *command, int argc, char **argv, int *i,
+                        void *options, struct prony_error *err)
+{
+    const char *value = NULL;
+    const struct prn_option *o = NULL;
+    int code = identify(command, argv[*i], &o, &value, err);
+    if (code < 0)
+        return code;
     if (o->kind == PRN_OPTION_FLAG) {
         if (value)
             return prn_fail(err, PRONY_EUSAGE, "option '--%s' takes no value", o->name);
@@ -158,7 +186,7 @@ static int parse_option(const struct prn_command *command, int argc, char **argv
                             o->value);
         value = argv[++*i];
     }
-    int code = set(o, value, options, err);
+    code = set(o, value, options, err);
     while (code == 0 && o->kind == PRN_OPTION_WORDS && *i + 1 < argc && argv[*i + 1][0] != '-')
         code = set(o, argv[++*i], options, err);
     return code;

@@ -71,10 +71,13 @@ static const struct prn_option table[] = {
     {0},
 };
 
+static const struct prn_option_alias aliases[] = {{"bs", "backend"}, {"qq", "quiet"}, {0}};
+
 static const struct prn_command command = {
     .name = "test",
     .arguments = "MODEL",
     .options = table,
+    .aliases = aliases,
     .options_size = sizeof(struct options),
     .min_arguments = 1,
     .max_arguments = 2,
@@ -130,6 +133,30 @@ static void test_every_kind(void **state)
     assert_string_equal(p.arguments.items[0], "m.onnx");
     assert_false(p.help);
     release(&p);
+}
+
+/* A word that is an alias is one; "-bs" isn't "-b" with "s" for a value. */
+static void test_aliases(void **state)
+{
+    (void)state;
+    struct parsed p;
+    parse(&p, "-bs one -bs=two -bst -qq m.onnx");
+    assert_int_equal(p.code, 0);
+    assert_true(p.options.quiet);
+    assert_int_equal(p.options.backends.n, 3);
+    assert_string_equal(p.options.backends.items[0], "one");
+    assert_string_equal(p.options.backends.items[1], "two");
+    assert_string_equal(p.options.backends.items[2], "st");
+    release(&p);
+    parse(&p, "m.onnx -bs");
+    assert_int_equal(p.code, PRONY_EUSAGE);
+    assert_string_equal(p.err.text, "option '--backend' needs a value (SPEC)");
+    release(&p);
+    parse(&p, "m.onnx -qq=1");
+    assert_string_equal(p.err.text, "option '--quiet' takes no value");
+    release(&p);
+    assert_string_equal(prn_command_alias(&command, &table[1]), "qq");
+    assert_null(prn_command_alias(&command, &table[2]));
 }
 
 static void test_arguments(void **state)
@@ -304,7 +331,7 @@ int main(void)
         cmocka_unit_test(test_every_kind),    cmocka_unit_test(test_arguments),
         cmocka_unit_test(test_last_one_wins), cmocka_unit_test(test_help),
         cmocka_unit_test(test_misuse),        cmocka_unit_test(test_large_counts_are_exact),
-        cmocka_unit_test(test_words),
+        cmocka_unit_test(test_words),         cmocka_unit_test(test_aliases),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

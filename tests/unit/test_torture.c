@@ -21,11 +21,15 @@
 #include "model/synth.h"
 #include "model/tensor.h"
 #include "measure/load_tally.h"
+#include "pipeline/device_types.h"
+#include "pipeline/load.h"
+#include "pipeline/models.h"
 #include "record/region.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
 #include "report/comparison_report.h"
 #include "report/recorded_report.h"
+#include "report/schedule_report.h"
 #include "report/trace_report.h"
 #include "spec/spec.h"
 #include "trace/demangle.h"
@@ -902,9 +906,131 @@ static int load_profile(const char *name, struct prn_buffer *text, struct prn_pr
     return prn_profile_parse_json(prn_buffer_text(text), text->len, name, ret_profile, NULL);
 }
 
+/* ---- Pipelines ---- */
+
+/* Files that live in memory, under the names that the system gives them. */
+static char results_path[64], models_path[64], types_path[64], devices_path[64];
+
+static void put_file(const char *text, char path[64])
+{
+    int fd = memfd_create("file", MFD_CLOEXEC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+    snprintf(path, 64, "/proc/self/fd/%d", fd);
+}
+
+static void put_pipeline(void)
+{
+    put_file(
+        "batch_size: 8\ndtype: torch.float32\nlayers: 2\nmodel_name: new\nprofile_data:\n"
+        "- {layer: 1, memory: 1, shape_in: [[2]], shape_out: [[3], [4]], time: 1, time_ci: 1}\n"
+        "- {layer: 2, memory: 1, shape_in: [], shape_out: [[5]], time: 2, time_ci: 1}\n",
+        results_path);
+    put_file("m: {layers: 3, mem_MB: [1, 1, 1], parameters_in: 3, parameters_out: [4, 5, 6]}\n",
+             models_path);
+    put_file("t: {bw_Mbps: 1, mem_MB: 9, usd_per_hour: 1, model_profiles: {m: [{batch_size: 8, "
+             "dtype: torch.float32, time_s: [1, 2, 3], time_ci_s: [1, 1, 1]}]}}\n"
+             "u: {bw_Mbps: 1, mem_MB: 3, usd_per_hour: 2, model_profiles: {m: [{batch_size: 8, "
+             "dtype: torch.float32, time_s: [1, 1, 1]}]}}\n",
+             types_path);
+    put_file("t: [t-0, t-1]\nu: [u-0]\n", devices_path);
+}
+
+static int layer_profile(struct prony_error *err)
+{
+    struct prn_layer_head head = {"new", "torch.float32", 8, 2};
+    struct prn_layer_entry entry = {.layer = 1, .memory_mb = 1, .time_s = 1, .time_ci_s = NAN};
+    struct prn_layer_profile *profile = NULL;
+    struct prn_buffer out = PRN_BUFFER_INIT(100000);
+    int code = prn_layer_profile_open("-", &head, &profile, err);
+    if (code == 0)
+        code = prn_layer_profile_add(profile, &entry, err);
+    if (code == 0)
+        code = prn_layer_profile_write(profile, &out, err);
+    prn_buffer_release(&out);
+    prn_layer_profile_free(profile);
+    return code;
+}
+
+static int extend_files(struct prony_error *err)
+{
+    struct prn_layer_profile *profile;
+    struct prn_device_properties properties = {"t", -1, -1, 3.5};
+    struct prn_buffer out = PRN_BUFFER_INIT(100000);
+    int code = prn_layer_profile_read(results_path, &profile, err);
+    if (code < 0)
+        return code;
+    code = prn_models_extend(models_path, profile, false, &out, err);
+    if (code == 0)
+        code = prn_device_types_extend(types_path, &properties, profile, true, &out, err);
+    prn_buffer_release(&out);
+    prn_layer_profile_free(profile);
+    return code;
+}
+
+static void no_warning(const char *format, ...)
+{
+    fail_msg("warned: %s", format);
+}
+
+/* From the files to every kind of report, by every objective. */
+static int schedule(struct prony_error *err)
+{
+    static const char *const hosts[] = {"t-*,u-0", "t=2"};
+    struct prn_pipeline_request request = {.models_file = models_path,
+                                           .types_file = types_path,
+                                           .devices_file = devices_path,
+                                           .model_name = "m",
+                                           .dtype = "torch.float32",
+                                           .batch_size = 8,
+                                           .hosts = hosts,
+                                           .n_hosts = 2};
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_pipeline p;
+    int code = prn_pipeline_load(&request, no_warning, &arena, &p, err);
+    for (int objective = 0; objective < 3 && code == 0; objective++) {
+        struct prn_schedule_goal goal = PRN_SCHEDULE_GOAL_INIT;
+        struct prn_schedule s = {0};
+        double one_more[2] = {0};
+        goal.objective = (enum prn_objective)objective;
+        code = prn_schedule_find(&p, &goal, &s, err);
+        for (size_t t = 0; t < 2 && code == 0; t++)
+            code = prn_schedule_with_one_more(&p, &goal, t, prn_schedule_value(&p, &goal, &s),
+                                              &one_more[t], err);
+        struct prn_schedule_report report = {&p, &goal, &s, one_more, true};
+        for (int format = 0; prn_schedule_formats[format] && code == 0; format++) {
+            struct prn_buffer out = PRN_BUFFER_INIT(100000);
+            code = prn_schedule_report(&report, (enum prn_schedule_format)format, &out, err);
+            prn_buffer_release(&out);
+        }
+        prn_schedule_release(&s);
+    }
+    prn_arena_release(&arena);
+    return code;
+}
+
+static int shortage(struct prony_error *err)
+{
+    static const double time[] = {1, 1, 1}, mem[] = {1, 1, 1};
+    struct prn_pipeline_type type = {
+        .name = "t", .mem_mb = 2, .bw_mbps = 1, .time_s = time, .n_hosts = 2};
+    struct prn_pipeline p = {.n_layers = 3,
+                             .layer_mem_mb = mem,
+                             .bytes_out = (const double[]){0, 0, 0},
+                             .types = &type,
+                             .n_types = 1};
+    struct prn_schedule_goal goal = PRN_SCHEDULE_GOAL_INIT;
+    char text[PRONY_ERROR_TEXT_SIZE];
+    int code = prn_schedule_shortage(&p, &goal, text, sizeof text, err);
+    if (code == 0)
+        assert_string_equal(text, "at least 3 hosts are needed, and there are 2");
+    return code;
+}
+
 static int make_inputs(void **state)
 {
     (void)state;
+    put_pipeline();
     int fd = memfd_create("model", 0);
     snprintf(model_path, sizeof model_path, "/proc/self/fd/%d", fd);
     if (fd < 0 || prn_synth_write(prn_synth_find("mlp"), &small, fd, "memory", NULL) < 0)
@@ -955,7 +1081,8 @@ static int free_inputs(void **state)
 }
 
 /* Jansson takes some of its own failures for faults of the text; a processor's name that can't be
- * read is left out; a trace can do without remembering shapes, and a report without demangling. */
+ * read is left out; a trace can do without remembering shapes, a report without demangling,
+ * and a search without giving memory back. */
 #define TORTURES(X)                     \
     X(table_text, PRONY_ENOMEM)         \
     X(table_markdown, PRONY_ENOMEM)     \
@@ -963,6 +1090,10 @@ static int free_inputs(void **state)
     X(json_write, PRONY_ENOMEM)         \
     X(json_parse, PRONY_EFORMAT)        \
     X(yaml_parse, PRONY_ENOMEM)         \
+    X(layer_profile, PRONY_ENOMEM)      \
+    X(extend_files, PRONY_ENOMEM)       \
+    X(schedule, PRONY_OK)               \
+    X(shortage, PRONY_ENOMEM)           \
     X(map_fill, PRONY_ENOMEM)           \
     X(arena_fill, PRONY_ENOMEM)         \
     X(parse_options, PRONY_ENOMEM)      \

@@ -1,0 +1,113 @@
+/* `prony device-types`: from results per layer to what a scheduler knows of types of devices. */
+#include "cli/command.h"
+
+#include "pipeline/device_types.h"
+
+#include <math.h>
+
+struct options {
+    const char *results, *types;
+    int64_t mem_mb, bw_mbps;
+    double price;
+    bool overwrite;
+};
+
+static void set_defaults(void *options)
+{
+    struct options *o = options;
+    o->results = "profiler_results.yml";
+    o->types = "device_types.yml";
+    o->mem_mb = -1;
+    o->bw_mbps = -1;
+    o->price = NAN;
+}
+
+static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
+{
+    const struct options *o = options;
+    struct prn_device_properties properties = {arguments->items[0], o->mem_mb, o->bw_mbps,
+                                               o->price};
+    struct prn_layer_profile *profile;
+    int code = prn_output_spares(o->types, o->results, err);
+    if (code == 0)
+        code = prn_layer_profile_read(o->results, &profile, err);
+    if (code < 0)
+        return code;
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_LAYER_PROFILE_TEXT_MAX);
+    code = prn_device_types_extend(o->types, &properties, profile, o->overwrite, &out, err);
+    if (code == 0)
+        code = prn_output(o->types, &out, err);
+    prn_buffer_release(&out);
+    prn_layer_profile_free(profile);
+    return code;
+}
+
+static const struct prn_option option_table[] = {
+    {.kind = PRN_OPTION_TEXT,
+     .letter = 'i',
+     .name = "results-yml",
+     .value = "FILE",
+     .help = "results per layer (default profiler_results.yml)",
+     .offset = offsetof(struct options, results)},
+    {.kind = PRN_OPTION_TEXT,
+     .letter = 'o',
+     .name = "dev-types-yml",
+     .value = "FILE",
+     .help = "device types; extended if it exists (default device_types.yml)",
+     .offset = offsetof(struct options, types)},
+    {.kind = PRN_OPTION_COUNT,
+     .name = "dev-type-mem",
+     .value = "MB",
+     .help = "memory of a device that models may use; needed for a new type",
+     .offset = offsetof(struct options, mem_mb),
+     .max = 1e12},
+    {.kind = PRN_OPTION_COUNT,
+     .name = "dev-type-bw",
+     .value = "MBPS",
+     .help = "bandwidth of a device's network; needed for a new type",
+     .offset = offsetof(struct options, bw_mbps),
+     .max = 1e12},
+    {.kind = PRN_OPTION_NUMBER,
+     .name = "price",
+     .value = "USD",
+     .help = "what a device costs per hour, for 'prony schedule --objective cost'",
+     .offset = offsetof(struct options, price),
+     .max = 1e6},
+    {.kind = PRN_OPTION_FLAG,
+     .letter = 'f',
+     .name = "overwrite",
+     .help = "replace the times, and the price, if they are there already",
+     .offset = offsetof(struct options, overwrite)},
+    {0},
+};
+
+static const struct prn_option_alias option_aliases[] = {
+    {"dtm", "dev-type-mem"},
+    {"dtb", "dev-type-bw"},
+    {0},
+};
+
+const struct prn_command prn_command_device_types = {
+    .name = "device-types",
+    .arguments = "DEV_TYPE",
+    .summary = "add results per layer to the device types that a pipeline can run on",
+    .description =
+        "Takes results per layer that were measured on a device of type DEV_TYPE and adds its "
+        "times "
+        "to what a scheduler knows of that type.\n"
+        "MB and MBPS are in units of 2^20 bytes and bits per second. What is given for a type that "
+        "is there already must be the same. Everything else in the file is kept. On refusal "
+        "nothing "
+        "is written.",
+    .examples = "# a new type\n"
+                "prony device-types minnowboard -dtm 1500 -dtb 1000 --price 0.02\n"
+                "# another model on the same type\n"
+                "prony device-types minnowboard -i bert.yml",
+    .options = option_table,
+    .aliases = option_aliases,
+    .options_size = sizeof(struct options),
+    .defaults = set_defaults,
+    .min_arguments = 1,
+    .max_arguments = 1,
+    .run = run,
+};

@@ -1,0 +1,74 @@
+/* `prony models`: from results per layer to what a scheduler knows of models. */
+#include "cli/command.h"
+
+#include "pipeline/models.h"
+
+struct options {
+    const char *results, *models;
+    bool overwrite;
+};
+
+static void set_defaults(void *options)
+{
+    struct options *o = options;
+    o->results = "profiler_results.yml";
+    o->models = "models.yml";
+}
+
+static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
+{
+    const struct options *o = options;
+    (void)arguments;
+    struct prn_layer_profile *profile;
+    int code = prn_output_spares(o->models, o->results, err);
+    if (code == 0)
+        code = prn_layer_profile_read(o->results, &profile, err);
+    if (code < 0)
+        return code;
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_LAYER_PROFILE_TEXT_MAX);
+    code = prn_models_extend(o->models, profile, o->overwrite, &out, err);
+    if (code == 0)
+        code = prn_output(o->models, &out, err);
+    prn_buffer_release(&out);
+    prn_layer_profile_free(profile);
+    return code;
+}
+
+static const struct prn_option option_table[] = {
+    {.kind = PRN_OPTION_TEXT,
+     .letter = 'i',
+     .name = "results-yml",
+     .value = "FILE",
+     .help = "results per layer (default profiler_results.yml)",
+     .offset = offsetof(struct options, results)},
+    {.kind = PRN_OPTION_TEXT,
+     .letter = 'o',
+     .name = "models-yml",
+     .value = "FILE",
+     .help = "models; extended if it exists (default models.yml)",
+     .offset = offsetof(struct options, models)},
+    {.kind = PRN_OPTION_FLAG,
+     .letter = 'f',
+     .name = "overwrite",
+     .help = "replace the model if it is there already",
+     .offset = offsetof(struct options, overwrite)},
+    {0},
+};
+
+const struct prn_command prn_command_models = {
+    .name = "models",
+    .arguments = "",
+    .summary = "add results per layer to the models that a pipeline can be scheduled for",
+    .description = "Takes results per layer and writes what a scheduler needs to know of the "
+                   "model: the memory "
+                   "of each layer and how much data leaves it.\n"
+                   "Other models in the file are kept. On refusal nothing is written.",
+    .examples = "# from profiler_results.yml to models.yml\n"
+                "prony models\n"
+                "# measured again\n"
+                "prony models -i vit.yml -o cluster/models.yml --overwrite",
+    .options = option_table,
+    .options_size = sizeof(struct options),
+    .defaults = set_defaults,
+    .run = run,
+};

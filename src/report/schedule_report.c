@@ -1,0 +1,231 @@
+/* A schedule as YAML, JSON and CSV; schedule_text.c has the text. */
+#include "report/schedule_report.h"
+
+#include "base/table.h"
+#include "format/json.h"
+#include "format/yaml_write.h"
+#include "report/schedule_view.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define YAML_MAX ((size_t)256 << 20)
+
+const char *const prn_schedule_formats[] = {"yaml", "text", "json", "csv", NULL};
+const char *const prn_objectives[] = {"throughput", "latency", "cost", NULL};
+
+/* ---- YAML ---- */
+
+static const struct prn_yaml_node *stage_node(struct prn_arena *a, const struct prn_pipeline *p,
+                                              const struct prn_stage *stage)
+{
+    const struct prn_yaml_node *layers[] = {prn_yaml_new_integer(a, (int64_t)stage->first),
+                                            prn_yaml_new_integer(a, (int64_t)stage->last)};
+    return prn_yaml_with(a, prn_yaml_new_map(a), p->types[stage->type].hosts[stage->host],
+                         prn_yaml_new_list(a, layers, PRN_ARRAY_SIZE(layers)));
+}
+
+static int write_yaml(const struct prn_schedule_report *r, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT(YAML_MAX);
+    size_t n = r->schedule->n;
+    const struct prn_yaml_node **stages = PRN_ARENA_ARRAY(&arena, n, const struct prn_yaml_node *);
+    for (size_t i = 0; stages && i < n; i++)
+        stages[i] = stage_node(&arena, r->pipeline, &r->schedule->stages[i]);
+    const struct prn_yaml_node *root = stages ? prn_yaml_new_list(&arena, stages, n) : NULL;
+    int code = root ? prn_yaml_write(root, out, err) : prn_fail_memory(err);
+    prn_arena_release(&arena);
+    return code;
+}
+
+/* ---- JSON ---- */
+
+static void stage_json(struct prn_json_writer *w, const struct prn_stage *stage,
+                       const struct prn_stage_view *v)
+{
+    prn_json_object(w, NULL);
+    prn_json_text(w, "host", v->host);
+    prn_json_text(w, "type", v->type);
+    prn_json_integer(w, "first_layer", (int64_t)stage->first);
+    prn_json_integer(w, "last_layer", (int64_t)stage->last);
+    prn_json_number(w, "time_s", v->time.s);
+    prn_json_number(w, "time_ci_s", v->time.ci_s);
+    prn_json_number(w, "idle", v->idle);
+    prn_json_number(w, "memory_bytes", v->memory_bytes);
+    prn_json_number(w, "available_bytes", v->available_bytes);
+    if (isnan(v->link_s)) {
+        prn_json_null(w, "link");
+    } else {
+        prn_json_object(w, "link");
+        prn_json_number(w, "bytes", v->link_bytes);
+        prn_json_number(w, "mbps", v->link_mbps);
+        prn_json_number(w, "time_s", v->link_s);
+        prn_json_number(w, "idle", v->link_idle);
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+}
+
+static void totals_json(struct prn_json_writer *w, const struct prn_schedule_view *view)
+{
+    if (view->report->schedule->n == 0) {
+        prn_json_null(w, "bottleneck");
+    } else {
+        prn_json_object(w, "bottleneck");
+        prn_json_text(w, "kind", view->bottleneck_is_link ? "link" : "stage");
+        prn_json_integer(w, "stage", (int64_t)view->bottleneck + 1);
+        prn_json_end(w);
+    }
+    prn_json_number(w, "period_s", view->period.s);
+    prn_json_number(w, "period_ci_s", view->period.ci_s);
+    prn_json_number(w, "throughput_per_s", view->throughput);
+    prn_json_number(w, "throughput_ci_per_s", view->throughput_ci);
+    prn_json_number(w, "latency_s", view->latency.s);
+    prn_json_number(w, "latency_ci_s", view->latency.ci_s);
+    prn_json_number(w, "usd_per_hour", view->usd_per_hour);
+}
+
+static void more_json(struct prn_json_writer *w, const struct prn_schedule_view *view)
+{
+    const struct prn_pipeline *p = view->report->pipeline;
+    prn_json_array(w, "one_more");
+    for (size_t t = 0; t < p->n_types; t++) {
+        prn_json_object(w, NULL);
+        prn_json_text(w, "type", p->types[t].name);
+        prn_json_integer(w, "hosts", (int64_t)p->types[t].n_hosts);
+        prn_json_integer(w, "used", (int64_t)prn_schedule_view_used(view, t));
+        prn_json_number(w, prn_schedule_view_figure(view), view->report->one_more[t]);
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+}
+
+void prn_schedule_view_json(const struct prn_schedule_view *view, struct prn_buffer *out)
+{
+    const struct prn_pipeline *p = view->report->pipeline;
+    const struct prn_schedule *s = view->report->schedule;
+    struct prn_json_writer w = prn_json_writer_init(out);
+    prn_json_object(&w, NULL);
+    prn_json_text(&w, "schema", "prony.schedule/1");
+    prn_json_text(&w, "model_name", p->model_name);
+    prn_json_text(&w, "dtype", p->dtype);
+    prn_json_integer(&w, "batch_size", p->batch_size);
+    prn_json_integer(&w, "layers", (int64_t)p->n_layers);
+    prn_json_text(&w, "objective", prn_objectives[view->report->goal->objective]);
+    prn_json_bool(&w, "feasible", s->n > 0);
+    prn_json_array(&w, "stages");
+    for (size_t i = 0; i < s->n; i++)
+        stage_json(&w, &s->stages[i], &view->stages[i]);
+    prn_json_end(&w);
+    totals_json(&w, view);
+    more_json(&w, view);
+    prn_json_end(&w);
+}
+
+/* ---- CSV ---- */
+
+static void totals_csv(const struct prn_schedule_view *view, struct prn_table *t)
+{
+    prn_table_cell_exact(t, view->period.s);
+    prn_table_cell_exact(t, view->period.ci_s);
+    prn_table_cell_exact(t, view->throughput);
+    prn_table_cell_exact(t, view->throughput_ci);
+    prn_table_cell_exact(t, view->latency.s);
+    prn_table_cell_exact(t, view->latency.ci_s);
+    prn_table_cell_exact(t, view->usd_per_hour);
+}
+
+static void stage_csv(const struct prn_schedule_view *view, size_t i, struct prn_table *t)
+{
+    const struct prn_stage *stage = &view->report->schedule->stages[i];
+    const struct prn_stage_view *v = &view->stages[i];
+    bool slowest = view->bottleneck == i;
+    prn_table_cell(t, "%zu", i + 1);
+    prn_table_cell(t, "%s", v->host);
+    prn_table_cell(t, "%s", v->type);
+    prn_table_cell(t, "%zu", stage->first);
+    prn_table_cell(t, "%zu", stage->last);
+    const double figures[] = {v->time.s,          v->time.ci_s,  v->idle,      v->memory_bytes,
+                              v->available_bytes, v->link_bytes, v->link_mbps, v->link_s};
+    for (size_t k = 0; k < PRN_ARRAY_SIZE(figures); k++)
+        prn_table_cell_exact(t, figures[k]);
+    prn_table_cell(t, "%s", !slowest ? "" : view->bottleneck_is_link ? "link" : "stage");
+    totals_csv(view, t);
+    prn_table_cell_exact(t, view->report->one_more[stage->type]);
+}
+
+/* A type that has no stage; what one more of it would change is told all the same. */
+static void unused_csv(const struct prn_schedule_view *view, size_t type, struct prn_table *t)
+{
+    prn_table_cell(t, "%s", "");
+    prn_table_cell(t, "%s", "");
+    prn_table_cell(t, "%s", view->report->pipeline->types[type].name);
+    for (size_t k = 0; k < 11; k++)
+        prn_table_cell(t, "%s", "");
+    totals_csv(view, t);
+    prn_table_cell_exact(t, view->report->one_more[type]);
+}
+
+int prn_schedule_view_csv(const struct prn_schedule_view *view, struct prn_buffer *out,
+                          struct prony_error *err)
+{
+    static const char *const titles[] = {"stage",
+                                         "host",
+                                         "type",
+                                         "first_layer",
+                                         "last_layer",
+                                         "time_s",
+                                         "time_ci_s",
+                                         "idle",
+                                         "memory_bytes",
+                                         "available_bytes",
+                                         "link_bytes",
+                                         "link_mbps",
+                                         "link_s",
+                                         "bottleneck",
+                                         "period_s",
+                                         "period_ci_s",
+                                         "throughput_per_s",
+                                         "throughput_ci_per_s",
+                                         "latency_s",
+                                         "latency_ci_s",
+                                         "usd_per_hour"};
+    struct prn_table *t = prn_table_new();
+    if (!t)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
+    char more[64];
+    snprintf(more, sizeof more, "one_more_%s", prn_schedule_view_figure(view));
+    prn_table_column(t, more, PRN_TABLE_ALIGN_LEFT);
+    for (size_t i = 0; i < view->report->schedule->n; i++)
+        stage_csv(view, i, t);
+    for (size_t i = 0; i < view->report->pipeline->n_types; i++)
+        if (prn_schedule_view_used(view, i) == 0)
+            unused_csv(view, i, t);
+    int code = prn_table_write(t, PRN_TABLE_STYLE_CSV, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+int prn_schedule_report(const struct prn_schedule_report *report, enum prn_schedule_format format,
+                        struct prn_buffer *out, struct prony_error *err)
+{
+    if (format == PRN_SCHEDULE_FORMAT_YAML)
+        return write_yaml(report, out, err);
+    struct prn_schedule_view view;
+    int code = prn_schedule_view_init(&view, report, err);
+    if (code < 0)
+        return code;
+    if (format == PRN_SCHEDULE_FORMAT_JSON)
+        prn_schedule_view_json(&view, out);
+    else if (format == PRN_SCHEDULE_FORMAT_CSV)
+        code = prn_schedule_view_csv(&view, out, err);
+    else
+        code = prn_schedule_view_text(&view, out, err);
+    if (code == 0)
+        code = prn_buffer_error(out, err);
+    prn_schedule_view_release(&view);
+    return code;
+}
