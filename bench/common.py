@@ -51,6 +51,16 @@ def bare(name):
     return float(done.stdout)
 
 
+def spent(command, **options):
+    """Seconds, CPU seconds and peak MiB of a command."""
+    done = subprocess.run([BUILD / "bench/spent", *command], text=True, capture_output=True,
+                          **options)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stderr}")
+    seconds, cpu_seconds, peak_kib = done.stdout.split()
+    return float(seconds), float(cpu_seconds), int(peak_kib) / 1024
+
+
 def median(values):
     return statistics.median(values)
 
