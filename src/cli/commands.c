@@ -9,6 +9,7 @@
     X(report)       \
     X(explore)      \
     X(model)        \
+    X(layers)       \
     X(backends)     \
     X(synth)        \
     X(models)       \

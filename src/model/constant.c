@@ -1,20 +1,16 @@
 /*
- * Tensors: their declared size against the data that the file has, and external data. The data of
- * an external tensor must lie in a regular file beneath the model's folder, reached without
- * symbolic links; the kernel checks that while it opens the file (openat2), so there is no moment
- * in which a path could change between check and use.
+ * Tensors: their declared size against the data that the file has, and external data, which must
+ * lie in a regular file beneath the model's folder.
  */
+#include "model/external.h"
 #include "model/reader.h"
 #include "model/typed.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <linux/openat2.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 static int fail(struct prn_reader *r, const struct prn_constant *c, int code, const char *what)
@@ -57,19 +53,7 @@ static bool has_parent_step(const char *path)
 
 static int open_folder(struct prn_reader *r)
 {
-    if (r->folder_fd >= 0)
-        return 0;
-    const char *path = r->model->path;
-    const char *slash = strrchr(path, '/');
-    const char *folder = "/";
-    if (!slash)
-        folder = ".";
-    else if (slash > path)
-        folder = prn_arena_strndup(r->arena, path, (size_t)(slash - path));
-    if (!folder)
-        return prn_reader_full(r);
-    r->folder_fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return r->folder_fd < 0 ? prn_fail_errno(r->err, errno, "open folder", folder) : 0;
+    return r->folder_fd >= 0 ? 0 : prn_external_folder(r->model->path, &r->folder_fd, r->err);
 }
 
 static int fail_open(struct prn_reader *r, const struct prn_constant *c, int error_number)
@@ -101,14 +85,12 @@ static int external_file_size(struct prn_reader *r, const struct prn_constant *c
     int code = open_folder(r);
     if (code < 0)
         return code;
-    struct open_how how = {.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
-    long fd = syscall(SYS_openat2, r->folder_fd, c->external_location, &how, sizeof how);
+    int fd = prn_external_open(r->folder_fd, c->external_location);
     if (fd < 0)
         return fail_open(r, c, errno);
     struct stat status;
-    int failed = fstat((int)fd, &status) < 0 ? errno : 0;
-    close((int)fd);
+    int failed = fstat(fd, &status) < 0 ? errno : 0;
+    close(fd);
     if (failed)
         return fail_open(r, c, failed);
     if (!S_ISREG(status.st_mode))

@@ -686,6 +686,7 @@ static int list_rows(const struct prn_infer *infer, struct prn_work *work)
     return 0;
 }
 
+/* What a declaration and inference say together; `ret` may be `declared`. */
 static int list_output(struct prn_work *work, const struct prn_value *declared,
                        const struct prn_known *t, struct prn_value *ret)
 {
@@ -733,6 +734,28 @@ static int list_outputs(struct prn_infer *infer, const struct prn_scope *scope,
     return 0;
 }
 
+static int list_values(struct prn_infer *infer, const struct prn_scope *scope,
+                       struct prn_work *work)
+{
+    const struct prn_graph *g = scope->graph;
+    size_t n = 0;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        n += g->nodes[i].n_outputs;
+    work->values = PRN_ARENA_ARRAY(&work->arena, n + 1, struct prn_value);
+    if (!work->values)
+        return PRONY_ENOMEM;
+    for (size_t i = 0; i < g->n_nodes; i++)
+        for (size_t o = 0; o < g->nodes[i].n_outputs; o++) {
+            struct prn_value *value = &work->values[work->n_values++];
+            *value = (struct prn_value){.name = g->nodes[i].outputs[o], .kind = PRN_VALUE_UNKNOWN};
+            size_t index = prn_map_get(&scope->names, value->name);
+            if (*value->name && index != PRN_MAP_NONE &&
+                list_output(work, value, infer->values[index], value) < 0)
+                return PRONY_ENOMEM;
+        }
+    return 0;
+}
+
 static int analyse(struct prn_infer *infer, const struct prn_input *inputs, struct prn_work *work)
 {
     struct prn_scope scope = {.graph = &infer->model->graph};
@@ -749,6 +772,8 @@ static int analyse(struct prn_infer *infer, const struct prn_input *inputs, stru
     }
     if (r == 0)
         r = list_outputs(infer, &scope, work);
+    if (r == 0)
+        r = list_values(infer, &scope, work);
     scope_release(&scope);
     return r;
 }

@@ -122,6 +122,7 @@ struct prn_function {
 
 struct prn_model {
     const char *path;
+    const void *data; /* the bytes of the file, mapped; NULL when there are none */
     uint64_t file_bytes;
     int64_t ir_version;
     const char *producer; /* "pytorch 2.1", "" when not said */
@@ -219,12 +220,15 @@ struct prn_uncounted {
 
 struct prn_work {
     struct prn_arena arena;
-    size_t n_ops, n_nodes, n_uncounted, n_outputs;
+    size_t n_ops, n_nodes, n_uncounted, n_outputs, n_values;
     struct prn_op_work *ops;     /* by flops, then nodes, descending */
     struct prn_node_work *nodes; /* top-level nodes in graph order */
     struct prn_uncounted *uncounted;
     double flops, bytes;       /* sums over what was counted */
     struct prn_value *outputs; /* model outputs with inferred dims; open ones stay -1 */
+    /* The same for every output of every top-level node, in graph order; dtype and shape as far as
+     * they are known, names may be "". */
+    struct prn_value *values;
 };
 
 /* `inputs` as prn_model_bind gave them. */

@@ -158,6 +158,7 @@ static struct opened *new_opened(const char *path, size_t size)
 static int finish(struct opened *opened, const void *data, size_t size,
                   struct prn_model **ret_model, struct prony_error *err)
 {
+    opened->model.data = data;
     int code = parse(opened, data, size, err);
     if (code < 0)
         prn_model_free(&opened->model);

@@ -292,8 +292,13 @@ static int read_sparse(struct prn_reader *r, const Onnx__SparseTensorProto *prot
         return code;
     count_initialiser(r->model, &values, true);
     count_initialiser(r->model, &indices, false);
-    *constant = (struct prn_constant){
-        .name = values.name, .dtype = values.dtype, .rank = proto->n_dims, .dims = proto->dims};
+    *constant = (struct prn_constant){.name = values.name,
+                                      .dtype = values.dtype,
+                                      .rank = proto->n_dims,
+                                      .dims = proto->dims,
+                                      .external_location = values.external_location
+                                                               ? values.external_location
+                                                               : indices.external_location};
     if (constant->rank > PRN_RANK_MAX ||
         prn_dims_elements(proto->dims, proto->n_dims, &constant->elements) < 0 ||
         prn_dtype_bytes(values.dtype, proto->dims, proto->n_dims, &constant->bytes) == PRONY_ELIMIT)

@@ -184,10 +184,11 @@ static const char *vit_embeddings(struct prn_synth *s)
     return PRN_SYNTH_OP(s, "/embeddings", .type = "Add", .inputs = {x, table});
 }
 
-/* The tensors at which a block can be cut have regular names and declared shapes. */
+/* The tensors at which blocks are cut have names of their own, which one pattern matches (a cut
+ * behind the last block would leave a layer with nothing but the head), and declared shapes. */
 static const char *vit_cut(struct prn_synth *s, int block, const char *place, int64_t width)
 {
-    const char *name = prn_synth_name(s, "/blocks.%d/%s", block, place);
+    const char *name = prn_synth_name(s, "/cut/blocks.%d/%s", block, place);
     prn_synth_value(s, name, 3,
                     (const struct prn_dim[]){prn_synth_batch(s), PRN_SYNTH_FIXED(VIT_PATCHES + 1),
                                              PRN_SYNTH_FIXED(width)});
@@ -235,8 +236,9 @@ static const char *vit_block(struct prn_synth *s, int block, const char *x)
              vit_cut(s, block, "mlp/hidden", MLP_WIDTH));
     y = prn_synth_linear(s, prn_synth_name(s, "%s/mlp/fc2", scope),
                          prn_synth_name(s, "%s.mlp.fc2", weights), y, MLP_WIDTH, WIDTH, SD);
+    const char *last = block < BLOCKS - 1 ? vit_cut(s, block, "mlp/residual", WIDTH) : NULL;
     return PRN_SYNTH_OP(s, prn_synth_name(s, "%s/mlp", scope), .type = "Add", .inputs = {x, y},
-                        .outputs = {vit_cut(s, block, "mlp/residual", WIDTH)});
+                        .outputs = {last});
 }
 
 void prn_synth_build_vit(struct prn_synth *s)

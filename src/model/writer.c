@@ -28,6 +28,7 @@ enum {
     MODEL_PRODUCER_VERSION = 3,
     MODEL_GRAPH = 7,
     MODEL_OPSET = 8,
+    MODEL_FUNCTION = 25,
     OPSET_DOMAIN = 1,
     OPSET_VERSION = 2,
     GRAPH_NODE = 1,
@@ -36,6 +37,7 @@ enum {
     GRAPH_INPUT = 11,
     GRAPH_OUTPUT = 12,
     GRAPH_VALUE = 13,
+    GRAPH_SPARSE = 15,
     NODE_INPUT = 1,
     NODE_OUTPUT = 2,
     NODE_NAME = 3,
@@ -447,6 +449,51 @@ void prn_writer_initialiser(struct prn_writer *w, const struct prn_constant *con
     i->head_end = out->len;
     if (__builtin_add_overflow(w->payload_bytes, i->bytes, &w->payload_bytes))
         w->payload_bytes = UINT64_MAX;
+}
+
+/* An initialiser whose whole message is payload. */
+static void copy_initialiser(struct prn_writer *w, int field, const void *message, size_t len)
+{
+    struct initialiser *i = new_initialiser(w);
+    if (!i)
+        return;
+    i->data = message;
+    i->bytes = len;
+    end_message_before(&w->heads, field, w->heads.len, len);
+    i->head_end = w->heads.len;
+    if (__builtin_add_overflow(w->payload_bytes, len, &w->payload_bytes))
+        w->payload_bytes = UINT64_MAX;
+}
+
+void prn_writer_copy(struct prn_writer *w, enum prn_writer_part part, const void *message,
+                     size_t len)
+{
+    switch (part) {
+    case PRN_WRITER_OPSET:
+        add_bytes(&w->model, MODEL_OPSET, message, len);
+        break;
+    case PRN_WRITER_FUNCTION:
+        add_bytes(&w->model, MODEL_FUNCTION, message, len);
+        break;
+    case PRN_WRITER_NODE:
+        add_bytes(&w->graph, GRAPH_NODE, message, len);
+        break;
+    case PRN_WRITER_INPUT:
+        add_bytes(&w->graph, GRAPH_INPUT, message, len);
+        break;
+    case PRN_WRITER_OUTPUT:
+        add_bytes(&w->graph, GRAPH_OUTPUT, message, len);
+        break;
+    case PRN_WRITER_VALUE:
+        add_bytes(&w->graph, GRAPH_VALUE, message, len);
+        break;
+    case PRN_WRITER_INITIALISER:
+        copy_initialiser(w, GRAPH_INITIALISER, message, len);
+        break;
+    case PRN_WRITER_SPARSE:
+        copy_initialiser(w, GRAPH_SPARSE, message, len);
+        break;
+    }
 }
 
 static uint64_t graph_bytes(const struct prn_writer *w)

@@ -53,6 +53,21 @@ void prn_writer_value(struct prn_writer *w, const struct prn_value *value);
 void prn_writer_initialiser(struct prn_writer *w, const struct prn_constant *constant,
                             const struct prn_writer_source *source);
 
+/* A part of another model, in the bytes in which that model's file has it: everything that it says
+ * is kept, whether prony knows of it or not. Bytes of an initialiser are borrowed until written. */
+enum prn_writer_part {
+    PRN_WRITER_OPSET,
+    PRN_WRITER_FUNCTION,
+    PRN_WRITER_NODE,
+    PRN_WRITER_INPUT,
+    PRN_WRITER_OUTPUT,
+    PRN_WRITER_VALUE,
+    PRN_WRITER_INITIALISER,
+    PRN_WRITER_SPARSE, /* a sparse initialiser */
+};
+void prn_writer_copy(struct prn_writer *w, enum prn_writer_part part, const void *message,
+                     size_t len);
+
 /* Bytes that the file will have. */
 uint64_t prn_writer_bytes(const struct prn_writer *w);
 

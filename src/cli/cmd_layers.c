@@ -1,0 +1,372 @@
+/*
+ * `prony layers`: cuts a model into layers that run one after the other, shows them, and writes
+ * each as a model of its own.
+ */
+#include "cli/command.h"
+
+#include "base/map.h"
+#include "model/bindings.h"
+#include "model/cut.h"
+#include "report/cuts_report.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define BATCH_DEFAULT 8
+#define BATCH_MAX 65536
+#define TENSORS_MAX 65536
+#define LAYERS_MAX 1000000
+
+struct options {
+    const char *model_file;
+    const char *cuts;
+    int64_t max_tensors;
+    int64_t batch; /* 0: not given */
+    struct prn_strings dims, shapes;
+    bool list;
+    const char *extract;
+    int format; /* enum prn_report_format */
+    const char *output;
+};
+
+/* ---- Options ---- */
+
+static bool is_number(const char *text)
+{
+    size_t len = strspn(text, "0123456789");
+    return len > 0 && text[len] == '\0';
+}
+
+static int add_pattern(struct prn_arena *arena, const char ***patterns, size_t *n,
+                       const char *text, size_t len, struct prony_error *err)
+{
+    const char *pattern = prn_arena_strndup(arena, text, len);
+    if (!pattern)
+        return prn_fail_memory(err);
+    if (len == 0)
+        return prn_fail(err, PRONY_EUSAGE, "--cuts: a name between commas is empty");
+    (*patterns)[(*n)++] = pattern;
+    return 0;
+}
+
+/* "auto", a number of layers, or names. */
+static int parse_cuts(const struct options *o, struct prn_arena *arena,
+                      struct prn_cut_options *ret_cuts, struct prony_error *err)
+{
+    struct prn_cut_options cuts = {.max_tensors = (size_t)o->max_tensors};
+    const char *text = o->cuts ? o->cuts : "auto";
+    const char **patterns = PRN_ARENA_ARRAY(arena, strlen(text) + 1, const char *);
+    int code = patterns ? 0 : prn_fail_memory(err);
+    if (code == 0 && is_number(text)) {
+        errno = 0;
+        unsigned long long n = strtoull(text, NULL, 10);
+        cuts.n_layers = (size_t)n;
+        if (errno || n < 1 || n > LAYERS_MAX)
+            code = prn_fail(err, PRONY_EUSAGE, "--cuts: '%s' isn't from 1 to %d", text, LAYERS_MAX);
+    } else if (code == 0 && strcmp(text, "auto") != 0) {
+        for (const char *at = text; code == 0; at += strcspn(at, ",") + 1) {
+            size_t len = strcspn(at, ",");
+            code = add_pattern(arena, &patterns, &cuts.n_patterns, at, len, err);
+            if (at[len] == '\0')
+                break;
+        }
+        cuts.patterns = patterns;
+    }
+    if (code == 0)
+        *ret_cuts = cuts;
+    return code;
+}
+
+/* The batch is the outer dimension of the inputs, where it is open: all dimensions of its name get
+ * the size. */
+static int bind_batch(const struct prn_model *model, int64_t batch, struct prn_input *inputs,
+                      struct prony_error *err)
+{
+    struct prn_map names = PRN_MAP_INIT;
+    bool bound = batch == 0;
+    int code = 0;
+    int64_t size = batch ? batch : BATCH_DEFAULT;
+    for (size_t i = 0; i < model->n_inputs && code == 0; i++) {
+        const struct prn_value *declared = model->inputs[i];
+        bool open = inputs[i].rank > 0 && inputs[i].assumed[0];
+        bound = bound || open || (inputs[i].rank > 0 && inputs[i].dims[0] == batch);
+        if (open)
+            inputs[i].dims[0] = size;
+        if (open && declared->has_shape && declared->dims[0].param)
+            code = prn_map_set(&names, declared->dims[0].param, 0);
+    }
+    for (size_t i = 0; i < model->n_inputs && code == 0; i++)
+        for (size_t d = 0; d < inputs[i].rank; d++) {
+            const struct prn_value *declared = model->inputs[i];
+            const char *name = declared->has_shape ? declared->dims[d].param : NULL;
+            if (inputs[i].assumed[d] && name && prn_map_get(&names, name) != PRN_MAP_NONE)
+                inputs[i].dims[d] = size;
+        }
+    prn_map_release(&names);
+    if (code < 0)
+        return prn_fail_memory(err);
+    if (!bound)
+        return prn_fail(err, PRONY_EUSAGE,
+                        "-b %lld: no input of '%s' leaves its outer dimension open",
+                        (long long)batch, model->path);
+    return 0;
+}
+
+/* ---- Layers as files ---- */
+
+struct extraction {
+    struct prn_cuts *cuts;
+    const char *folder;
+    const char *model;
+    int digits;
+    struct prn_arena *arena;
+};
+
+/* "FOLDER/layer_03.onnx", with ".data" behind it for weights apart; NULL: out of memory. */
+static const char *layer_path(const struct extraction *x, size_t layer, bool data)
+{
+    size_t size = strlen(x->folder) + 64;
+    char *path = prn_arena_alloc(x->arena, size);
+    if (path)
+        snprintf(path, size, "%s/layer_%0*zu.onnx%s", x->folder, x->digits, layer + 1,
+                 data ? ".data" : "");
+    return path;
+}
+
+static const char *base_name(const char *path)
+{
+    return strrchr(path, '/') + 1;
+}
+
+/* The names that the layers will have. */
+static int name_layers(const struct extraction *x, struct prn_map *names, struct prony_error *err)
+{
+    for (size_t i = 0; i < x->cuts->n_layers; i++)
+        for (int data = 0; data <= prn_cut_needs_data(x->cuts, i); data++) {
+            const char *path = layer_path(x, i, data);
+            if (!path || prn_map_set(names, base_name(path), 0) < 0)
+                return prn_fail_memory(err);
+            int code = prn_output_spares(path, x->model, err);
+            if (code < 0)
+                return code;
+        }
+    return 0;
+}
+
+/* A folder is used if all that it holds are layers that will be replaced: what else lies there
+ * would look like a part of the model. */
+static int check_entries(const struct extraction *x, DIR *folder, struct prony_error *err)
+{
+    struct prn_map names = PRN_MAP_INIT;
+    int code = name_layers(x, &names, err);
+    errno = 0;
+    for (const struct dirent *e; code == 0 && (e = readdir(folder)); errno = 0) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (prn_map_get(&names, e->d_name) == PRN_MAP_NONE)
+            code = prn_fail(err, PRONY_EUSAGE,
+                            "--extract: '%s' has '%s', which is none of these layers; name a new "
+                            "folder or empty this one",
+                            x->folder, e->d_name);
+    }
+    if (code == 0 && errno)
+        code = prn_fail_errno(err, errno, "read", x->folder);
+    prn_map_release(&names);
+    return code;
+}
+
+static int prepare_folder(const struct extraction *x, struct prony_error *err)
+{
+    if (mkdir(x->folder, 0777) == 0)
+        return 0;
+    if (errno != EEXIST)
+        return prn_fail_errno(err, errno, "create", x->folder);
+    DIR *folder = opendir(x->folder);
+    if (!folder)
+        return prn_fail_errno(err, errno, "open folder", x->folder);
+    int code = check_entries(x, folder, err);
+    closedir(folder);
+    return code;
+}
+
+struct part {
+    struct prn_cuts *cuts;
+    size_t layer;
+    const char *data_name; /* NULL: weights are in the file */
+};
+
+static int produce_layer(int fd, const char *name, void *context, struct prony_error *err)
+{
+    const struct part *part = context;
+    return prn_cut_write(part->cuts, part->layer, part->data_name, fd, name, err);
+}
+
+static int produce_data(int fd, const char *name, void *context, struct prony_error *err)
+{
+    const struct part *part = context;
+    return prn_cut_write_data(part->cuts, part->layer, fd, name, err);
+}
+
+static int extract_layer(const struct extraction *x, size_t layer, struct prony_error *err)
+{
+    struct part part = {.cuts = x->cuts, .layer = layer};
+    const char *path = layer_path(x, layer, false);
+    if (!path)
+        return prn_fail_memory(err);
+    if (prn_cut_needs_data(x->cuts, layer)) {
+        const char *data = layer_path(x, layer, true);
+        if (!data)
+            return prn_fail_memory(err);
+        part.data_name = base_name(data);
+        int code = prn_output_stream(data, produce_data, &part, err);
+        if (code < 0)
+            return code;
+    }
+    return prn_output_stream(path, produce_layer, &part, err);
+}
+
+static int extract(const struct options *o, const struct prn_model *model, struct prn_cuts *cuts,
+                   struct prn_arena *arena, struct prony_error *err)
+{
+    char digits[24];
+    int n = snprintf(digits, sizeof digits, "%zu", cuts->n_layers);
+    struct extraction x = {.cuts = cuts,
+                           .folder = o->extract,
+                           .model = model->path,
+                           .digits = n < 2 ? 2 : n,
+                           .arena = arena};
+    int code = prepare_folder(&x, err);
+    for (size_t i = 0; i < cuts->n_layers && code == 0; i++)
+        code = extract_layer(&x, i, err);
+    return code;
+}
+
+/* ---- The command ---- */
+
+static int list(const struct options *o, const struct prn_model *model,
+                const struct prn_cuts *cuts, struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
+    int code = prn_cuts_report(model, cuts, (enum prn_report_format)o->format, &out, err);
+    if (code == 0)
+        code = prn_output(o->output, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
+static int cut(const struct options *o, const struct prn_model *model, struct prn_input *inputs,
+               struct prn_arena *arena, struct prony_error *err)
+{
+    struct prn_cut_options how;
+    struct prn_work *work = NULL;
+    struct prn_cuts *cuts = NULL;
+    int code = parse_cuts(o, arena, &how, err);
+    if (code == 0)
+        code = bind_batch(model, o->batch, inputs, err);
+    if (code == 0)
+        code = prn_model_analyse(model, inputs, &work, err);
+    if (code == 0)
+        code = prn_cuts_find(model, inputs, work, &how, &cuts, err);
+    if (code == 0 && o->extract)
+        code = extract(o, model, cuts, arena, err);
+    if (code == 0 && o->list)
+        code = list(o, model, cuts, err);
+    prn_cuts_free(cuts);
+    prn_work_free(work);
+    return code;
+}
+
+static int check_use(const struct options *o, const struct prn_strings *arguments,
+                     const char **ret_path, struct prony_error *err)
+{
+    if (arguments->n + (o->model_file != NULL) != 1)
+        return prn_fail(err, PRONY_EUSAGE, "a model is missing, or is given twice");
+    if (!o->list && !o->extract)
+        return prn_fail(err, PRONY_EUSAGE, "--list or --extract FOLDER is missing");
+    if (!o->list && o->output)
+        return prn_fail(err, PRONY_EUSAGE, "--output is where --list goes, which is missing");
+    if (o->extract && !*o->extract)
+        return prn_fail(err, PRONY_EUSAGE, "--extract: the folder's name is empty");
+    *ret_path = o->model_file ? o->model_file : arguments->items[0];
+    return prn_output_spares(o->output, *ret_path, err);
+}
+
+static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+{
+    const struct options *o = opaque;
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 30);
+    struct prn_bindings bindings;
+    struct prn_input *inputs;
+    struct prn_model *model = NULL;
+    const char *path = NULL;
+    int code = check_use(o, arguments, &path, err);
+    if (code == 0)
+        code = prn_bindings_parse(o->dims.items, o->dims.n, o->shapes.items, o->shapes.n, &arena,
+                                  &bindings, err);
+    if (code == 0)
+        code = prn_model_open(path, &model, err);
+    if (code == 0)
+        code = prn_model_bind(model, &bindings, &arena, &inputs, err);
+    if (code == 0)
+        code = cut(o, model, inputs, &arena, err);
+    prn_model_free(model);
+    prn_arena_release(&arena);
+    return code;
+}
+
+#define FIELD(name) offsetof(struct options, name)
+
+static const struct prn_option option_table[] = {
+    {PRN_OPTION_TEXT, 'M', "model-file", "MODEL.onnx", "the model, instead of the argument",
+     FIELD(model_file), 0, 0, NULL},
+    {PRN_OPTION_GROUP, 0, NULL, NULL, "Where to cut", 0, 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "cuts", "auto|N|NAME,...",
+     "between operators with weights; the same, joined to N layers of balanced work; or at tensors "
+     "or behind nodes of these names, in which * ? [a-z] are wildcards (default auto)",
+     FIELD(cuts), 0, 0, NULL},
+    {PRN_OPTION_COUNT, 0, "max-cut-tensors", "N",
+     "most tensors that may pass a cut that isn't named (default 2)", FIELD(max_tensors), 1,
+     TENSORS_MAX, NULL},
+    {PRN_OPTION_GROUP, 0, NULL, NULL, "Sizes", 0, 0, 0, NULL},
+    {PRN_OPTION_COUNT, 'b', "batch-size", "N",
+     "size of the inputs' outer dimension, where the model leaves it open (default 8)",
+     FIELD(batch), 1, BATCH_MAX, NULL},
+    {PRN_OPTION_LIST, 0, "dim", "NAME=SIZE",
+     "size of another open dimension, repeatable (default 1)", FIELD(dims), 0, 0, NULL},
+    {PRN_OPTION_LIST, 0, "shape", "INPUT=SIZES",
+     "shape of an input, repeatable, e.g. x=1x3x224x224", FIELD(shapes), 0, 0, NULL},
+    {PRN_OPTION_GROUP, 0, NULL, NULL, "Results", 0, 0, 0, NULL},
+    {PRN_OPTION_FLAG, 0, "list", NULL,
+     "show the layers: what passes between them, parameters and work", FIELD(list), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "extract", "FOLDER",
+     "write each layer as a model of its own: layer_01.onnx, ...", FIELD(extract), 0, 0, NULL},
+    {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "of --list: text, json, csv or md (default text)",
+     FIELD(format), 0, 0, prn_report_formats},
+    {PRN_OPTION_TEXT, 0, "output", "FILE", "write the list to FILE instead of standard output",
+     FIELD(output), 0, 0, NULL},
+    {0},
+};
+
+const struct prn_command prn_command_layers = {
+    .name = "layers",
+    .arguments = "MODEL.onnx",
+    .summary = "cut a model into layers that run one after the other",
+    .description =
+        "Cuts a model where few tensors pass: a layer per group of operators that have weights, "
+        "and between two of them the place where the fewest bytes are alive. In a transformer that "
+        "is four layers per block. Layers that run one after the other, each with what the one "
+        "before hands on, give the model's outputs.\n"
+        "Nothing is run, and with --list no weight is read.",
+    .examples = "# where a model would be cut\n"
+                "prony layers vit.onnx --list\n"
+                "# four layers of about the same work, as models\n"
+                "prony layers vit.onnx --cuts 4 --extract vit-layers",
+    .options = option_table,
+    .options_size = sizeof(struct options),
+    .max_arguments = 1,
+    .run = run,
+};
