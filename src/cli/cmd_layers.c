@@ -283,10 +283,13 @@ static int cut(const struct options *o, const struct prn_model *model, struct pr
 static int check_use(const struct options *o, const struct prn_strings *arguments,
                      const char **ret_path, struct prony_error *err)
 {
-    if (arguments->n + (o->model_file != NULL) != 1)
-        return prn_fail(err, PRONY_EUSAGE, "a model is missing, or is given twice");
+    if (arguments->n == 0 && !o->model_file)
+        return prn_fail(err, PRONY_EUSAGE, "a model is missing");
+    if (arguments->n > 0 && o->model_file)
+        return prn_fail(err, PRONY_EUSAGE, "'%s' and -M '%s' are two models; one is cut at a time",
+                        arguments->items[0], o->model_file);
     if (!o->list && !o->extract)
-        return prn_fail(err, PRONY_EUSAGE, "--list or --extract FOLDER is missing");
+        return prn_fail(err, PRONY_EUSAGE, "--list, or --extract FOLDER, or both must say what for");
     if (!o->list && o->output)
         return prn_fail(err, PRONY_EUSAGE, "--output is where --list goes, which is missing");
     if (o->extract && !*o->extract)

@@ -195,20 +195,30 @@ static bool matches(const struct prn_cut_graph *g, const char *pattern, size_t n
                                    : *own->name && prn_text_glob(pattern, own->name);
 }
 
-/* Cuts behind a node whose output, or with output n_outputs whose name, was matched: before the
- * first reader, where the fewest bytes are alive. */
-static int cut_behind(const struct prn_cut_graph *g, struct prn_cut_plan *p, size_t node,
-                      size_t output, bool *marks, bool *ret_is_place)
+/* Why there is no place behind a node; NULL when there is one. */
+static const char *no_place(const struct prn_cut_graph *g, const struct prn_cut_plan *p,
+                            size_t node)
 {
-    size_t from = p->order.at[node];
-    *ret_is_place = from != PRN_CUT_NONE && ++from < p->order.n;
-    if (!*ret_is_place)
-        return 0;
-    size_t n_outputs = g->model->graph.nodes[node].n_outputs;
+    if (g->nodes[node].recomputed && g->nodes[node].needed)
+        return "each layer that needs it computes it for itself";
+    if (!g->nodes[node].needed)
+        return "no output of the model needs it";
+    if (p->order.at[node] + 1 == p->order.n)
+        return "nothing is left to compute behind it";
+    return NULL;
+}
+
+/* Marks a cut behind a node whose output, or with output n_outputs whose name, was matched: before
+ * the first reader, where the fewest bytes are alive. */
+static int cut_behind(const struct prn_cut_graph *g, const struct prn_cut_plan *p, size_t node,
+                      size_t output, bool *marks)
+{
+    const struct prn_node *own = &g->model->graph.nodes[node];
+    size_t from = p->order.at[node] + 1;
     size_t to = PRN_CUT_NONE;
-    for (size_t o = 0; o < n_outputs; o++) {
+    for (size_t o = 0; o < own->n_outputs; o++) {
         size_t first_use = p->spans[g->nodes[node].outputs + o].first_use;
-        if ((o == output || output == n_outputs) && first_use < to)
+        if ((o == output || output == own->n_outputs) && first_use < to)
             to = first_use;
     }
     size_t place = best_place(p, from, to == PRN_CUT_NONE ? from : to, SIZE_MAX);
@@ -216,18 +226,17 @@ static int cut_behind(const struct prn_cut_graph *g, struct prn_cut_plan *p, siz
         marks[place] = true;
         return 0;
     }
-    *ret_is_place = p->loads[from].tensors > 0;
-    if (!*ret_is_place)
-        return 0;
+    const char *name = output < own->n_outputs ? own->outputs[output] : own->name;
+    if (p->loads[from].tensors == 0)
+        return prn_fail(g->err, PRONY_EUNSUPPORTED,
+                        "cannot cut '%s' at '%s': no tensor passes there", g->model->path, name);
     char where[160];
-    const struct prn_node *own = &g->model->graph.nodes[node];
-    snprintf(where, sizeof where, " at '%s'",
-             output < n_outputs ? own->outputs[output] : own->name);
+    snprintf(where, sizeof where, " at '%s'", name);
     return fail_barred(g, p, from, where);
 }
 
-/* Whether a name that belongs to no node's output matches. */
-static bool names_fed(const struct prn_cut_graph *g, const char *pattern)
+/* Whether a name of an input or initialiser matches. */
+static bool names_given(const struct prn_cut_graph *g, const char *pattern)
 {
     for (size_t id = 0; id < g->first_output; id++)
         if (prn_text_glob(pattern, g->values[id].name))
@@ -235,32 +244,29 @@ static bool names_fed(const struct prn_cut_graph *g, const char *pattern)
     return false;
 }
 
-static int mark_pattern(const struct prn_cut_graph *g, struct prn_cut_plan *p, const char *pattern,
-                        bool *marks)
+static int mark_pattern(const struct prn_cut_graph *g, const struct prn_cut_plan *p,
+                        const char *pattern, bool *marks)
 {
-    bool matched = false;
+    const char *reason = NULL;
     bool cut = false;
     for (size_t i = 0; i < g->model->graph.n_nodes; i++)
         for (size_t o = 0; o <= g->model->graph.nodes[i].n_outputs; o++) {
-            bool is_place = false;
             if (!matches(g, pattern, i, o))
                 continue;
-            matched = true;
-            int code = cut_behind(g, p, i, o, marks, &is_place);
+            const char *no = no_place(g, p, i);
+            reason = reason ? reason : no;
+            int code = no ? 0 : cut_behind(g, p, i, o, marks);
             if (code < 0)
                 return code;
-            cut = cut || is_place;
+            cut = cut || !no;
         }
     if (cut)
         return 0;
-    if (!matched && !names_fed(g, pattern))
-        return prn_fail(g->err, PRONY_EUSAGE,
-                        "cannot cut '%s' at '%s': no tensor or node has such a name",
-                        g->model->path, pattern);
-    return prn_fail(g->err, PRONY_EUSAGE,
-                    "cannot cut '%s' at '%s': nothing is computed before it, nothing is left to "
-                    "compute behind it, or each layer computes it for itself",
-                    g->model->path, pattern);
+    if (!reason)
+        reason = names_given(g, pattern) ? "nothing is computed before it"
+                                         : "no tensor or node has such a name";
+    return prn_fail(g->err, PRONY_EUSAGE, "cannot cut '%s' at '%s': %s", g->model->path, pattern,
+                    reason);
 }
 
 static int cut_at_names(const struct prn_cut_graph *g, struct prn_cut_plan *p,

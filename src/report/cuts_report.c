@@ -69,9 +69,11 @@ static void write_names(const struct prn_cut_tensor *const *tensors, size_t n,
 static void list_cell(struct prn_table *t, struct prn_buffer *text, struct given g,
                       void write(const struct prn_cut_tensor *const *, size_t, struct prn_buffer *))
 {
+    int failed = text->error; /* which clearing would forget */
     prn_buffer_clear(text);
     write(g.tensors, g.n, text);
     prn_table_cell(t, "%s", prn_buffer_text(text));
+    text->error = failed ? failed : text->error;
 }
 
 /* ---- Text and Markdown ---- */

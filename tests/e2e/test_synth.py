@@ -1,6 +1,5 @@
 """`prony synth`: the networks are valid, complete, reproducible, and compute."""
 import collections
-import re
 import signal
 import subprocess
 import time
@@ -82,14 +81,12 @@ def test_vit_can_be_cut_four_times_per_block(prony, workdir):
     path.unlink()
     made = {output for node in model.graph.node for output in node.output}
     declared = shapes(model.graph.value_info)
-    for block in range(12):
-        for place, width in {"attn/context": 768, "attn/residual": 768, "mlp/hidden": 3072,
-                             "mlp/residual": 768}.items():
-            assert f"/blocks.{block}/{place}" in made
-            assert declared[f"/blocks.{block}/{place}"] == [2, 197, width]
-    matching = [name for name in made if re.fullmatch(
-        r"/blocks\.\d+/(attn/(context|residual)|mlp/(hidden|residual))", name)]
-    assert len(matching) == 48
+    places = {f"/cut/blocks.{block}/{place}": [2, 197, width] for block in range(12)
+              for place, width in {"attn/context": 768, "attn/residual": 768, "mlp/hidden": 3072,
+                                   "mlp/residual": 768}.items()}
+    del places["/cut/blocks.11/mlp/residual"]  # only the head would be behind it
+    assert {name for name in made if name.startswith("/cut/")} == set(places)
+    assert declared == places
 
 
 def test_gpt2_head_is_the_embedding(prony, workdir):

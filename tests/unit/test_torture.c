@@ -17,6 +17,7 @@
 #include "measure/ops.h"
 #include "measure/resume.h"
 #include "model/bindings.h"
+#include "model/cut.h"
 #include "model/model.h"
 #include "model/synth.h"
 #include "model/tensor.h"
@@ -25,6 +26,7 @@
 #include "pipeline/load.h"
 #include "pipeline/models.h"
 #include "record/region.h"
+#include "report/cuts_report.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
 #include "report/comparison_report.h"
@@ -359,6 +361,68 @@ static int analyse_control(struct prony_error *err)
 static int analyse_functions(struct prony_error *err)
 {
     return analyse_stored("functions.onnx", &functions, err);
+}
+
+/* Cuts a stored model, and writes and reports all layers. */
+static int cut_stored(const char *name, struct prn_model **kept,
+                      const struct prn_cut_options *options, struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_bindings none = {0};
+    struct prn_buffer report = PRN_BUFFER_INIT(100000);
+    struct prn_input *inputs = NULL;
+    struct prn_work *work = NULL;
+    struct prn_cuts *cuts = NULL;
+    int fd = open("/dev/null", O_WRONLY | O_CLOEXEC);
+    torture.armed = false;
+    if (!*kept)
+        assert_int_equal(prn_model_open(unit_data(name), kept, NULL), 0);
+    assert_int_equal(prn_model_bind(*kept, &none, &arena, &inputs, NULL), 0);
+    assert_int_equal(prn_model_analyse(*kept, inputs, &work, NULL), 0);
+    torture.armed = true;
+    int code = prn_cuts_find(*kept, inputs, work, options, &cuts, err);
+    assert_int_equal(cuts == NULL, code < 0);
+    for (size_t i = 0; code == 0 && i < cuts->n_layers; i++) {
+        code = prn_cut_write(cuts, i, NULL, fd, "layer.onnx", err);
+        if (code == 0)
+            code = prn_cut_write_data(cuts, i, fd, "layer.onnx.data", err);
+    }
+    for (int format = 0; code == 0 && prn_report_formats[format]; format++)
+        code = prn_cuts_report(*kept, cuts, (enum prn_report_format)format, &report, err);
+    if (code == 0)
+        code = prn_buffer_error(&report, err);
+    torture.armed = false;
+    prn_buffer_release(&report);
+    prn_cuts_free(cuts);
+    prn_work_free(work);
+    prn_arena_release(&arena);
+    close(fd);
+    torture.armed = true;
+    return code;
+}
+
+static struct prn_model *mlp, *external;
+
+static int cut_auto(struct prony_error *err)
+{
+    return cut_stored("mlp.onnx", &mlp, &(struct prn_cut_options){0}, err);
+}
+
+static int cut_bodies(struct prony_error *err)
+{
+    static const char *const at[] = {"z"};
+    return cut_stored("control.onnx", &control,
+                      &(struct prn_cut_options){.patterns = at, .n_patterns = 1}, err);
+}
+
+static int cut_functions(struct prony_error *err)
+{
+    return cut_stored("functions.onnx", &functions, &(struct prn_cut_options){.n_layers = 1}, err);
+}
+
+static int cut_external(struct prony_error *err)
+{
+    return cut_stored("external.onnx", &external, &(struct prn_cut_options){.n_layers = 1}, err);
 }
 
 static int synth_describe(struct prony_error *err)
@@ -1066,6 +1130,8 @@ static int free_inputs(void **state)
     prn_model_free(opened_model);
     prn_model_free(control);
     prn_model_free(functions);
+    prn_model_free(mlp);
+    prn_model_free(external);
     prn_buffer_release(&saved);
     prn_buffer_release(&saved_recording);
     prn_profile_free(parsed);
@@ -1109,6 +1175,10 @@ static int free_inputs(void **state)
     X(model_bind, PRONY_ENOMEM)         \
     X(analyse_control, PRONY_ENOMEM)    \
     X(analyse_functions, PRONY_ENOMEM)  \
+    X(cut_auto, PRONY_ENOMEM)           \
+    X(cut_bodies, PRONY_ENOMEM)         \
+    X(cut_functions, PRONY_ENOMEM)      \
+    X(cut_external, PRONY_ENOMEM)       \
     X(source_plain, PRONY_ENOMEM)       \
     X(source_gzip, PRONY_ENOMEM)        \
     X(source_zstd, PRONY_ENOMEM)        \
