@@ -289,7 +289,7 @@ static int check_use(const struct options *o, const struct prn_strings *argument
         return prn_fail(err, PRONY_EUSAGE, "'%s' and -M '%s' are two models; one is cut at a time",
                         arguments->items[0], o->model_file);
     if (!o->list && !o->extract)
-        return prn_fail(err, PRONY_EUSAGE, "--list, or --extract FOLDER, or both must say what for");
+        return prn_fail(err, PRONY_EUSAGE, "nothing to do: give --list, --extract FOLDER or both");
     if (!o->list && o->output)
         return prn_fail(err, PRONY_EUSAGE, "--output is where --list goes, which is missing");
     if (o->extract && !*o->extract)

@@ -205,6 +205,8 @@ static const char *no_place(const struct prn_cut_graph *g, const struct prn_cut_
         return "no output of the model needs it";
     if (p->order.at[node] + 1 == p->order.n)
         return "nothing is left to compute behind it";
+    if (p->loads[p->order.at[node] + 1].tensors == 0)
+        return "no tensor passes there";
     return NULL;
 }
 
@@ -226,12 +228,9 @@ static int cut_behind(const struct prn_cut_graph *g, const struct prn_cut_plan *
         marks[place] = true;
         return 0;
     }
-    const char *name = output < own->n_outputs ? own->outputs[output] : own->name;
-    if (p->loads[from].tensors == 0)
-        return prn_fail(g->err, PRONY_EUNSUPPORTED,
-                        "cannot cut '%s' at '%s': no tensor passes there", g->model->path, name);
     char where[160];
-    snprintf(where, sizeof where, " at '%s'", name);
+    snprintf(where, sizeof where, " at '%s'",
+             output < own->n_outputs ? own->outputs[output] : own->name);
     return fail_barred(g, p, from, where);
 }
 
