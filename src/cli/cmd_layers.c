@@ -41,8 +41,8 @@ static bool is_number(const char *text)
     return len > 0 && text[len] == '\0';
 }
 
-static int add_pattern(struct prn_arena *arena, const char ***patterns, size_t *n,
-                       const char *text, size_t len, struct prony_error *err)
+static int add_pattern(struct prn_arena *arena, const char ***patterns, size_t *n, const char *text,
+                       size_t len, struct prony_error *err)
 {
     const char *pattern = prn_arena_strndup(arena, text, len);
     if (!pattern)
@@ -247,8 +247,8 @@ static int extract(const struct options *o, const struct prn_model *model, struc
 
 /* ---- The command ---- */
 
-static int list(const struct options *o, const struct prn_model *model,
-                const struct prn_cuts *cuts, struct prony_error *err)
+static int list(const struct options *o, const struct prn_model *model, const struct prn_cuts *cuts,
+                struct prony_error *err)
 {
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
     int code = prn_cuts_report(model, cuts, (enum prn_report_format)o->format, &out, err);

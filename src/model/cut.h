@@ -3,12 +3,12 @@
  * together compute what the whole does.
  *
  * The nodes are put into an order in which the tensors that are alive between two of them (made
- * before, needed after) are few; a cut goes between two nodes of that order, and what is alive there
- * goes from one layer to the next. Weights are never alive: a layer has those that it needs, and so
- * may its neighbour. Neither is what is computed from constants alone, or takes more bytes than what
- * it is computed from (a mask made of a length): each layer that needs it computes it again. A
- * model's input that a later layer needs is carried through those before it. A model's output
- * leaves with the layer that computes it.
+ * before, needed after) are few; a cut goes between two nodes of that order, and what is alive
+ * there goes from one layer to the next. Weights are never alive: a layer has those that it needs,
+ * and so may its neighbour. Neither is what is computed from constants alone, or takes more bytes
+ * than what it is computed from (a mask made of a length): each layer that needs it computes it
+ * again. A model's input that a later layer needs is carried through those before it. A model's
+ * output leaves with the layer that computes it.
  *
  *     prn_model_bind(model, &bindings, &arena, &inputs, err);
  *     prn_model_analyse(model, inputs, &work, err);
@@ -32,7 +32,7 @@ struct prn_cut_options {
      * prn_text_glob(). With none, the model is cut between its groups of operators with weights. */
     const char *const *patterns;
     size_t n_patterns;
-    size_t n_layers;    /* neighbours are joined to so many layers of balanced work; 0: they aren't */
+    size_t n_layers; /* neighbours are joined to so many layers of balanced work; 0: they aren't */
     size_t max_tensors; /* most that may be alive at a cut; 0: PRN_CUT_TENSORS_DEFAULT. Patterns may
                          * cut where there are more. */
 };

@@ -105,7 +105,7 @@ struct prn_cut_plan {
     struct prn_cut_span *spans; /* by id */
     struct prn_cut_load *loads; /* by cut, 0 to n */
     size_t n_cuts;
-    size_t *cuts; /* ascending, each within [1, n - 1] */
+    size_t *cuts;   /* ascending, each within [1, n - 1] */
     uint64_t bytes; /* alive at all cuts */
 };
 PRONY_MUST_CHECK int prn_cut_plan_make(const struct prn_cut_graph *g,

@@ -26,11 +26,10 @@ static void find_spans(const struct prn_cut_graph *g, struct prn_cut_plan *p)
         size_t made_by = g->values[id].node;
         size_t at = made_by == PRN_CUT_NONE ? 0 : p->order.at[made_by];
         bool never = g->values[id].constant || at == PRN_CUT_NONE;
-        p->spans[id] = (struct prn_cut_span){
-            .from = never                      ? PRN_CUT_NONE
-                    : made_by == PRN_CUT_NONE ? 1
-                                               : at + 1,
-            .first_use = PRN_CUT_NONE};
+        p->spans[id] = (struct prn_cut_span){.from = never                     ? PRN_CUT_NONE
+                                                     : made_by == PRN_CUT_NONE ? 1
+                                                                               : at + 1,
+                                             .first_use = PRN_CUT_NONE};
     }
     for (size_t i = g->model->graph.n_nodes; i-- > 0;) {
         const struct prn_cut_node *node = &g->nodes[i];
@@ -120,8 +119,8 @@ static void cut_between_weights(const struct prn_cut_graph *g, struct prn_cut_pl
     size_t last = next_weighted(g, p, 0);
     for (size_t at = next_weighted(g, p, last + 1); at < p->order.n;
          last = at, at = next_weighted(g, p, at + 1)) {
-        size_t place = are_group(g, p, last, at) ? PRN_CUT_NONE
-                                                 : best_place(p, last + 1, at, max_tensors);
+        size_t place =
+            are_group(g, p, last, at) ? PRN_CUT_NONE : best_place(p, last + 1, at, max_tensors);
         if (place != PRN_CUT_NONE)
             p->cuts[p->n_cuts++] = place;
     }
@@ -186,13 +185,12 @@ static int fail_uncut(const struct prn_cut_graph *g, const struct prn_cut_plan *
 
 /* ---- At names ---- */
 
-static bool matches(const struct prn_cut_graph *g, const char *pattern, size_t node,
-                    size_t output)
+static bool matches(const struct prn_cut_graph *g, const char *pattern, size_t node, size_t output)
 {
     const struct prn_node *own = &g->model->graph.nodes[node];
-    return output < own->n_outputs ? *own->outputs[output] &&
-                                         prn_text_glob(pattern, own->outputs[output])
-                                   : *own->name && prn_text_glob(pattern, own->name);
+    return output < own->n_outputs
+               ? *own->outputs[output] && prn_text_glob(pattern, own->outputs[output])
+               : *own->name && prn_text_glob(pattern, own->name);
 }
 
 /* Why there is no place behind a node; NULL when there is one. */
@@ -335,10 +333,10 @@ static void join(struct prn_cut_plan *p, struct balance *b, size_t parts)
         size_t end = begin + 1;
         /* A part must leave a layer for each part behind it, and may end only where the rest fits
          * into those. */
-        while (end + left - 1 < b->n && (b->needed[end] > left - 1 ||
-                                         (b->sum[end + 1] - b->sum[begin] <= most &&
-                                          (b->sum[end] + b->sum[end + 1]) / 2 - b->sum[begin] <=
-                                              share)))
+        while (end + left - 1 < b->n &&
+               (b->needed[end] > left - 1 ||
+                (b->sum[end + 1] - b->sum[begin] <= most &&
+                 (b->sum[end] + b->sum[end + 1]) / 2 - b->sum[begin] <= share)))
             end++;
         p->cuts[p->n_cuts++] = p->cuts[end - 1];
         begin = end;

@@ -71,8 +71,7 @@ int prn_cut_shapes_new(const struct prn_cut_graph *g, struct prn_cut_shapes **re
         return prn_fail_memory(g->err);
     s->g = g;
     s->tensors = PRN_ARENA_ARRAY(g->arena, g->n_values + 1, const struct prn_cut_tensor *);
-    struct prn_input *inputs =
-        PRN_ARENA_ARRAY(g->arena, g->model->n_inputs + 1, struct prn_input);
+    struct prn_input *inputs = PRN_ARENA_ARRAY(g->arena, g->model->n_inputs + 1, struct prn_input);
     int code = s->tensors && inputs ? 0 : prn_fail_memory(g->err);
     if (code == 0 && change_inputs(s, inputs))
         code = prn_model_analyse(g->model, inputs, &s->other, g->err);

@@ -1,7 +1,7 @@
 /*
- * A layer as a file. Nodes, functions, weights and declarations are copied in the bytes in which the
- * model's own file has them, so that a layer has all that the model says, also what prony doesn't
- * know. Only external data is resolved: a layer must not depend on files of another folder.
+ * A layer as a file. Nodes, functions, weights and declarations are copied in the bytes in which
+ * the model's own file has them, so that a layer has all that the model says, also what prony
+ * doesn't know. Only external data is resolved: a layer must not depend on files of another folder.
  */
 #include "model/cut_parts.h"
 
@@ -138,10 +138,10 @@ static int index_messages(struct prn_cut_file *f, const struct prn_model *model,
 {
     const struct prn_graph *g = &model->graph;
     const size_t counts[TABLE_COUNT] = {
-        [TABLE_OPSETS] = model->n_opsets,     [TABLE_FUNCTIONS] = model->n_functions,
-        [TABLE_NODES] = g->n_nodes,           [TABLE_INITIALISERS] = g->n_constants,
-        [TABLE_SPARSE] = g->n_constants,      [TABLE_INPUTS] = g->n_inputs,
-        [TABLE_OUTPUTS] = g->n_outputs,       [TABLE_VALUES] = g->n_values,
+        [TABLE_OPSETS] = model->n_opsets, [TABLE_FUNCTIONS] = model->n_functions,
+        [TABLE_NODES] = g->n_nodes,       [TABLE_INITIALISERS] = g->n_constants,
+        [TABLE_SPARSE] = g->n_constants,  [TABLE_INPUTS] = g->n_inputs,
+        [TABLE_OUTPUTS] = g->n_outputs,   [TABLE_VALUES] = g->n_values,
     };
     for (size_t i = 0; i < TABLE_COUNT; i++) {
         f->tables[i].capacity = counts[i];
@@ -242,9 +242,7 @@ static int open_location(struct reading *r, const char *location, struct prony_e
 {
     if (r->location && strcmp(r->location, location) == 0)
         return 0;
-    int code = r->folder_fd >= 0
-                   ? 0
-                   : prn_external_folder(r->model->path, &r->folder_fd, err);
+    int code = r->folder_fd >= 0 ? 0 : prn_external_folder(r->model->path, &r->folder_fd, err);
     if (code < 0)
         return code;
     if (r->fd >= 0)
@@ -312,8 +310,8 @@ static int write_passing(struct writing *w, enum prn_writer_part part,
     const char *name = tensor->value.name;
     size_t input = prn_map_get(&f->inputs, name);
     size_t output = prn_map_get(&f->outputs, name);
-    bool typed = output != PRN_MAP_NONE &&
-                 w->set->model->graph.outputs[output].kind != PRN_VALUE_UNKNOWN;
+    bool typed =
+        output != PRN_MAP_NONE && w->set->model->graph.outputs[output].kind != PRN_VALUE_UNKNOWN;
     if (input != PRN_MAP_NONE)
         copy(w, part, TABLE_INPUTS, input);
     else if (typed)
@@ -515,8 +513,8 @@ static int describe(struct writing *w, const char *data_name)
     if (code == 0)
         prn_writer_graph_name(w->writer, prn_buffer_text(&name));
     prn_buffer_release(&name);
-    prn_writer_ir_version(w->writer, model->ir_version < IR_VERSION_MIN ? IR_VERSION_MIN
-                                                                        : model->ir_version);
+    prn_writer_ir_version(w->writer,
+                          model->ir_version < IR_VERSION_MIN ? IR_VERSION_MIN : model->ir_version);
     for (size_t i = 0; i < model->n_opsets; i++)
         copy(w, PRN_WRITER_OPSET, TABLE_OPSETS, i);
     if (code == 0)

@@ -177,8 +177,7 @@ static int write_text(const struct view *v, bool markdown, struct prn_buffer *ou
     struct prn_prose p = prn_prose_init(markdown, out);
     write_head(v, &p);
     prn_buffer_add_char(out, '\n');
-    int code =
-        write_table(v, markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT, out, err);
+    int code = write_table(v, markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT, out, err);
     if (code == 0) {
         struct prn_buffer notes = PRN_BUFFER_INIT(PRN_REPORT_MAX);
         struct prn_prose below = prn_prose_init(markdown, &notes);
@@ -214,16 +213,17 @@ static void csv_row(const struct view *v, size_t index, struct prn_table *t,
         prn_table_cell_exact(t, sum(sides[i].tensors, sides[i].n, false));
         prn_table_cell_exact(t, sum(sides[i].tensors, sides[i].n, true));
         list_cell(t, text, sides[i], write_shapes);
-        list_cell(t, text, sides[i], write_names);
     }
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(sides); i++)
+        list_cell(t, text, sides[i], write_names);
 }
 
 static int write_csv(const struct view *v, struct prn_buffer *out, struct prony_error *err)
 {
     static const char *const titles[] = {
-        "layer",       "nodes",        "parameters", "weight_bytes", "flops",     "bytes",
-        "not_counted", "tensors_in",   "elements_in", "bytes_in",    "shapes_in", "names_in",
-        "tensors_out", "elements_out", "bytes_out",  "shapes_out",   "names_out",
+        "layer",        "nodes",      "parameters",  "weight_bytes", "flops",     "bytes",
+        "not_counted",  "tensors_in", "elements_in", "bytes_in",     "shapes_in", "tensors_out",
+        "elements_out", "bytes_out",  "shapes_out",  "names_in",     "names_out",
     };
     struct prn_buffer text = PRN_BUFFER_INIT(PRN_REPORT_MAX);
     struct prn_table *t = prn_table_new();

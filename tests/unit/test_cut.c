@@ -56,12 +56,13 @@ static struct prn_value value(const char *name, int dtype, const char *shape)
     struct prn_dim *dims = PRN_ARENA_ARRAY(&arena, 8, struct prn_dim);
     struct prn_value v = {
         .name = name, .kind = PRN_VALUE_TENSOR, .dtype = dtype, .has_shape = shape, .dims = dims};
-    for (const char *at = shape; at && *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
+    for (const char *at = shape; at && *at;
+         at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {
         char *end;
         long long size = strtoll(at, &end, 10);
-        dims[v.rank++] = end > at ? (struct prn_dim){.value = size}
-                                  : (struct prn_dim){-1, prn_arena_strndup(&arena, at,
-                                                                           strcspn(at, ","))};
+        dims[v.rank++] =
+            end > at ? (struct prn_dim){.value = size}
+                     : (struct prn_dim){-1, prn_arena_strndup(&arena, at, strcspn(at, ","))};
     }
     return v;
 }
@@ -89,8 +90,11 @@ static void weight(const char *name, int64_t rows, int64_t columns)
     int64_t *dims = PRN_ARENA_ARRAY(&arena, 2, int64_t);
     dims[0] = rows;
     dims[1] = columns;
-    struct prn_constant c = {
-        .name = name, .dtype = PRN_DTYPE_FLOAT, .rank = 2, .dims = dims, .elements = rows * columns};
+    struct prn_constant c = {.name = name,
+                             .dtype = PRN_DTYPE_FLOAT,
+                             .rank = 2,
+                             .dims = dims,
+                             .elements = rows * columns};
     c.bytes = (size_t)c.elements * sizeof(float);
     float *data = PRN_ARENA_ARRAY(&arena, (size_t)c.elements, float);
     for (int64_t i = 0; i < c.elements; i++)
@@ -284,8 +288,8 @@ static void fewest_bytes_then_latest(void **state)
     assert_near(cuts->layers[1].flops, 2 * 64 * 8, 0);
 }
 
-/* The file runs two branches in turn, and between their second matrices three tensors are alive. One
- * branch after the other, there are never more than two. */
+/* The file runs two branches in turn, and between their second matrices three tensors are alive.
+ * One branch after the other, there are never more than two. */
 static void branches_are_disentangled(void **state)
 {
     (void)state;
@@ -320,7 +324,8 @@ static void constants_are_computed_where_they_are_needed(void **state)
     node("MatMul b e > y");
     output("y");
     cut(&(struct prn_cut_options){0});
-    assert_layers("x > Relu Transpose MatMul > a | a > MatMul > b | b > Relu Transpose MatMul > !y");
+    assert_layers(
+        "x > Relu Transpose MatMul > a | a > MatMul > b | b > Relu Transpose MatMul > !y");
     assert_int_equal(cuts->layers[0].n_parameters, 64);
     assert_int_equal(cuts->layers[2].n_parameters, 64);
 }
@@ -330,10 +335,8 @@ static void random_numbers_are_drawn_once(void **state)
     (void)state;
     input("x", "1,8");
     weight("w", 8, 8);
-    attributes[n_attributes++] = (struct prn_attribute){.name = "shape",
-                                                        .kind = PRN_ATTRIBUTE_INTS,
-                                                        .n = 2,
-                                                        .ints = (const int64_t[]){1, 8}};
+    attributes[n_attributes++] = (struct prn_attribute){
+        .name = "shape", .kind = PRN_ATTRIBUTE_INTS, .n = 2, .ints = (const int64_t[]){1, 8}};
     node("RandomNormal > r");
     node("MatMul x w > a");
     node("Add a r > b");
@@ -795,8 +798,8 @@ static void too_much_to_carry_is_refused(void **state)
     prn_writer_node(writer, &sum);
     free(names);
     output("y");
-    assert_refused(&(struct prn_cut_options){.patterns = everywhere, .n_patterns = 1},
-                   PRONY_ELIMIT, "tensors would pass");
+    assert_refused(&(struct prn_cut_options){.patterns = everywhere, .n_patterns = 1}, PRONY_ELIMIT,
+                   "tensors would pass");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, reset)
