@@ -37,7 +37,7 @@ static double sum(const struct prn_cut_tensor *const *tensors, size_t n, bool by
     return all;
 }
 
-/* "1x197x768 + 1x197x768", unknown sizes as '?'. */
+/* "1x197x768 + 1x197x768", unknown shapes and sizes as '?'. */
 static void write_shapes(const struct prn_cut_tensor *const *tensors, size_t n,
                          struct prn_buffer *out)
 {
@@ -45,7 +45,8 @@ static void write_shapes(const struct prn_cut_tensor *const *tensors, size_t n,
         const struct prn_cut_tensor *t = tensors[i];
         prn_buffer_add(out, i ? " + " : "");
         if (!t->dims)
-            prn_buffer_add(out, prn_value_kind_name(t->value.kind));
+            prn_buffer_add(
+                out, t->value.kind == PRN_VALUE_TENSOR ? "?" : prn_value_kind_name(t->value.kind));
         else if (t->value.rank == 0)
             prn_buffer_add(out, "scalar");
         for (size_t d = 0; t->dims && d < t->value.rank; d++) {

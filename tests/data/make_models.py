@@ -189,6 +189,28 @@ def deep(levels=70):
 MODELS = [mlp, typed, control, functions, sparse, external, embedding, kinds, shapeless, custom]
 
 
+def layered():
+    """What makes cutting hard: a mask that grows from a length, an early output, a body that reads
+    tensors of other layers, a sequence on the way, and a weight that all layers read."""
+    branches = {f"{name}_branch": helper.make_graph(
+        [helper.make_node("MatMul", [source, "w"], [name])], name, [], [value(name, FLOAT, None)])
+        for name, source in (("then", "a"), ("else", "b"))}
+    nodes = [helper.make_node("Shape", ["x"], ["size"]),
+             helper.make_node("ConstantOfShape", ["size"], ["ones"]),
+             helper.make_node("MatMul", ["x", "w"], ["a"], "first"),
+             helper.make_node("Add", ["a", "ones"], ["early"]),
+             helper.make_node("MatMul", ["early", "w"], ["b"], "second"),
+             helper.make_node("If", ["flag"], ["c"], "choose", **branches),
+             helper.make_node("SequenceConstruct", ["c", "b"], ["s"]),
+             helper.make_node("SequenceAt", ["s", "zero"], ["d"]),
+             helper.make_node("MatMul", ["d", "w"], ["e"], "third"),
+             helper.make_node("Add", ["e", "ones"], ["y"])]
+    return model(helper.make_graph(
+        nodes, "layered", [value("x", FLOAT, ["batch", 4]), value("flag", BOOL, [])],
+        [value("y", FLOAT, ["batch", 4]), value("early", FLOAT, ["batch", 4])],
+        [tensor("w", 4, 4), numpy_helper.from_array(np.array(0), "zero")]))
+
+
 def main():
     CORPUS.mkdir(parents=True, exist_ok=True)
     for make in MODELS:
@@ -197,6 +219,7 @@ def main():
         (CORPUS / make.__name__).write_bytes(made.SerializeToString())
     (CORPUS / "cyclic").write_bytes(cyclic().SerializeToString())
     (CORPUS / "deep").write_bytes(deep())
+    (CORPUS / "layered").write_bytes(layered().SerializeToString())
     (CORPUS / "empty").write_bytes(b"")
     (CORPUS / "text").write_bytes(b"not a model\n")
 
