@@ -326,22 +326,24 @@ void prn_cuts_free(struct prn_cuts *cuts)
     free(set);
 }
 
-static double sum_out(const struct prn_layer *layer, bool bytes)
+const struct prn_cut_tensor *const *prn_layer_given(const struct prn_layer *layer, size_t *ret_n)
 {
-    const struct prn_cut_tensor *const *tensors = layer->n_out > 0 ? layer->out : layer->results;
-    size_t n = layer->n_out > 0 ? layer->n_out : layer->n_results;
+    *ret_n = layer->n_out > 0 ? layer->n_out : layer->n_results;
+    return layer->n_out > 0 ? layer->out : layer->results;
+}
+
+double prn_cut_elements(const struct prn_cut_tensor *const *tensors, size_t n)
+{
     double sum = 0;
     for (size_t i = 0; i < n; i++)
-        sum += bytes ? tensors[i]->bytes : tensors[i]->elements;
+        sum += tensors[i]->elements;
     return sum;
 }
 
-double prn_layer_bytes_out(const struct prn_layer *layer)
+double prn_cut_bytes(const struct prn_cut_tensor *const *tensors, size_t n)
 {
-    return sum_out(layer, true);
-}
-
-double prn_layer_elements_out(const struct prn_layer *layer)
-{
-    return sum_out(layer, false);
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += tensors[i]->bytes;
+    return sum;
 }

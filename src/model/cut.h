@@ -75,10 +75,12 @@ PRONY_MUST_CHECK int prn_cuts_find(const struct prn_model *model, const struct p
                                    struct prn_cuts **ret_cuts, struct prony_error *err);
 void prn_cuts_free(struct prn_cuts *cuts);
 
-/* Sums over what a layer takes and what it gives: what it hands on or, the last one, its results.
- * NAN when one isn't known. */
-double prn_layer_bytes_out(const struct prn_layer *layer);
-double prn_layer_elements_out(const struct prn_layer *layer);
+/* What a layer gives: what it hands on or, the last one, its results. */
+const struct prn_cut_tensor *const *prn_layer_given(const struct prn_layer *layer, size_t *ret_n);
+
+/* Sums over tensors; NAN when one isn't known. */
+double prn_cut_elements(const struct prn_cut_tensor *const *tensors, size_t n);
+double prn_cut_bytes(const struct prn_cut_tensor *const *tensors, size_t n);
 
 /* Whether a layer is too large for one file, which protobuf limits to 2 GiB: then its weights go
  * into a second one. */

@@ -17,24 +17,17 @@ struct view {
     double flops; /* of all layers */
 };
 
-/* What a layer gives: to the next one or, the last, to whoever runs the model. */
-struct given {
+/* Tensors that are shown together. */
+struct group {
     const struct prn_cut_tensor *const *tensors;
     size_t n;
 };
 
-static struct given given(const struct prn_layer *layer)
+static struct group given(const struct prn_layer *layer)
 {
-    return layer->n_out > 0 ? (struct given){layer->out, layer->n_out}
-                            : (struct given){layer->results, layer->n_results};
-}
-
-static double sum(const struct prn_cut_tensor *const *tensors, size_t n, bool bytes)
-{
-    double all = 0;
-    for (size_t i = 0; i < n; i++)
-        all += bytes ? tensors[i]->bytes : tensors[i]->elements;
-    return all;
+    struct group g;
+    g.tensors = prn_layer_given(layer, &g.n);
+    return g;
 }
 
 /* "1x197x768 + 1x197x768", unknown shapes and sizes as '?'. */
@@ -67,7 +60,7 @@ static void write_names(const struct prn_cut_tensor *const *tensors, size_t n,
 }
 
 /* A cell of what `write` makes of tensors. */
-static void list_cell(struct prn_table *t, struct prn_buffer *text, struct given g,
+static void list_cell(struct prn_table *t, struct prn_buffer *text, struct group g,
                       void write(const struct prn_cut_tensor *const *, size_t, struct prn_buffer *))
 {
     int failed = text->error; /* which clearing would forget */
@@ -83,6 +76,7 @@ static void layer_row(const struct view *v, size_t index, struct prn_table *t,
                       struct prn_buffer *text)
 {
     const struct prn_layer *layer = &v->cuts->layers[index];
+    struct group out = given(layer);
     char number[PRN_FORMAT_SIZE];
     bool counted = layer->n_uncounted < layer->n_nodes || layer->n_nodes == 0;
     prn_table_cell(t, "%zu", index + 1);
@@ -94,9 +88,9 @@ static void layer_row(const struct view *v, size_t index, struct prn_table *t,
         prn_table_cell(t, "%.1f %%", 100 * layer->flops / v->flops);
     else
         prn_table_cell(t, "-");
-    list_cell(t, text, given(layer), write_shapes);
-    prn_table_cell(t, "%s", prn_format_bytes(number, prn_layer_bytes_out(layer)));
-    list_cell(t, text, given(layer), write_names);
+    list_cell(t, text, out, write_shapes);
+    prn_table_cell(t, "%s", prn_format_bytes(number, prn_cut_bytes(out.tensors, out.n)));
+    list_cell(t, text, out, write_names);
 }
 
 static int write_table(const struct view *v, enum prn_table_style style, struct prn_buffer *out,
@@ -130,7 +124,7 @@ static int write_table(const struct view *v, enum prn_table_style style, struct 
 static void write_head(const struct view *v, struct prn_prose *p)
 {
     const struct prn_layer *first = &v->cuts->layers[0];
-    struct given inputs = {first->in, first->n_in};
+    struct group inputs = {first->in, first->n_in};
     prn_buffer_printf(&p->line, "%s: %zu layer%s, from ", v->model->path, v->cuts->n_layers,
                       v->cuts->n_layers == 1 ? "" : "s");
     for (size_t i = 0; i < inputs.n; i++) {
@@ -199,8 +193,8 @@ static void csv_row(const struct view *v, size_t index, struct prn_table *t,
                     struct prn_buffer *text)
 {
     const struct prn_layer *layer = &v->cuts->layers[index];
-    struct given in = {layer->in, layer->n_in};
-    struct given out = given(layer);
+    struct group in = {layer->in, layer->n_in};
+    struct group out = given(layer);
     prn_table_cell(t, "%zu", index + 1);
     prn_table_cell(t, "%zu", layer->n_nodes);
     prn_table_cell(t, "%" PRIu64, layer->n_parameters);
@@ -208,11 +202,11 @@ static void csv_row(const struct view *v, size_t index, struct prn_table *t,
     prn_table_cell_exact(t, layer->flops);
     prn_table_cell_exact(t, layer->bytes);
     prn_table_cell(t, "%zu", layer->n_uncounted);
-    const struct given sides[] = {in, out};
+    const struct group sides[] = {in, out};
     for (size_t i = 0; i < PRN_ARRAY_SIZE(sides); i++) {
         prn_table_cell(t, "%zu", sides[i].n);
-        prn_table_cell_exact(t, sum(sides[i].tensors, sides[i].n, false));
-        prn_table_cell_exact(t, sum(sides[i].tensors, sides[i].n, true));
+        prn_table_cell_exact(t, prn_cut_elements(sides[i].tensors, sides[i].n));
+        prn_table_cell_exact(t, prn_cut_bytes(sides[i].tensors, sides[i].n));
         list_cell(t, text, sides[i], write_shapes);
     }
     for (size_t i = 0; i < PRN_ARRAY_SIZE(sides); i++)

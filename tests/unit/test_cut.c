@@ -282,7 +282,7 @@ static void fewest_bytes_then_latest(void **state)
     cut(&(struct prn_cut_options){0});
     assert_layers("x > MatMul ReduceSum Relu > narrow2 | narrow2 > Expand MatMul > !y");
     assert_near(cuts->layers[0].out[0]->bytes, 4, 0);
-    assert_near(prn_layer_elements_out(&cuts->layers[0]), 1, 0);
+    assert_near(prn_cut_elements(cuts->layers[0].out, 1), 1, 0);
     assert_int_equal(cuts->layers[0].n_parameters, 8 * 64 + 1);
     assert_int_equal(cuts->layers[1].weight_bytes, 64 * 8 * 4 + 16);
     assert_near(cuts->layers[1].flops, 2 * 64 * 8, 0);
