@@ -317,6 +317,13 @@ static size_t find_cases(const char *data, size_t every, char ***ret_folders)
     return n;
 }
 
+static void free_cases(char **folders, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        free(folders[i]);
+    free(folders);
+}
+
 static void print_outcomes(char **folders, size_t n, const struct board *board)
 {
     static const char *const names[] = {
@@ -329,19 +336,9 @@ static void print_outcomes(char **folders, size_t n, const struct board *board)
                board->outcomes[i].reason);
 }
 
-int main(int argc, char **argv)
+/* Runs all cases in `jobs` processes; returns the exit status. */
+static int run_board(const char *program, const char *software, char **folders, size_t n, int jobs)
 {
-    if (argc != 6) {
-        fprintf(stderr, "usage: conformance PRONY SOFTWARE DATA EVERY JOBS\n");
-        return 2;
-    }
-    char **folders = NULL;
-    size_t n = find_cases(argv[3], (size_t)strtoul(argv[4], NULL, 10), &folders);
-    int jobs = (int)strtol(argv[5], NULL, 10);
-    if (n == 0) {
-        fprintf(stderr, "conformance: no cases in '%s'\n", argv[3]);
-        return 1;
-    }
     struct board *board = mmap(NULL, sizeof *board + n * sizeof *board->outcomes,
                                PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (board == MAP_FAILED) {
@@ -350,11 +347,28 @@ int main(int argc, char **argv)
     }
     for (int i = 0; i < jobs; i++)
         if (fork() == 0) {
-            run_cases(argv[1], argv[2], folders, n, board);
+            run_cases(program, software, folders, n, board);
             _exit(0);
         }
     while (wait(NULL) > 0 || errno == EINTR)
         ;
     print_outcomes(folders, n, board);
     return 0;
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 6) {
+        fprintf(stderr, "usage: conformance PRONY SOFTWARE DATA EVERY JOBS\n");
+        return 2;
+    }
+    char **folders = NULL;
+    size_t n = find_cases(argv[3], (size_t)strtoul(argv[4], NULL, 10), &folders);
+    int status = 1;
+    if (n > 0)
+        status = run_board(argv[1], argv[2], folders, n, (int)strtol(argv[5], NULL, 10));
+    else
+        fprintf(stderr, "conformance: no cases in '%s'\n", argv[3]);
+    free_cases(folders, n);
+    return status;
 }

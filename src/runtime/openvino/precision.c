@@ -136,6 +136,14 @@ static int refuse(const struct ov_api *api, const ov_core_t *core, const char *p
     return code;
 }
 
+static bool are_equal(const float *a, const float *b)
+{
+    for (size_t i = 0; i < ELEMENTS; i++)
+        if (a[i] != b[i])
+            return false;
+    return true;
+}
+
 int ov_precision_prove(const struct ov_api *api, const ov_core_t *core, const char *precision,
                        struct prony_error *err)
 {
@@ -156,7 +164,7 @@ int ov_precision_prove(const struct ov_api *api, const ov_core_t *core, const ch
                       multiply(api, core, model, precision, x, rounded) != 0))
         code = prn_fail(err, PRONY_EUNAVAILABLE, "precision=%s can't be tried: %s", precision,
                         api->ov_get_last_err_msg());
-    if (code == 0 && memcmp(full, rounded, ELEMENTS * sizeof *full) == 0)
+    if (code == 0 && are_equal(full, rounded))
         code = refuse(api, core, precision, err);
     if (model)
         api->ov_model_free(model);
