@@ -363,7 +363,8 @@ int main(int argc, char **argv)
         return 2;
     }
     char **folders = NULL;
-    size_t n = find_cases(argv[3], (size_t)strtoul(argv[4], NULL, 10), &folders);
+    size_t every = (size_t)strtoul(argv[4], NULL, 10);
+    size_t n = every > 0 ? find_cases(argv[3], every, &folders) : 0;
     int status = 1;
     if (n > 0)
         status = run_board(argv[1], argv[2], folders, n, (int)strtol(argv[5], NULL, 10));
