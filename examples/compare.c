@@ -3,7 +3,7 @@
  * same, and a table.
  *
  *     prony synth mlp -o model.onnx
- *     cc compare.c $(pkg-config --cflags --libs prony) -lm -o compare
+ *     cc compare.c $(pkg-config --cflags --libs prony) -o compare
  *     ./compare model.onnx 'onnxrt-cpu[threads=1]' 'onnxrt-cpu[threads=2]'
  *
  * The model takes a tensor "input" of 1x100 floats, as that of `prony synth mlp` does.
@@ -26,8 +26,11 @@ static double difference(const struct prony_outputs *a, const struct prony_outpu
     if (prony_outputs_get(a, 0, &x) < 0 || prony_outputs_get(b, 0, &y) < 0 ||
         x.dtype != PRONY_DTYPE_FLOAT || y.dtype != x.dtype || y.bytes != x.bytes)
         return NAN;
-    for (size_t i = 0; i < x.bytes / sizeof(float); i++)
-        largest = fmax(largest, fabs(((const float *)x.data)[i] - ((const float *)y.data)[i]));
+    for (size_t i = 0; i < x.bytes / sizeof(float); i++) {
+        double d = ((const float *)x.data)[i] - ((const float *)y.data)[i];
+        d = d < 0 ? -d : d;
+        largest = d > largest ? d : largest;
+    }
     return largest;
 }
 
@@ -56,7 +59,8 @@ static int measure(struct prony_session *session, const char *path, double *ret_
         else
             prony_region_cancel(session);
         if (code == 0 && run % 2 == 1) {
-            largest = fmax(largest, difference(outputs[0], outputs[1]));
+            double d = difference(outputs[0], outputs[1]);
+            largest = d > largest || isnan(d) ? d : largest;
             prony_outputs_free(outputs[0]);
             prony_outputs_free(outputs[1]);
             outputs[0] = outputs[1] = NULL;
@@ -78,7 +82,7 @@ static int print_table(struct prony_session *session, struct prony_error *err)
     if (code < 0)
         return code;
     for (size_t i = 0; prony_profile_total(profile, 0, i, &total) == 0; i++)
-        best_ns = fmin(best_ns, total.graphs_ns);
+        best_ns = total.graphs_ns < best_ns ? total.graphs_ns : best_ns;
     printf("%-32s %8s %9s %12s %9s\n", "Backend", "Samples", "Failures", "Mean (us)", "vs best");
     for (size_t i = 0; prony_profile_total(profile, 0, i, &total) == 0; i++)
         printf("%-32s %8lld %9lld %12.3f %8.2fx\n", total.backend, (long long)total.samples,

@@ -149,7 +149,7 @@ static void add_shortage(struct section *s, const struct prn_slo *slo)
 {
     char text[PRN_FORMAT_SIZE];
     double rate = slo->n_trials > 0 ? slo->trials[slo->n_trials - 1].rate_per_s : NAN;
-    prn_buffer_add(&s->prose->line, " Time was up before it was known better");
+    prn_buffer_add(&s->prose->line, " The search ended before it was known better");
     if (isfinite(rate) && rate > 0)
         prn_buffer_printf(
             &s->prose->line, "; to try one rate takes %s or more",
