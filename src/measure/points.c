@@ -309,6 +309,11 @@ static int make_points(struct maker *m, struct prony_error *err)
         return code;
     p->model_bytes = (int64_t)(m->model->file_bytes + m->model->external_bytes);
     p->model_parameters = (int64_t)m->model->n_parameters;
+    char fingerprint[PRN_FINGERPRINT_SIZE];
+    prn_model_fingerprint(m->model, fingerprint);
+    p->model_fingerprint = keep(m, fingerprint);
+    if (!p->model_fingerprint)
+        return prn_fail_memory(err);
     m->feed.external = m->model->n_external_files > 0;
     if (m->job->resume)
         code = prn_resume_model(m->job->resume, p, err);

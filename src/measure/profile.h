@@ -237,6 +237,7 @@ struct prn_profile {
     /* the model */
     const char *model_path;
     int64_t model_bytes, model_parameters;
+    const char *model_fingerprint; /* prn_model_fingerprint(); NULL: not known */
     size_t n_points, n_results, n_notes;
     struct prn_point *points; /* at least one when a model was measured */
     struct prn_settings settings;

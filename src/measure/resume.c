@@ -220,6 +220,10 @@ int prn_resume_model(const struct prn_profile *saved, const struct prn_profile *
     if (saved->model_parameters != profile->model_parameters)
         return fail_count_differs(err, "the model's number of parameters", saved->model_parameters,
                                   profile->model_parameters);
+    if (saved->model_fingerprint && profile->model_fingerprint &&
+        strcmp(saved->model_fingerprint, profile->model_fingerprint) != 0)
+        return fail_differs(err, "the model's fingerprint", saved->model_fingerprint,
+                            profile->model_fingerprint);
     return 0;
 }
 

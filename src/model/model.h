@@ -144,6 +144,11 @@ PRONY_MUST_CHECK int prn_model_open(const char *path, struct prn_model **ret_mod
                                     struct prony_error *err);
 void prn_model_free(struct prn_model *model);
 
+/* Tells models apart that look alike: 16 hex digits from the file's size and 256 blocks of 4 KiB,
+ * spread over the file; all of it when it is no larger. Nothing that resists an attacker. */
+#define PRN_FINGERPRINT_SIZE 17
+void prn_model_fingerprint(const struct prn_model *model, char text[PRN_FINGERPRINT_SIZE]);
+
 /* The attribute of a node, or NULL; the int with a default. */
 const struct prn_attribute *prn_node_attribute(const struct prn_node *node, const char *name);
 int64_t prn_node_int(const struct prn_node *node, const char *name, int64_t otherwise);

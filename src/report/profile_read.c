@@ -27,6 +27,7 @@ static void read_model(struct prn_fields *r, const struct prn_field *top,
     profile->model_path = prn_field_text(r, &p, "path");
     profile->model_bytes = prn_field_integer_or_null(r, &p, "bytes");
     profile->model_parameters = prn_field_integer_or_null(r, &p, "parameters");
+    profile->model_fingerprint = prn_field_text_or_null(r, &p, "fingerprint");
 }
 
 static int read_dtype(struct prn_fields *r, const struct prn_field *in)

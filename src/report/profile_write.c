@@ -32,6 +32,7 @@ static void write_model(struct prn_json_writer *w, const struct prn_profile *p)
     prn_json_text(w, "path", p->model_path);
     known(w, "bytes", p->model_bytes);
     known(w, "parameters", p->model_parameters);
+    prn_json_text(w, "fingerprint", p->model_fingerprint);
     prn_json_end(w);
 }
 

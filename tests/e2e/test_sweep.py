@@ -225,6 +225,8 @@ def test_what_cannot_be_resumed(prony, sweep, networks, model, workdir):
         assert path.read_text() == text, "the file stays as it is"
 
     refused(data, networks["mlp"], says="the model's size in bytes")
+    other_weights = networks.get("mlp", "--batch", "dynamic", "--seed", "5")
+    refused(data, other_weights, says="the model's fingerprint was")
     refused(data, model, "--dim", "batch=1,2,4", says="the number of points was 2 and is 3")
     refused(data, model, "--dim", "batch=1,3", says="a point was batch=2 and is batch=3")
     refused(data, model, "-b", "onnxrt-cpu[threads=2]", says="a backend was")

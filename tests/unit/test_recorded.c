@@ -388,7 +388,8 @@ static void test_faults_in_values(void **state)
         {"\"language\": \"python\"", "\"language\": \"cobol\"",
          "language is not a language that programs are recorded in"},
         {"\"id\": 1", "\"id\": 0", "graphs[0].id is out of range"},
-        {"\"model\": null", "\"model\": {\"path\": \"m\", \"bytes\": 1, \"parameters\": 1}",
+        {"\"model\": null",
+         "\"model\": {\"path\": \"m\", \"bytes\": 1, \"parameters\": 1, \"fingerprint\": null}",
          "language belongs to a recorded program, whose model is null"},
         {"\"runs\": 9", "\"runs\": -1", "profiles[0].runs is out of range"},
     };
