@@ -72,7 +72,8 @@ extern "C" {
     X(ERUNTIME, -9, "the inference runtime failed") \
     X(ECRASH, -10, "the executor process died")     \
     X(ETIMEDOUT, -11, "took too long")              \
-    X(ECANCELED, -12, "cancelled")
+    X(ECANCELED, -12, "cancelled")                  \
+    X(EDENIED, -13, "access denied")
 
 enum prony_error_code {
     PRONY_OK = 0,

@@ -1,0 +1,11 @@
+/* What libprony_net.so exports, and all of it (record/net.h). */
+#include "record/net.h"
+
+#define TEXT(number) #number
+#define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
+
+PRONY_API extern const struct prn_net prn_net;
+
+const struct prn_net prn_net = {
+    .version = VERSION(PRONY_VERSION_MAJOR, PRONY_VERSION_MINOR, PRONY_VERSION_PATCH),
+};
