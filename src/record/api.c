@@ -9,12 +9,24 @@
 #define WARMUPS_MAX 1000000
 #define TIMEOUT_MAX_S 1e6
 
-static int check_options(const struct prony_session_options *o, struct prony_error *err)
+/* What a program that was built with an earlier header doesn't have is 0. */
+static int copy_options(const struct prony_session_options *from, struct prony_session_options *to,
+                        struct prony_error *err)
 {
-    if (o->struct_size != sizeof *o)
+    static const struct prony_session_options defaults = PRONY_SESSION_OPTIONS_INIT;
+    const size_t first = offsetof(struct prony_session_options, server);
+    *to = defaults;
+    if (from && from->struct_size != sizeof *to && from->struct_size != first)
         return prn_fail(err, PRONY_EUSAGE,
                         "struct prony_session_options has another size: begin with "
                         "PRONY_SESSION_OPTIONS_INIT");
+    if (from)
+        memcpy(to, from, from->struct_size);
+    return 0;
+}
+
+static int check_options(const struct prony_session_options *o, struct prony_error *err)
+{
     if (o->repeats < 1 || o->repeats > PRN_EXECUTOR_SAMPLES_MAX)
         return prn_fail(err, PRONY_EUSAGE, "'repeats' must be from 1 to %d",
                         PRN_EXECUTOR_SAMPLES_MAX);
@@ -32,11 +44,13 @@ static int check_options(const struct prony_session_options *o, struct prony_err
 int prony_session_open(const struct prony_session_options *options,
                        struct prony_session **ret_session, struct prony_error *err)
 {
-    static const struct prony_session_options defaults = PRONY_SESSION_OPTIONS_INIT;
-    const struct prony_session_options *o = options ? options : &defaults;
+    struct prony_session_options chosen;
+    const struct prony_session_options *o = &chosen;
     if (!ret_session)
         return prn_fail(err, PRONY_EUSAGE, "ret_session is needed");
-    int code = check_options(o, err);
+    int code = copy_options(options, &chosen, err);
+    if (code == 0)
+        code = check_options(o, err);
     if (code < 0)
         return code;
     struct prn_session_config config = {
@@ -49,6 +63,12 @@ int prony_session_open(const struct prony_session_options *options,
         .timeout_s = o->timeout_s,
         .strict = o->strict != 0,
         .cancelled = o->cancelled,
+        .server = o->server,
+        .token = o->token,
+        .ca_file = o->ca_file,
+        .insecure = o->insecure != 0,
+        .notice = o->notice,
+        .context = o->context,
     };
     return prn_session_open(&config, ret_session, err);
 }

@@ -2,6 +2,7 @@
 #include "report/profile_json.h"
 
 #include "format/json_fields.h"
+#include "report/job_json.h"
 #include "report/load_json.h"
 #include "report/ops_json.h"
 #include "report/profile_parts.h"
@@ -116,22 +117,6 @@ static void read_points(struct prn_fields *r, const struct prn_field *top,
             prn_field_fault(r, &point, "has not as many swept sizes as the first");
         profile->n_points = i + 1;
     }
-}
-
-static void read_settings(struct prn_fields *r, const struct prn_field *top, struct prn_settings *s)
-{
-    struct prn_field p = prn_field_member(top, "settings");
-    if (!prn_field_is_object(r, &p))
-        return;
-    s->seed = (uint64_t)prn_field_integer(r, &p, "seed", INT64_MIN, INT64_MAX);
-    s->precision = prn_field_number_or_null(r, &p, "precision");
-    s->smallest_difference = prn_field_number_or_null(r, &p, "smallest_difference");
-    s->launches = prn_field_integer(r, &p, "launches", 0, INT64_MAX);
-    s->repeats = prn_field_integer(r, &p, "repeats", 0, INT64_MAX);
-    s->warmups = prn_field_integer(r, &p, "warmups", -1, INT64_MAX);
-    s->max_time_s = prn_field_number_or_null(r, &p, "max_time_s");
-    s->tolerance = prn_field_number_or_null(r, &p, "tolerance");
-    s->reference = prn_field_text_or_null(r, &p, "reference");
 }
 
 static void read_environment(struct prn_fields *r, const struct prn_field *top,
@@ -364,7 +349,8 @@ static void read_profile(struct prn_fields *r, const json_t *root, struct prn_pr
     profile->created = prn_field_text_or_null(r, &top, "created");
     read_model(r, &top, profile);
     read_points(r, &top, profile);
-    read_settings(r, &top, &profile->settings);
+    struct prn_field settings = prn_field_member(&top, "settings");
+    prn_settings_read(r, &settings, &profile->settings);
     read_environment(r, &top, &profile->environment);
     profile->timer_ns = prn_field_number_or_null(r, &top, "timer_ns");
     struct prn_field canary = prn_field_member(&top, "canary");
