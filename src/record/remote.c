@@ -10,22 +10,6 @@
 
 /* ---- Addresses ---- */
 
-int prn_remote_check_address(const char *address, struct prony_error *err)
-{
-    const char *colon = strrchr(address, ':');
-    bool named = strncmp(address, "unix:", 5) == 0 ? address[5] != '\0'
-                                                   : colon > address && colon[1] != '\0';
-    for (const char *p = address; *p && named; p++)
-        named = (unsigned char)*p > ' ' && *p != 0x7f;
-    if (strstr(address, "://"))
-        return prn_fail(err, PRONY_EUSAGE, "the address '%s' is a URL; write it as host:port",
-                        address);
-    if (!named)
-        return prn_fail(err, PRONY_EUSAGE, "the address '%s' is neither host:port nor unix:/path",
-                        address);
-    return 0;
-}
-
 /* A name that only begins like a loopback address isn't one. */
 static bool is_loopback(const char *address)
 {

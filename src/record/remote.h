@@ -254,9 +254,6 @@ struct prn_remote_ops {
  * these too when a CA is given. */
 bool prn_remote_is_secure(const char *address, bool insecure, const char *ca_file);
 
-/* "host:port" or "unix:/path", as far as a look can tell; PRONY_EUSAGE names the fault. */
-PRONY_MUST_CHECK int prn_remote_check_address(const char *address, struct prony_error *err);
-
 /* The backends that are asked for, all of them offered; without any, those of the preset "all", or
  * else "default", whose name is in `ret_preset` then (NULL otherwise). */
 PRONY_MUST_CHECK int prn_remote_choose(const struct prn_remote_offer *offer,

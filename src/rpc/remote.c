@@ -1,8 +1,8 @@
 /*
  * The client of a service: its connection, its session and the heartbeat that keeps it.
  *
- * There are two channels, which share one connection. Whoever waits in a call of the first stops
- * when the caller's `cancelled` is set; the second is for what must get through then too.
+ * There are two channels. Whoever waits in a call of the first stops when the caller's `cancelled`
+ * is set; the second is for what must get through then too.
  */
 #include "rpc/remote.h"
 
@@ -193,8 +193,6 @@ static int read_ca(const char *path, struct prn_buffer *ca, struct prony_error *
         return prn_fail_errno(err, errno, "open", path);
     int code = prn_buffer_read_fd(ca, fd, path, err);
     close(fd);
-    if (code == 0 && !strstr(prn_buffer_text(ca), "-----BEGIN CERTIFICATE-----"))
-        code = prn_fail(err, PRONY_EFORMAT, "'%s' holds no certificate in PEM", path);
     return code;
 }
 
@@ -211,6 +209,8 @@ static int open_channels(struct prn_remote *r, const char *ca_file, struct prony
             .token = tls ? r->config.token : NULL,
         };
         code = prn_channel_open(&config, &r->control, err);
+        if (code < 0 && ca_file)
+            code = prn_fail_in(err, code, "'%s'", ca_file);
         config.cancelled = r->config.cancelled;
         if (code == 0)
             code = prn_channel_open(&config, &r->calls, err);
@@ -238,19 +238,16 @@ static void free_remote(struct prn_remote *r)
 static int connect_remote(const struct prn_remote_config *config, struct prn_remote **ret_remote,
                           struct prony_error *err)
 {
-    int code = prn_remote_check_address(config->address, err);
-    struct prn_remote *r = code == 0 ? calloc(1, sizeof *r) : NULL;
-    if (code == 0 && !r)
-        code = prn_fail_memory(err);
-    if (code < 0)
-        return code;
+    struct prn_remote *r = calloc(1, sizeof *r);
+    if (!r)
+        return prn_fail_memory(err);
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
     pthread_cond_init(&r->wake, &clock);
     pthread_condattr_destroy(&clock);
     pthread_mutex_init(&r->lock, NULL);
-    code = copy_config(config, &r->config, err);
+    int code = copy_config(config, &r->config, err);
     if (code == 0)
         code = open_channels(r, config->ca_file, err);
     if (code < 0)

@@ -167,7 +167,8 @@ static int receive(struct measuring *m, struct prn_stream *stream, struct prony_
 }
 
 int prn_remote_measure(struct prn_remote *r, const struct prn_remote_measure *request,
-                       int (*event)(void *context, const struct prn_remote_event *event, struct prony_error *err),
+                       int (*event)(void *context, const struct prn_remote_event *event,
+                                    struct prony_error *err),
                        void *context, struct prony_error *err)
 {
     struct measuring m = {.r = r, .event = event, .context = context};
