@@ -67,11 +67,6 @@ struct prn_config_limits {
     size_t models_per_session;
 };
 
-enum prn_log_format {
-    PRN_LOG_FORMAT_TEXT,
-    PRN_LOG_FORMAT_JSON,
-};
-
 struct prn_config {
     struct prn_arena arena;
     size_t n_listen;
@@ -91,7 +86,7 @@ struct prn_config {
     const char *cache_folder; /* NULL: inside the state folder */
     uint64_t cache_bytes;
     struct prn_config_limits limits;
-    enum prn_log_format log_format;
+    const char *log_format; /* "text" or "json" */
 };
 
 /* Reads options->config_file, if there is one; `options` may be NULL. Faults of options name them
