@@ -58,7 +58,7 @@ struct prn_config_quota {
 };
 
 struct prn_config_limits {
-    size_t message_bytes;
+    uint64_t message_bytes;
     uint64_t model_bytes; /* of all files of one model */
     uint64_t
         session_memory_bytes; /* of a session's executors on one host; 0: no limit of its own */
