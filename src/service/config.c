@@ -128,7 +128,10 @@ static int check_spec_part(const struct prn_config_reader *r, const char *key,
         return prn_config_fail(r, node, key, "longer than %d bytes", NAME_MAX_BYTES);
     snprintf(spec_text, sizeof spec_text, "%s/%s", hardware ? text : "local",
              hardware ? "onnxrt-cpu" : text);
-    if (prn_spec_parse(spec_text, false, r->arena, &spec, &fault) == 0 && spec.n_options == 0 &&
+    int code = prn_spec_parse(spec_text, false, r->arena, &spec, &fault);
+    if (code == PRONY_ENOMEM)
+        return prn_fail_memory(r->err);
+    if (code == 0 && spec.n_options == 0 &&
         strcmp(hardware ? spec.hardware : spec.software, text) == 0)
         return 0;
     return prn_config_fail(
@@ -372,9 +375,13 @@ static int read_preset(const struct prn_config_reader *r, const struct prn_confi
         const char *text = NULL;
         struct prony_error fault;
         code = prn_config_text(r, name, items[i], &text);
-        if (code == 0 && prn_spec_parse(text, false, r->arena, &specs[i], &fault) < 0)
-            code = prn_config_fail(r, items[i], name, "%s", fault.text);
         if (code == 0)
+            code = prn_spec_parse(text, false, r->arena, &specs[i], &fault);
+        if (code == PRONY_EUSAGE)
+            code = prn_config_fail(r, items[i], name, "%s", fault.text);
+        else if (code == PRONY_ENOMEM)
+            code = prn_fail_memory(r->err);
+        else if (code == 0)
             code = check_preset_spec(r, config, name, items[i], &specs[i]);
         for (size_t k = 0; code == 0 && k < i; k++)
             if (prn_spec_equal(&specs[k], &specs[i]))
@@ -597,8 +604,9 @@ static int check_tls(const struct prn_config_reader *r, const struct draft *draf
     char *certificate = NULL;
     char *key = NULL;
     struct prony_error fault;
-    if (prn_config_read_tls(config, &certificate, &key, &fault) < 0)
-        return fail_at(&from, "%s", fault.text);
+    int code = prn_config_read_tls(config, &certificate, &key, &fault);
+    if (code < 0)
+        return code == PRONY_ENOMEM ? prn_fail_memory(r->err) : fail_at(&from, "%s", fault.text);
     free(certificate);
     free(key);
     return 0;
