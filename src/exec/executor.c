@@ -27,6 +27,7 @@ struct prn_executor {
     int64_t memory_bytes, file_bytes;
     const volatile int *cancelled;
     bool parked;
+    size_t slot;
     char version[128];
     char library[4096];
     char sandbox[256];
@@ -346,10 +347,26 @@ const char *prn_executor_sandbox(const struct prn_executor *x)
     return x->sandbox;
 }
 
+int prn_executor_select(struct prn_executor *x, size_t slot, struct prony_error *err)
+{
+    if (slot >= PRN_EXECUTOR_SLOTS_MAX)
+        return prn_fail(err, PRONY_ELIMIT, "an executor holds at most %d models",
+                        PRN_EXECUTOR_SLOTS_MAX);
+    x->slot = slot;
+    return 0;
+}
+
+/* A command about the model of the selected slot. */
+static void begin(struct prn_executor *x, enum prn_message_type type)
+{
+    prn_message_begin(&x->message, type);
+    prn_message_put_int(&x->message, (int64_t)x->slot);
+}
+
 int prn_executor_load(struct prn_executor *x, const char *model_path, int64_t *ret_ns,
                       struct prony_error *err)
 {
-    prn_message_begin(&x->message, PRN_MESSAGE_LOAD);
+    begin(x, PRN_MESSAGE_LOAD);
     prn_message_put_text(&x->message, model_path);
     int code = call(x, 0, "loading the model", err);
     if (code < 0)
@@ -361,11 +378,17 @@ int prn_executor_load(struct prn_executor *x, const char *model_path, int64_t *r
     return 0;
 }
 
+int prn_executor_unload(struct prn_executor *x, struct prony_error *err)
+{
+    begin(x, PRN_MESSAGE_UNLOAD);
+    return call(x, 0, "unloading the model", err);
+}
+
 int prn_executor_bind(struct prn_executor *x, const struct prn_place *inputs, size_t n_inputs,
                       struct prony_error *err)
 {
     struct prn_message *m = &x->message;
-    prn_message_begin(m, PRN_MESSAGE_BIND);
+    begin(x, PRN_MESSAGE_BIND);
     prn_message_put_int(m, (int64_t)n_inputs);
     for (size_t i = 0; i < n_inputs; i++) {
         const struct prn_place *p = &inputs[i];
@@ -383,7 +406,7 @@ int prn_executor_bind(struct prn_executor *x, const struct prn_place *inputs, si
 int prn_executor_run(struct prn_executor *x, size_t warmups, size_t repeats, int64_t most_ns,
                      int64_t *samples, size_t *ret_n, struct prony_error *err)
 {
-    prn_message_begin(&x->message, PRN_MESSAGE_RUN);
+    begin(x, PRN_MESSAGE_RUN);
     prn_message_put_int(&x->message, (int64_t)warmups);
     prn_message_put_int(&x->message, (int64_t)repeats);
     prn_message_put_int(&x->message, most_ns);
@@ -411,7 +434,7 @@ int prn_executor_drive(struct prn_executor *x, const struct prn_drive_plan *plan
                        struct prony_error *err)
 {
     struct prn_message *m = &x->message;
-    prn_message_begin(m, PRN_MESSAGE_DRIVE);
+    begin(x, PRN_MESSAGE_DRIVE);
     prn_message_put_int(m, (int64_t)plan->workers);
     prn_message_put_number(m, plan->rate);
     prn_message_put_int(m, (int64_t)plan->seed);
@@ -440,7 +463,7 @@ int prn_executor_outputs(struct prn_executor *x, size_t lane, struct prn_arena *
                          struct prony_error *err)
 {
     struct prn_message *m = &x->message;
-    prn_message_begin(m, PRN_MESSAGE_OUTPUTS);
+    begin(x, PRN_MESSAGE_OUTPUTS);
     prn_message_put_int(m, (int64_t)lane);
     int code = call(x, 0, "reading outputs", err);
     if (code < 0)
@@ -475,13 +498,13 @@ int prn_executor_outputs(struct prn_executor *x, size_t lane, struct prn_arena *
 
 int prn_executor_begin_profiling(struct prn_executor *x, struct prony_error *err)
 {
-    prn_message_begin(&x->message, PRN_MESSAGE_BEGIN_PROFILING);
+    begin(x, PRN_MESSAGE_BEGIN_PROFILING);
     return call(x, 0, "reading its counters", err);
 }
 
 int prn_executor_end_profiling(struct prn_executor *x, struct prony_error *err)
 {
-    prn_message_begin(&x->message, PRN_MESSAGE_END_PROFILING);
+    begin(x, PRN_MESSAGE_END_PROFILING);
     return call(x, 0, "writing its trace", err);
 }
 

@@ -1,6 +1,6 @@
 /*
- * The executor: a process of its own in which a runtime loads and runs one model, so that memory
- * is attributed to it, and a crash, a hang or too little memory is one failed backend.
+ * The executor: a process of its own in which a runtime loads and runs models, so that memory is
+ * attributed to it, and a crash, a hang or too little memory is one failed backend.
  *
  *     struct prn_executor *x;
  *     prn_executor_spawn(&config, &x, err);
@@ -8,8 +8,9 @@
  *     prn_executor_run(x, warmups, repeats, most_ns, samples, &n, err);
  *     prn_executor_free(x);
  *
- * Inputs may be bound again at any time, after the file of shared memory got other data or another
- * size. The process ends with the thread that spawned it.
+ * It holds one model unless others are put into further slots: prn_executor_select() says of which
+ * one the commands after it speak. Inputs may be bound again at any time, after the file of shared
+ * memory got other data or another size. The process ends with the thread that spawned it.
  *
  * After PRONY_ECRASH, PRONY_ETIMEDOUT and PRONY_ECANCELED the process is gone and further calls
  * fail. Every call ends within the timeout.
@@ -28,6 +29,8 @@
 /* Most requests that one drive command can give. */
 #define PRN_EXECUTOR_REQUESTS_MAX 32768
 #define PRN_EXECUTOR_TENSORS_MAX 1024
+/* Most models that one executor holds. */
+#define PRN_EXECUTOR_SLOTS_MAX 1024
 
 struct prn_executor;
 
@@ -56,8 +59,9 @@ PRONY_MUST_CHECK int prn_executor_spawn(const struct prn_executor_config *config
 void prn_executor_free(struct prn_executor *x);
 
 /* Loads the runtime and closes the sandbox. It may read `model_path` and, where that isn't NULL
- * because the model keeps data beside its file, `model_folder`; both are NULL when only the runtime
- * is asked about. It may write into the configuration's `profile_folder`, where there is one. */
+ * because the model keeps data beside its file or because more models will come into it,
+ * `model_folder`; both are NULL when only the runtime is asked about. It may write into the
+ * configuration's `profile_folder`, where there is one. */
 PRONY_MUST_CHECK int prn_executor_open(struct prn_executor *x,
                                        const struct prn_runtime_config *config,
                                        const char *model_path, const char *model_folder,
@@ -67,8 +71,16 @@ const char *prn_executor_version(const struct prn_executor *x);
 const char *prn_executor_library(const struct prn_executor *x);
 const char *prn_executor_sandbox(const struct prn_executor *x);
 
+/* Later commands speak of the model in this slot, below PRN_EXECUTOR_SLOTS_MAX; 0 before the first
+ * call. Each slot is an instance of the runtime, with the same options; they take turns. */
+PRONY_MUST_CHECK int prn_executor_select(struct prn_executor *x, size_t slot,
+                                         struct prony_error *err);
+
+/* A model that the slot had before is unloaded first; after a failure it has none. */
 PRONY_MUST_CHECK int prn_executor_load(struct prn_executor *x, const char *model_path,
                                        int64_t *ret_ns, struct prony_error *err);
+/* Lets go of the slot's model and all that belongs to it. */
+PRONY_MUST_CHECK int prn_executor_unload(struct prn_executor *x, struct prony_error *err);
 PRONY_MUST_CHECK int prn_executor_bind(struct prn_executor *x, const struct prn_place *inputs,
                                        size_t n_inputs, struct prony_error *err);
 
