@@ -508,6 +508,11 @@ int prn_executor_end_profiling(struct prn_executor *x, struct prony_error *err)
     return call(x, 0, "writing its trace", err);
 }
 
+void prn_executor_set_timeout(struct prn_executor *x, double timeout_s)
+{
+    x->timeout_s = timeout_s;
+}
+
 void prn_executor_park(struct prn_executor *x)
 {
     if (x->pid && !x->parked)

@@ -114,6 +114,9 @@ PRONY_MUST_CHECK int prn_executor_begin_profiling(struct prn_executor *x, struct
  * its file then. */
 PRONY_MUST_CHECK int prn_executor_end_profiling(struct prn_executor *x, struct prony_error *err);
 
+/* Changes the limit for one command. */
+void prn_executor_set_timeout(struct prn_executor *x, double timeout_s);
+
 /* Stops the process with its spinning threads, and lets it go on. */
 void prn_executor_park(struct prn_executor *x);
 void prn_executor_unpark(struct prn_executor *x);

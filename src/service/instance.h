@@ -111,7 +111,8 @@ struct prn_instance_result {
 };
 
 /* Codes: PRONY_ENOENT no such model; PRONY_EUSAGE inputs that don't fit its names; PRONY_ERUNTIME
- * the runtime's own words; PRONY_ECRASH, PRONY_ETIMEDOUT, PRONY_ECANCELED the process is gone. */
+ * the runtime's own words; PRONY_ECRASH, PRONY_ETIMEDOUT, PRONY_ECANCELED the process may be gone.
+ */
 PRONY_MUST_CHECK int prn_instance_run(struct prn_instance *instance,
                                       const struct prn_instance_run *run,
                                       struct prn_instance_result **ret_result,
