@@ -41,10 +41,15 @@ void prn_out_free(struct prn_out *out); /* NULL does nothing; a message that was
 
 void prn_out_copy(struct prn_out *out, const void *data, size_t length);
 
-/* `release(context)` is called once, from any thread, when the data isn't needed any more. */
+/* `release(context)` is called once, when the data isn't needed any more: from any thread, also
+ * from within the function that sends the message, so it takes no lock that is held there. */
 void prn_out_borrow(struct prn_out *out, const void *data, size_t length,
                     void (*release)(void *context), void *context);
 
 size_t prn_out_length(const struct prn_out *out);
+
+/* A message that would be sent, as the one who gets it will see it: for tests. It is consumed.
+ * NULL: out of memory. */
+struct prn_bytes *prn_bytes_from(struct prn_out *out);
 
 #endif

@@ -1,0 +1,296 @@
+#include "rpc/call.h"
+
+#include <grpc/grpc_security.h>
+#include <grpc/impl/codegen/compression_types.h>
+#include <grpc/support/time.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+
+#include <assert.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+/* Calls of one method that gRPC may hand over before a thread has asked for more of them. */
+#define REQUESTS_PER_METHOD 8
+#define THREADS_DEFAULT 2
+#define STREAMS_MAX 4096 /* of one connection */
+#define HANDSHAKE_MS 10000
+
+/* gRPC 1.51 never accepts again once it was out of descriptors, and each connection is one. */
+static void raise_descriptors(void)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static grpc_server *create_core(size_t message_max)
+{
+    int most = message_max < INT_MAX ? (int)message_max : INT_MAX;
+    grpc_arg args[] = {
+        prn_rpc_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, most),
+        prn_rpc_arg(GRPC_ARG_MAX_CONCURRENT_STREAMS, STREAMS_MAX),
+        prn_rpc_arg(GRPC_ARG_MAX_METADATA_SIZE, PRN_RPC_METADATA_MAX),
+        prn_rpc_arg(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, HANDSHAKE_MS),
+        prn_rpc_arg(GRPC_ARG_KEEPALIVE_TIME_MS, PRN_RPC_KEEPALIVE_MS),
+        prn_rpc_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, PRN_RPC_KEEPALIVE_TIMEOUT_MS),
+        prn_rpc_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),
+        /* Clients may ask as often as ours do, and somewhat more often. */
+        prn_rpc_arg(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                    PRN_RPC_KEEPALIVE_MS / 4),
+        /* Two services on one port would each get some of the calls. */
+        prn_rpc_arg(GRPC_ARG_ALLOW_REUSEPORT, 0),
+        /* A kilobyte that becomes a gigabyte isn't looked at. */
+        prn_rpc_arg(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE),
+        prn_rpc_arg(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0),
+        prn_rpc_arg(GRPC_ARG_ENABLE_CHANNELZ, 0),
+    };
+    return grpc_server_create(&(grpc_channel_args){PRN_ARRAY_SIZE(args), args}, NULL);
+}
+
+static bool first_message(const struct prn_method *method)
+{
+    return method->kind == PRN_METHOD_UNARY || method->kind == PRN_METHOD_SERVER_STREAM;
+}
+
+static void register_methods(struct prn_server *server, const struct prn_method *methods)
+{
+    for (const struct prn_method *m = methods; m->name; m++) {
+        void *handle = grpc_server_register_method(
+            server->core, m->name, NULL,
+            first_message(m) ? GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER : GRPC_SRM_PAYLOAD_NONE,
+            0);
+        assert(handle); /* a name twice */
+        server->slots[server->n_slots++] = (struct prn_call_slot){m, handle};
+    }
+}
+
+static size_t count(const struct prn_method *methods)
+{
+    size_t n = 0;
+    while (methods[n].name)
+        n++;
+    return n;
+}
+
+int prn_server_new(const struct prn_server_config *config, struct prn_server **ret_server,
+                   struct prony_error *err)
+{
+    struct prn_server *server = calloc(1, sizeof *server);
+    size_t n = count(config->methods) + count(prn_health_methods) + 1;
+    struct prn_call_slot *slots = calloc(n, sizeof *slots);
+    size_t n_threads = config->threads ? config->threads : THREADS_DEFAULT;
+    pthread_t *threads = calloc(n_threads, sizeof *threads);
+    if (!server || !slots || !threads) {
+        free(server);
+        free(slots);
+        free(threads);
+        return prn_fail_memory(err);
+    }
+    raise_descriptors();
+    prn_rpc_begin();
+    server->config = *config;
+    server->config.threads = n_threads;
+    server->slots = slots;
+    server->threads = threads;
+    server->serving = true;
+    server->stopped_tag.event = PRN_CALL_EVENTS;
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&server->lock, NULL);
+    pthread_mutex_init(&server->health_lock, NULL);
+    pthread_cond_init(&server->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    server->core = create_core(config->message_max);
+    server->queue = grpc_completion_queue_create_for_next(NULL);
+    grpc_server_register_completion_queue(server->core, server->queue, NULL);
+    register_methods(server, config->methods);
+    register_methods(server, prn_health_methods);
+    server->slots[server->n_slots++] = (struct prn_call_slot){&prn_call_unknown, NULL};
+    *ret_server = server;
+    return 0;
+}
+
+/* gRPC would only say that it can't listen. */
+static int check_tls(const struct prn_server_tls *tls, struct prony_error *err)
+{
+    BIO *certificate = BIO_new_mem_buf(tls->certificate, -1);
+    BIO *key = BIO_new_mem_buf(tls->key, -1);
+    X509 *x509 = certificate ? PEM_read_bio_X509(certificate, NULL, NULL, NULL) : NULL;
+    /* A key with a password must not make OpenSSL ask for it on the terminal. */
+    EVP_PKEY *secret = key ? PEM_read_bio_PrivateKey(key, NULL, NULL, (char[]){""}) : NULL;
+    int r = 0;
+    if (!x509)
+        r = prn_fail(err, PRONY_EFORMAT, "the certificate is not one in PEM");
+    else if (!secret)
+        r = prn_fail(err, PRONY_EFORMAT, "the key is not one in PEM without a password");
+    else if (X509_check_private_key(x509, secret) != 1)
+        r = prn_fail(err, PRONY_EFORMAT, "the key is not the certificate's");
+    ERR_clear_error();
+    EVP_PKEY_free(secret);
+    X509_free(x509);
+    BIO_free(key);
+    BIO_free(certificate);
+    return r;
+}
+
+static int make_credentials(const struct prn_server_tls *tls, grpc_server_credentials **ret,
+                            struct prony_error *err)
+{
+    if (!tls || (!tls->certificate && !tls->key)) {
+        *ret = grpc_insecure_server_credentials_create();
+        return 0;
+    }
+    if (!tls->certificate || !tls->key)
+        return prn_fail(err, PRONY_EUSAGE, "TLS needs a certificate and its key");
+    int r = check_tls(tls, err);
+    if (r < 0)
+        return r;
+    grpc_ssl_pem_key_cert_pair pair = {tls->key, tls->certificate};
+    *ret = grpc_ssl_server_credentials_create_ex(NULL, &pair, 1,
+                                                 GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, NULL);
+    return 0;
+}
+
+int prn_server_listen(struct prn_server *server, const char *address,
+                      const struct prn_server_tls *tls, int *ret_port, struct prony_error *err)
+{
+    grpc_server_credentials *credentials = NULL;
+    int r = make_credentials(tls, &credentials, err);
+    if (r < 0)
+        return prn_fail_in(err, r, "cannot listen on '%s'", address);
+    prn_rpc_forget_fault();
+    int port = grpc_server_add_http2_port(server->core, address, credentials);
+    grpc_server_credentials_release(credentials);
+    if (port == 0) {
+        const char *reason = prn_rpc_fault();
+        return prn_fail(err, PRONY_EIO, "cannot listen on '%s': %s", address,
+                        reason ? reason : "no such address");
+    }
+    if (ret_port)
+        *ret_port = strncmp(address, "unix:", 5) == 0 ? 0 : port;
+    return 0;
+}
+
+static void *serve(void *argument)
+{
+    struct prn_server *server = argument;
+    for (;;) {
+        grpc_event event =
+            grpc_completion_queue_next(server->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+        if (event.type == GRPC_QUEUE_SHUTDOWN)
+            return NULL;
+        prn_rpc_take(event.tag);
+        if (event.tag != &server->stopped_tag) {
+            prn_call_event(event.tag, event.success != 0);
+            continue;
+        }
+        pthread_mutex_lock(&server->lock);
+        server->stopped = true;
+        pthread_cond_broadcast(&server->changed);
+        pthread_mutex_unlock(&server->lock);
+    }
+}
+
+static int start_threads(struct prn_server *server)
+{
+    sigset_t all;
+    sigset_t before;
+    int error = 0;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    while (error == 0 && server->n_threads < server->config.threads) {
+        error = pthread_create(&server->threads[server->n_threads], NULL, serve, server);
+        server->n_threads += error == 0;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return error;
+}
+
+int prn_server_start(struct prn_server *server, struct prony_error *err)
+{
+    int error = start_threads(server);
+    if (error)
+        return prn_fail_errno(err, error, "start", "a thread of the server");
+    grpc_server_start(server->core);
+    server->started = true;
+    for (size_t i = 0; i < server->n_slots; i++)
+        for (int k = 0; k < REQUESTS_PER_METHOD; k++)
+            prn_call_request(server, &server->slots[i]);
+    return 0;
+}
+
+static struct timespec after(double seconds)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    at.tv_sec += (time_t)seconds;
+    at.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
+    if (at.tv_nsec >= 1000000000) {
+        at.tv_sec++;
+        at.tv_nsec -= 1000000000;
+    }
+    return at;
+}
+
+/* A server that never started has nobody who looks at the queue. */
+static void drain(struct prn_server *server)
+{
+    while (!server->stopped) {
+        grpc_event event =
+            grpc_completion_queue_next(server->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
+        server->stopped = event.tag == &server->stopped_tag;
+    }
+}
+
+void prn_server_stop(struct prn_server *server, double grace_s)
+{
+    if (!server->core)
+        return;
+    prn_rpc_give(&server->stopped_tag);
+    grpc_server_shutdown_and_notify(server->core, server->queue, &server->stopped_tag);
+    struct timespec until = after(grace_s);
+    pthread_mutex_lock(&server->lock);
+    int late = 0;
+    while (server->n_calls && late == 0)
+        late = pthread_cond_timedwait(&server->changed, &server->lock, &until);
+    pthread_mutex_unlock(&server->lock);
+    /* Connections on which nothing happens are closed by this too. */
+    grpc_server_cancel_all_calls(server->core);
+    if (server->n_threads == 0)
+        drain(server);
+    pthread_mutex_lock(&server->lock);
+    while (server->n_calls || !server->stopped)
+        pthread_cond_wait(&server->changed, &server->lock);
+    pthread_mutex_unlock(&server->lock);
+    grpc_server_destroy(server->core);
+    server->core = NULL;
+    grpc_completion_queue_shutdown(server->queue);
+    for (size_t i = 0; i < server->n_threads; i++)
+        pthread_join(server->threads[i], NULL);
+    while (
+        grpc_completion_queue_next(server->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL).type !=
+        GRPC_QUEUE_SHUTDOWN)
+        ;
+    grpc_completion_queue_destroy(server->queue);
+    prn_rpc_end();
+}
+
+void prn_server_free(struct prn_server *server)
+{
+    if (!server)
+        return;
+    prn_server_stop(server, 0);
+    pthread_cond_destroy(&server->changed);
+    pthread_mutex_destroy(&server->health_lock);
+    pthread_mutex_destroy(&server->lock);
+    free(server->slots);
+    free(server->threads);
+    free(server);
+}
