@@ -422,23 +422,25 @@ int prn_instance_start(struct prn_instance *i, struct prony_error *err)
     return code;
 }
 
-void prn_instance_adopt(struct prn_instance *i, struct prn_executor *executor, int inputs_fd)
+int prn_instance_adopt(struct prn_instance *i, struct prn_executor *executor,
+                       struct prony_error *err)
 {
     drop_executor(i);
     drop_inputs(i);
     i->executor = executor;
-    i->inputs_fd = inputs_fd;
     i->adopted = true;
+    prn_executor_set_cancelled(executor, i->cancelled);
+    i->inputs_fd = fcntl(prn_executor_inputs_fd(executor), F_DUPFD_CLOEXEC, 0);
+    if (i->inputs_fd >= 0)
+        return 0;
+    int code = prn_fail_errno(err, errno, "keep", "the memory of the inputs");
+    drop_executor(i);
+    return code;
 }
 
 struct prn_executor *prn_instance_executor(const struct prn_instance *i)
 {
     return i->executor;
-}
-
-int prn_instance_inputs_fd(const struct prn_instance *i)
-{
-    return i->inputs_fd;
 }
 
 bool prn_instance_alive(const struct prn_instance *i)
@@ -453,6 +455,19 @@ void prn_instance_park(struct prn_instance *i)
 }
 
 /* ---- Loading ---- */
+
+size_t prn_instance_model_file(const char *const *names, size_t n)
+{
+    size_t chosen = n;
+    for (size_t k = 0; k < n; k++) {
+        size_t length = strlen(names[k]);
+        if (strcmp(names[k], "model.onnx") == 0)
+            return k;
+        if (chosen == n && length > 5 && strcmp(names[k] + length - 5, ".onnx") == 0)
+            chosen = k;
+    }
+    return chosen < n ? chosen : 0;
+}
 
 static size_t find_slot(const struct prn_instance *i, uint64_t id)
 {

@@ -4,7 +4,7 @@
  * does, on its own machine).
  *
  *     prn_instance_new(&config, &instance, err);
- *     prn_instance_start(instance, err);  or  prn_instance_adopt(instance, executor, inputs_fd);
+ *     prn_instance_start(instance, err);  or  prn_instance_adopt(instance, executor, err);
  *     prn_instance_load(instance, &model, &loaded, err);
  *     prn_instance_run(instance, &run, &result, err);
  *     ... prn_rpc_write_results(..., prn_instance_result_release, result);
@@ -51,13 +51,13 @@ void prn_instance_free(struct prn_instance *instance);
 /* Starts the executor, unless there is one. Load and run do so by themselves. */
 PRONY_MUST_CHECK int prn_instance_start(struct prn_instance *instance, struct prony_error *err);
 
-/* Takes over an open executor and the memory of its inputs, in place of the one it had. */
-void prn_instance_adopt(struct prn_instance *instance, struct prn_executor *executor,
-                        int inputs_fd);
+/* Takes over an open executor (exec/handle.h), in place of the one it had; it is freed after a
+ * failure too. */
+PRONY_MUST_CHECK int prn_instance_adopt(struct prn_instance *instance,
+                                        struct prn_executor *executor, struct prony_error *err);
 
-/* What it runs on, for a worker that hands it over; NULL, -1: nothing. */
+/* What it runs on, for a worker that hands it over; NULL: nothing. */
 struct prn_executor *prn_instance_executor(const struct prn_instance *instance);
-int prn_instance_inputs_fd(const struct prn_instance *instance);
 
 bool prn_instance_alive(const struct prn_instance *instance);
 
@@ -79,6 +79,10 @@ struct prn_instance_loaded {
     const char *version; /* "ONNX Runtime 1.30.0" */
     const char *sandbox;
 };
+
+/* Which of a model's files is the model itself: "model.onnx", or else the first that ends in
+ * ".onnx", or the first. `n` is at least 1. */
+size_t prn_instance_model_file(const char *const *names, size_t n);
 
 /* Takes the place of a model with the same id. The file is checked before a runtime sees it. */
 PRONY_MUST_CHECK int prn_instance_load(struct prn_instance *instance,

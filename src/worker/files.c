@@ -3,6 +3,7 @@
 #include "base/io.h"
 #include "rpc/messages.h"
 #include "service/names.h"
+#include "service/relay.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -115,7 +116,7 @@ struct fetch {
 static int add_chunk(struct fetch *fetch, const struct prn_bytes *message, struct prony_error *err)
 {
     struct prn_range chunk;
-    int code = prn_rpc_read_chunk(message, &chunk, err);
+    int code = prn_relay_read_chunk(message, &chunk, err);
     if (code < 0)
         return code;
     if (chunk.length > fetch->file->bytes - fetch->bytes)

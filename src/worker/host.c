@@ -1,7 +1,7 @@
 #include "worker/host.h"
 
+#include "exec/handle.h"
 #include "measure/launch.h"
-#include "service/relay.h"
 #include "worker/files.h"
 #include "worker/job.h"
 
@@ -222,6 +222,21 @@ int prn_worker_host_spawn(struct prn_worker_host *h, size_t backend, uint64_t *r
 
 /* ---- Models ---- */
 
+static int choose_file(const Prony__Load *load, const char *folder, char path[PATH_MAX],
+                       struct prony_error *err)
+{
+    const char **names = calloc(load->n_files, sizeof *names);
+    if (!names)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < load->n_files; i++)
+        names[i] = load->files[i]->name;
+    const char *name = names[prn_instance_model_file(names, load->n_files)];
+    free(names);
+    return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX
+               ? 0
+               : prn_fail_errno(err, ENAMETOOLONG, "open", name);
+}
+
 int prn_worker_host_load(struct prn_worker_host *h, const Prony__Load *load,
                          struct prn_instance_loaded *ret_loaded, struct prony_error *err)
 {
@@ -240,14 +255,9 @@ int prn_worker_host_load(struct prn_worker_host *h, const Prony__Load *load,
     code = prn_worker_files_place(h->files, name, load->files, load->n_files, false, folder, err);
     if (code < 0)
         return code;
-    const char **names = PRN_ARENA_ARRAY(&h->arena, load->n_files, const char *);
-    if (!names)
-        return prn_fail_memory(err);
-    for (size_t i = 0; i < load->n_files; i++)
-        names[i] = load->files[i]->name;
-    size_t chosen = prn_instance_model_file(names, load->n_files);
-    if (snprintf(path, sizeof path, "%s/%s", folder, names[chosen]) >= PATH_MAX)
-        return prn_fail_errno(err, ENAMETOOLONG, "open", names[chosen]);
+    code = choose_file(load, folder, path, err);
+    if (code < 0)
+        return code;
     park_others(h, load->backend);
     const struct prn_instance_model model = {
         .id = load->model_id,
