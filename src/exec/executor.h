@@ -40,6 +40,7 @@ struct prn_executor_config {
     double timeout_s;              /* for one command */
     int64_t memory_bytes;          /* limit on its private memory; 0: none */
     int64_t file_bytes;            /* limit on a file that it writes; 0: as much as memory */
+    int64_t cpu_s;                 /* limit on its computing time in all; 0: none */
     const volatile int *cancelled; /* becomes non-zero to end waiting; NULL: never */
 };
 
@@ -51,6 +52,8 @@ struct prn_place {
     int64_t dims[PRN_RUNTIME_RANK_MAX];
     size_t offset, bytes;
 };
+
+#define PRN_EXECUTOR_SANDBOX_SIZE 512
 
 PRONY_MUST_CHECK int prn_executor_spawn(const struct prn_executor_config *config,
                                         struct prn_executor **ret_executor,
@@ -70,6 +73,13 @@ PRONY_MUST_CHECK int prn_executor_open(struct prn_executor *x,
 const char *prn_executor_version(const struct prn_executor *x);
 const char *prn_executor_library(const struct prn_executor *x);
 const char *prn_executor_sandbox(const struct prn_executor *x);
+
+/* The shared memory with the inputs' data, borrowed; -1: none. */
+int prn_executor_inputs_fd(const struct prn_executor *x);
+
+/* For the commands that follow, as in struct prn_executor_config. */
+void prn_executor_set_timeout(struct prn_executor *x, double timeout_s);
+void prn_executor_set_cancelled(struct prn_executor *x, const volatile int *cancelled);
 
 /* Later commands speak of the model in this slot, below PRN_EXECUTOR_SLOTS_MAX; 0 before the first
  * call. Each slot is an instance of the runtime, with the same options; they take turns. */
@@ -114,9 +124,6 @@ PRONY_MUST_CHECK int prn_executor_begin_profiling(struct prn_executor *x, struct
  * its file then. */
 PRONY_MUST_CHECK int prn_executor_end_profiling(struct prn_executor *x, struct prony_error *err);
 
-/* Changes the limit for one command. */
-void prn_executor_set_timeout(struct prn_executor *x, double timeout_s);
-
 /* Stops the process with its spinning threads, and lets it go on. */
 void prn_executor_park(struct prn_executor *x);
 void prn_executor_unpark(struct prn_executor *x);
@@ -141,6 +148,7 @@ enum prn_executor_fd {
     PRN_EXECUTOR_FD_INPUTS,
     PRN_EXECUTOR_FD_SAMPLES,
     PRN_EXECUTOR_FD_OUTPUTS,
+    PRN_EXECUTOR_FD_STATUS,
     PRN_EXECUTOR_FD_END,
 };
 

@@ -2,6 +2,7 @@
  * model. */
 #include "base/io.h"
 #include "exec/executor.h"
+#include "exec/guard.h"
 #include "exec/sandbox.h"
 
 #include <errno.h>
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -45,6 +47,8 @@ struct server {
     union prn_executor_samples *samples; /* shared with the parent */
     const struct prn_runtime_ops *ops;   /* NULL: not opened yet */
     struct opening opening;
+    struct prn_sandbox sandbox;
+    char namespaces[160];
     struct slot *slots[PRN_EXECUTOR_SLOTS_MAX]; /* NULL: never used */
     struct slot *slot;                          /* the one that the command speaks of */
     struct prn_message in, out;
@@ -110,9 +114,10 @@ static void close_slot(struct server *s)
     *s->slot = (struct slot){0};
 }
 
-static int read_opening(struct server *s, struct prn_sandbox *sandbox, struct prony_error *err)
+static int read_opening(struct server *s, struct prony_error *err)
 {
     struct opening *o = &s->opening;
+    struct prn_sandbox *sandbox = &s->sandbox;
     o->message = s->in;
     struct prn_message *m = &o->message;
     const char *version = prn_message_text(m);
@@ -136,6 +141,7 @@ static int read_opening(struct server *s, struct prn_sandbox *sandbox, struct pr
     sandbox->model_folder = prn_message_text(m);
     sandbox->memory_bytes = prn_message_int(m);
     sandbox->file_bytes = prn_message_int(m);
+    sandbox->cpu_s = prn_message_int(m);
     return m->failed || !o->config.software ? bad_message(err) : 0;
 }
 
@@ -150,10 +156,9 @@ static const char *keep_library(struct server *s)
 
 static int serve_open(struct server *s, struct prony_error *err)
 {
-    struct prn_sandbox sandbox = {0};
     if (s->ops)
         return bad_message(err);
-    int code = read_opening(s, &sandbox, err);
+    int code = read_opening(s, err);
     if (code < 0)
         return code;
     const struct prn_runtime_config *config = &s->opening.config;
@@ -176,10 +181,11 @@ static int serve_open(struct server *s, struct prony_error *err)
     char *slash = strrchr(folder, '/');
     if (slash)
         *slash = '\0';
-    sandbox.library_folder = slash ? folder : NULL;
-    sandbox.gpu = ops->gpu;
-    char confined[256];
-    code = prn_sandbox_enter(&sandbox, confined, sizeof confined, err);
+    s->sandbox.library_folder = slash ? folder : NULL;
+    s->sandbox.gpu = ops->gpu;
+    s->sandbox.namespaces = s->namespaces;
+    char confined[PRN_EXECUTOR_SANDBOX_SIZE];
+    code = prn_sandbox_enter(&s->sandbox, confined, sizeof confined, err);
     if (code < 0)
         return code;
     prn_message_put_text(&s->out, ops->version(s->slots[0]->runtime));
@@ -442,6 +448,38 @@ static void volunteer_for_oom(void)
     }
 }
 
+/* The page in which the init says how the executor ended. */
+static struct prn_guard_status *map_status(void)
+{
+    void *page = mmap(NULL, sizeof(struct prn_guard_status), PROT_READ | PROT_WRITE, MAP_SHARED,
+                      PRN_EXECUTOR_FD_STATUS, 0);
+    close(PRN_EXECUTOR_FD_STATUS);
+    return page == MAP_FAILED ? NULL : page;
+}
+
+/* Returns in the process that is to serve: a new one in namespaces, or, where there is no way to
+ * tell prony which one that is, this one. The command that opens the runtime says what it needs. */
+static void enter_guard(struct server *s, struct prn_guard_status *status)
+{
+    int self = pidfd_open(getpid(), 0);
+    struct prony_error ignored; /* whoever serves will find it again */
+    if (self < 0 || s->in.type != PRN_MESSAGE_OPEN || read_opening(s, &ignored) < 0) {
+        snprintf(s->namespaces, sizeof s->namespaces, "no namespaces");
+        close(self);
+        return;
+    }
+    close(self);
+    const struct prn_runtime_ops *ops = prn_runtime_find(s->opening.config.software);
+    struct prn_guard guard = {.namespaces = !ops || !ops->gpu,
+                              .writable_folder = s->opening.config.profile_folder,
+                              .status = status};
+    prn_guard_enter(&guard, s->namespaces, sizeof s->namespaces);
+    self = pidfd_open(getpid(), 0);
+    prn_message_begin(&s->out, PRN_MESSAGE_STARTED);
+    prn_message_send_fds(&s->out, PRN_EXECUTOR_FD_SOCKET, &self, self >= 0);
+    close(self);
+}
+
 int prn_executor_main(void)
 {
     static struct server s;
@@ -455,9 +493,15 @@ int prn_executor_main(void)
         return 1;
     s.samples = samples;
     close(PRN_EXECUTOR_FD_SAMPLES);
-    while (prn_message_receive(&s.in, PRN_EXECUTOR_FD_SOCKET) == 0)
-        if (serve_one(&s) < 0)
-            break;
+    struct prn_guard_status *status = map_status();
+    if (prn_message_receive(&s.in, PRN_EXECUTOR_FD_SOCKET) < 0)
+        _exit(0);
+    if (status) {
+        enter_guard(&s, status);
+        munmap(status, sizeof *status);
+    }
+    while (serve_one(&s) == 0 && prn_message_receive(&s.in, PRN_EXECUTOR_FD_SOCKET) == 0)
+        ;
     /* The process ends here, and the kernel frees better than any destructor. */
     _exit(0);
 }
