@@ -118,20 +118,35 @@ static void read_points(struct prn_fields *r, const struct prn_field *top,
     }
 }
 
-static void read_settings(struct prn_fields *r, const struct prn_field *top, struct prn_settings *s)
+static void read_settings(struct prn_fields *r, const struct prn_field *in, struct prn_settings *s)
 {
-    struct prn_field p = prn_field_member(top, "settings");
-    if (!prn_field_is_object(r, &p))
+    if (!prn_field_is_object(r, in))
         return;
-    s->seed = (uint64_t)prn_field_integer(r, &p, "seed", INT64_MIN, INT64_MAX);
-    s->precision = prn_field_number_or_null(r, &p, "precision");
-    s->smallest_difference = prn_field_number_or_null(r, &p, "smallest_difference");
-    s->launches = prn_field_integer(r, &p, "launches", 0, INT64_MAX);
-    s->repeats = prn_field_integer(r, &p, "repeats", 0, INT64_MAX);
-    s->warmups = prn_field_integer(r, &p, "warmups", -1, INT64_MAX);
-    s->max_time_s = prn_field_number_or_null(r, &p, "max_time_s");
-    s->tolerance = prn_field_number_or_null(r, &p, "tolerance");
-    s->reference = prn_field_text_or_null(r, &p, "reference");
+    s->seed = (uint64_t)prn_field_integer(r, in, "seed", INT64_MIN, INT64_MAX);
+    s->precision = prn_field_number_or_null(r, in, "precision");
+    s->smallest_difference = prn_field_number_or_null(r, in, "smallest_difference");
+    s->launches = prn_field_integer(r, in, "launches", 0, INT64_MAX);
+    s->repeats = prn_field_integer(r, in, "repeats", 0, INT64_MAX);
+    s->warmups = prn_field_integer(r, in, "warmups", -1, INT64_MAX);
+    s->max_time_s = prn_field_number_or_null(r, in, "max_time_s");
+    s->tolerance = prn_field_number_or_null(r, in, "tolerance");
+    s->reference = prn_field_text_or_null(r, in, "reference");
+}
+
+int prn_settings_parse_json(const char *text, size_t len, struct prn_arena *arena,
+                            struct prn_settings *ret_settings, struct prony_error *err)
+{
+    json_t *root;
+    int code = prn_json_parse(text, len, "settings", &root, err);
+    if (code < 0)
+        return code;
+    struct prn_fields r = {.name = "settings", .what = "measurement", .arena = arena, .err = err};
+    struct prn_settings settings = {0};
+    read_settings(&r, &(struct prn_field){.value = root}, &settings);
+    json_decref(root);
+    if (r.code == 0)
+        *ret_settings = settings;
+    return r.code;
 }
 
 static void read_environment(struct prn_fields *r, const struct prn_field *top,
@@ -364,7 +379,8 @@ static void read_profile(struct prn_fields *r, const json_t *root, struct prn_pr
     profile->created = prn_field_text_or_null(r, &top, "created");
     read_model(r, &top, profile);
     read_points(r, &top, profile);
-    read_settings(r, &top, &profile->settings);
+    struct prn_field settings = prn_field_member(&top, "settings");
+    read_settings(r, &settings, &profile->settings);
     read_environment(r, &top, &profile->environment);
     profile->timer_ns = prn_field_number_or_null(r, &top, "timer_ns");
     struct prn_field canary = prn_field_member(&top, "canary");

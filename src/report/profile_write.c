@@ -86,9 +86,9 @@ static void write_points(struct prn_json_writer *w, const struct prn_profile *p)
     prn_json_end(w);
 }
 
-static void write_settings(struct prn_json_writer *w, const struct prn_settings *s)
+static void write_settings(struct prn_json_writer *w, const char *key, const struct prn_settings *s)
 {
-    prn_json_object(w, "settings");
+    prn_json_object(w, key);
     /* JSON readers know signed 64 bits; the bits are what counts. */
     prn_json_integer(w, "seed", (int64_t)s->seed);
     prn_json_number(w, "precision", s->precision);
@@ -100,6 +100,14 @@ static void write_settings(struct prn_json_writer *w, const struct prn_settings 
     prn_json_number(w, "tolerance", s->tolerance);
     prn_json_text(w, "reference", s->reference);
     prn_json_end(w);
+}
+
+int prn_settings_write_json(const struct prn_settings *settings, struct prn_buffer *out,
+                            struct prony_error *err)
+{
+    struct prn_json_writer w = prn_json_writer_init(out);
+    write_settings(&w, NULL, settings);
+    return prn_buffer_error(out, err);
 }
 
 static void write_environment(struct prn_json_writer *w, const struct prn_environment *e)
@@ -244,7 +252,7 @@ int prn_profile_write_json(const struct prn_profile *profile, struct prn_buffer 
     prn_json_text(w, "created", profile->created);
     write_model(w, profile);
     write_points(w, profile);
-    write_settings(w, &profile->settings);
+    write_settings(w, "settings", &profile->settings);
     write_environment(w, &profile->environment);
     prn_json_number(w, "timer_ns", profile->timer_ns);
     prn_json_object(w, "canary");
