@@ -86,5 +86,9 @@ class Terminal:
             self.shown += os.read(self.master, 4096)
 
     def mine(self):
-        """Its executors; those of others that run beside this test have other parents."""
-        return {pid for pid in executors() - self.before if parent(pid) in (self.process.pid, 1)}
+        """Its executors, each with the two processes above it (src/exec/guard.h); those of others
+        that run beside this test have other ancestors."""
+        new = executors() - self.before
+        return {pid for pid in new if parent(pid) in (self.process.pid, 1)
+                or parent(parent(pid)) == self.process.pid
+                or parent(parent(parent(pid))) == self.process.pid}

@@ -16,6 +16,7 @@
     X(device_types) \
     X(schedule)     \
     X(executor)     \
+    X(job)          \
     X(generate)
 
 #define DECLARE(name) extern const struct prn_command prn_command_##name;

@@ -1,6 +1,6 @@
 /*
- * The executor: a process of its own in which a runtime loads and runs one model, so that memory
- * is attributed to it, and a crash, a hang or too little memory is one failed backend.
+ * The executor: a process of its own in which a runtime loads and runs models, so that memory is
+ * attributed to it, and a crash, a hang or too little memory is one failed backend.
  *
  *     struct prn_executor *x;
  *     prn_executor_spawn(&config, &x, err);
@@ -8,8 +8,9 @@
  *     prn_executor_run(x, warmups, repeats, most_ns, samples, &n, err);
  *     prn_executor_free(x);
  *
- * Inputs may be bound again at any time, after the file of shared memory got other data or another
- * size. The process ends with the thread that spawned it.
+ * It holds one model unless others are put into further slots: prn_executor_select() says of which
+ * one the commands after it speak. Inputs may be bound again at any time, after the file of shared
+ * memory got other data or another size. The process ends with the thread that spawned it.
  *
  * After PRONY_ECRASH, PRONY_ETIMEDOUT and PRONY_ECANCELED the process is gone and further calls
  * fail. Every call ends within the timeout.
@@ -28,6 +29,8 @@
 /* Most requests that one drive command can give. */
 #define PRN_EXECUTOR_REQUESTS_MAX 32768
 #define PRN_EXECUTOR_TENSORS_MAX 1024
+/* Most models that one executor holds. */
+#define PRN_EXECUTOR_SLOTS_MAX 1024
 
 struct prn_executor;
 
@@ -37,6 +40,7 @@ struct prn_executor_config {
     double timeout_s;              /* for one command */
     int64_t memory_bytes;          /* limit on its private memory; 0: none */
     int64_t file_bytes;            /* limit on a file that it writes; 0: as much as memory */
+    int64_t cpu_s;                 /* limit on its computing time in all; 0: none */
     const volatile int *cancelled; /* becomes non-zero to end waiting; NULL: never */
 };
 
@@ -49,6 +53,8 @@ struct prn_place {
     size_t offset, bytes;
 };
 
+#define PRN_EXECUTOR_SANDBOX_SIZE 512
+
 PRONY_MUST_CHECK int prn_executor_spawn(const struct prn_executor_config *config,
                                         struct prn_executor **ret_executor,
                                         struct prony_error *err);
@@ -56,8 +62,9 @@ PRONY_MUST_CHECK int prn_executor_spawn(const struct prn_executor_config *config
 void prn_executor_free(struct prn_executor *x);
 
 /* Loads the runtime and closes the sandbox. It may read `model_path` and, where that isn't NULL
- * because the model keeps data beside its file, `model_folder`; both are NULL when only the runtime
- * is asked about. It may write into the configuration's `profile_folder`, where there is one. */
+ * because the model keeps data beside its file or because more models will come into it,
+ * `model_folder`; both are NULL when only the runtime is asked about. It may write into the
+ * configuration's `profile_folder`, where there is one. */
 PRONY_MUST_CHECK int prn_executor_open(struct prn_executor *x,
                                        const struct prn_runtime_config *config,
                                        const char *model_path, const char *model_folder,
@@ -67,8 +74,23 @@ const char *prn_executor_version(const struct prn_executor *x);
 const char *prn_executor_library(const struct prn_executor *x);
 const char *prn_executor_sandbox(const struct prn_executor *x);
 
+/* The shared memory with the inputs' data, borrowed; -1: none. */
+int prn_executor_inputs_fd(const struct prn_executor *x);
+
+/* For the commands that follow, as in struct prn_executor_config. */
+void prn_executor_set_timeout(struct prn_executor *x, double timeout_s);
+void prn_executor_set_cancelled(struct prn_executor *x, const volatile int *cancelled);
+
+/* Later commands speak of the model in this slot, below PRN_EXECUTOR_SLOTS_MAX; 0 before the first
+ * call. Each slot is an instance of the runtime, with the same options; they take turns. */
+PRONY_MUST_CHECK int prn_executor_select(struct prn_executor *x, size_t slot,
+                                         struct prony_error *err);
+
+/* A model that the slot had before is unloaded first; after a failure it has none. */
 PRONY_MUST_CHECK int prn_executor_load(struct prn_executor *x, const char *model_path,
                                        int64_t *ret_ns, struct prony_error *err);
+/* Lets go of the slot's model and all that belongs to it. */
+PRONY_MUST_CHECK int prn_executor_unload(struct prn_executor *x, struct prony_error *err);
 PRONY_MUST_CHECK int prn_executor_bind(struct prn_executor *x, const struct prn_place *inputs,
                                        size_t n_inputs, struct prony_error *err);
 
@@ -126,6 +148,7 @@ enum prn_executor_fd {
     PRN_EXECUTOR_FD_INPUTS,
     PRN_EXECUTOR_FD_SAMPLES,
     PRN_EXECUTOR_FD_OUTPUTS,
+    PRN_EXECUTOR_FD_STATUS,
     PRN_EXECUTOR_FD_END,
 };
 

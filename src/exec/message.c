@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 void prn_message_begin(struct prn_message *m, enum prn_message_type type)
 {
@@ -88,14 +89,30 @@ size_t prn_message_count(struct prn_message *m, size_t most)
     return (size_t)value;
 }
 
-int prn_message_send(struct prn_message *m, int fd)
+/* Room for the descriptors of one message, aligned as the kernel wants it. */
+union control {
+    char bytes[CMSG_SPACE(PRN_MESSAGE_FDS_MAX * sizeof(int))];
+    struct cmsghdr align;
+};
+
+int prn_message_send_fds(struct prn_message *m, int fd, const int *fds, size_t n_fds)
 {
-    if (m->failed) {
+    if (m->failed || n_fds > PRN_MESSAGE_FDS_MAX) {
         errno = EMSGSIZE;
         return -1;
     }
+    union control control = {0};
     struct iovec parts[2] = {{&m->type, sizeof m->type}, {m->data, m->len}};
     struct msghdr header = {.msg_iov = parts, .msg_iovlen = 2};
+    if (n_fds > 0) {
+        header.msg_control = control.bytes;
+        header.msg_controllen = CMSG_SPACE(n_fds * sizeof *fds);
+        struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+        rights->cmsg_level = SOL_SOCKET;
+        rights->cmsg_type = SCM_RIGHTS;
+        rights->cmsg_len = CMSG_LEN(n_fds * sizeof *fds);
+        memcpy(CMSG_DATA(rights), fds, n_fds * sizeof *fds);
+    }
     ssize_t n;
     do
         n = sendmsg(fd, &header, MSG_NOSIGNAL);
@@ -103,20 +120,60 @@ int prn_message_send(struct prn_message *m, int fd)
     return n < 0 ? -1 : 0;
 }
 
-int prn_message_receive(struct prn_message *m, int fd)
+int prn_message_send(struct prn_message *m, int fd)
+{
+    return prn_message_send_fds(m, fd, NULL, 0);
+}
+
+/* The descriptors that came with a message, all of them: what isn't wanted must be closed. */
+static size_t take_fds(struct msghdr *header, int fds[PRN_MESSAGE_FDS_MAX])
+{
+    size_t n = 0;
+    for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+        if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+            continue;
+        size_t here = (c->cmsg_len - CMSG_LEN(0)) / sizeof *fds;
+        for (size_t i = 0; i < here && n < PRN_MESSAGE_FDS_MAX; i++)
+            memcpy(&fds[n++], CMSG_DATA(c) + i * sizeof *fds, sizeof *fds);
+    }
+    return n;
+}
+
+/* Descriptors that are sent to who asked for none are closed by the kernel. */
+int prn_message_receive_fds(struct prn_message *m, int fd, int *ret_fds, size_t most, size_t *ret_n)
 {
     prn_message_begin(m, PRN_MESSAGE_ERROR);
+    union control control;
     struct iovec parts[2] = {{&m->type, sizeof m->type}, {m->data, sizeof m->data}};
     struct msghdr header = {.msg_iov = parts, .msg_iovlen = 2};
+    if (most > 0) {
+        header.msg_control = control.bytes;
+        header.msg_controllen = sizeof control.bytes;
+    }
     ssize_t n;
     do
-        n = recvmsg(fd, &header, 0);
+        n = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
     while (n < 0 && errno == EINTR);
-    if (n >= (ssize_t)sizeof m->type && !(header.msg_flags & MSG_TRUNC)) {
+    if (n < 0)
+        return -1;
+    int fds[PRN_MESSAGE_FDS_MAX];
+    size_t n_fds = most > 0 ? take_fds(&header, fds) : 0;
+    const bool surplus = most > 0 && (n_fds > most || (header.msg_flags & MSG_CTRUNC));
+    if (n >= (ssize_t)sizeof m->type && !(header.msg_flags & MSG_TRUNC) && !surplus) {
         m->len = (size_t)n - sizeof m->type;
+        if (n_fds > 0)
+            memcpy(ret_fds, fds, n_fds * sizeof *fds);
+        if (ret_n)
+            *ret_n = n_fds;
         return 0;
     }
-    if (n >= 0)
-        errno = n == 0 ? 0 : EPROTO;
+    for (size_t i = 0; i < n_fds; i++)
+        close(fds[i]);
+    errno = n == 0 ? 0 : EPROTO;
     return -1;
+}
+
+int prn_message_receive(struct prn_message *m, int fd)
+{
+    return prn_message_receive_fds(m, fd, NULL, 0, NULL);
 }

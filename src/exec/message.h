@@ -15,18 +15,22 @@
 
 #define PRN_MESSAGE_MAX ((size_t)128 * 1024)
 
+/* Commands but OPEN begin with the number of the slot whose model they speak of. */
 enum prn_message_type {
     /* prony's version, software, library, options, profile folder, model, folder, limits → version,
      * library, sandbox */
     PRN_MESSAGE_OPEN,
-    PRN_MESSAGE_LOAD, /* model → ns */
-    PRN_MESSAGE_BIND, /* inputs, their places in the shared memory → nothing */
-    PRN_MESSAGE_RUN,  /* warm-ups, repeats, most ns → number of samples */
+    PRN_MESSAGE_LOAD,   /* model → ns */
+    PRN_MESSAGE_UNLOAD, /* nothing → nothing */
+    PRN_MESSAGE_BIND,   /* inputs, their places in the shared memory → nothing */
+    PRN_MESSAGE_RUN,    /* warm-ups, repeats, most ns → number of samples */
     /* workers, rate, seed, most requests, span, patience → number of requests, gave up */
     PRN_MESSAGE_DRIVE,
     PRN_MESSAGE_OUTPUTS,         /* lane → outputs, their places in the shared memory */
     PRN_MESSAGE_BEGIN_PROFILING, /* nothing → nothing */
     PRN_MESSAGE_END_PROFILING,   /* nothing → nothing */
+    PRN_MESSAGE_STARTED,         /* before the reply to OPEN: the executor's pidfd */
+    PRN_MESSAGE_HANDLE,          /* an executor that is handed over (handle.c) */
     PRN_MESSAGE_OK,              /* reply: what is said above */
     PRN_MESSAGE_ERROR,           /* reply: code, text */
 };
@@ -54,5 +58,13 @@ size_t prn_message_count(struct prn_message *m, size_t most);
 /* Both return 0, or -1 with errno. Receiving gives -1 and errno 0 at the end of the stream. */
 int prn_message_send(struct prn_message *m, int fd);
 int prn_message_receive(struct prn_message *m, int fd);
+
+#define PRN_MESSAGE_FDS_MAX 8
+
+/* The same with descriptors. Received ones are closed on exec; there are at most `most` of them, or
+ * it fails with all of them closed. */
+int prn_message_send_fds(struct prn_message *m, int fd, const int *fds, size_t n);
+int prn_message_receive_fds(struct prn_message *m, int fd, int *ret_fds, size_t most,
+                            size_t *ret_n);
 
 #endif

@@ -24,6 +24,8 @@
 #define SCOPE_SIGNAL (1ull << 1)
 #define PR_NAME_MEMORY 0x53564d41 /* PR_SET_VMA */
 
+#define DESCRIPTORS_MAX 1024
+
 struct ruleset {
     uint64_t files;
     uint64_t network; /* since ABI 4 */
@@ -279,7 +281,9 @@ int prn_sandbox_enter(const struct prn_sandbox *s, char *ret_text, size_t size,
     /* RLIMIT_DATA, not RLIMIT_AS: the latter counts 130 MB of address space per thread. */
     if (limit(RLIMIT_CORE, 0) < 0 ||
         (s->memory_bytes > 0 && limit(RLIMIT_DATA, s->memory_bytes) < 0) ||
-        (s->file_bytes > 0 && limit(RLIMIT_FSIZE, s->file_bytes) < 0))
+        (s->file_bytes > 0 && limit(RLIMIT_FSIZE, s->file_bytes) < 0) ||
+        (s->cpu_s > 0 && limit(RLIMIT_CPU, s->cpu_s) < 0) ||
+        (!s->gpu && limit(RLIMIT_NOFILE, DESCRIPTORS_MAX) < 0))
         return prn_fail(err, PRONY_EIO, "cannot limit resources: %s", strerror(errno));
     const char *seccomp = "no seccomp";
     if (!s->gpu) {
@@ -289,7 +293,8 @@ int prn_sandbox_enter(const struct prn_sandbox *s, char *ret_text, size_t size,
         else if (code != -EINVAL && code != -ENOSYS)
             return prn_fail(err, PRONY_EIO, "cannot filter system calls: %s", strerror(-code));
     }
-    snprintf(ret_text, size, "no_new_privs, %s, rlimits, %s%s", landlock, seccomp,
+    snprintf(ret_text, size, "no_new_privs, %s%s%s, rlimits, %s%s",
+             s->namespaces ? s->namespaces : "", s->namespaces ? ", " : "", landlock, seccomp,
              s->gpu ? " (GPU drivers need devices)" : "");
     return 0;
 }

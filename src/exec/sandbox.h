@@ -18,11 +18,14 @@ struct prn_sandbox {
     const char *writable_folder; /* where files may be made and written; NULL: nowhere */
     int64_t memory_bytes;        /* limit on private memory; 0: none */
     int64_t file_bytes;          /* limit on any file, shared memory included; 0: none */
+    int64_t cpu_s;               /* limit on the time that all threads compute, in all; 0: none */
+    const char *namespaces;      /* which ones it is in already (guard.h), for the text; or NULL */
     bool gpu; /* drivers need devices and calls that nobody can list: limits only */
 };
 
-/* Enters the sandbox for good. `ret_text` says what is enforced, e.g. "no_new_privs, landlock 7,
- * seccomp, rlimits". Fails only when a part that the kernel has can't be put in force. */
+/* Enters the sandbox for good. `ret_text` says what is enforced, e.g. "no_new_privs,
+ * user/mount/pid/net/ipc/uts namespaces, landlock 7, rlimits, seccomp". Fails only when a part that
+ * the kernel has can't be put in force. */
 PRONY_MUST_CHECK int prn_sandbox_enter(const struct prn_sandbox *sandbox, char *ret_text,
                                        size_t size, struct prony_error *err);
 

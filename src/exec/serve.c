@@ -1,6 +1,8 @@
-/* The executor's own side: one loop over commands, around one runtime. */
+/* The executor's own side: one loop over commands, around a runtime that has one instance for each
+ * model. */
 #include "base/io.h"
 #include "exec/executor.h"
+#include "exec/guard.h"
 #include "exec/sandbox.h"
 
 #include <errno.h>
@@ -10,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -20,88 +23,40 @@ struct inputs {
     size_t bytes;
 };
 
-struct server {
-    union prn_executor_samples *samples; /* shared with the parent */
-    struct inputs inputs;
-    const struct prn_runtime_ops *ops;
+/* A model, with an instance of the runtime for itself. */
+struct slot {
     struct prn_runtime *runtime;
+    bool loaded;
+    struct inputs inputs;
     struct prn_runtime *lanes[PRN_DRIVE_WORKERS_MAX]; /* the first one is `runtime` */
     size_t n_lanes;
     bool profiling;
-    struct prn_message in, out;
 };
 
 #define OPTIONS_MAX 64
 
+/* How the runtime was opened, to open more of it: texts point into a message that is kept. */
+struct opening {
+    struct prn_message message;
+    struct prn_runtime_config config;
+    struct prn_spec_option options[OPTIONS_MAX];
+    char library[4096];
+};
+
+struct server {
+    union prn_executor_samples *samples; /* shared with the parent */
+    const struct prn_runtime_ops *ops;   /* NULL: not opened yet */
+    struct opening opening;
+    struct prn_sandbox sandbox;
+    char namespaces[160];
+    struct slot *slots[PRN_EXECUTOR_SLOTS_MAX]; /* NULL: never used */
+    struct slot *slot;                          /* the one that the command speaks of */
+    struct prn_message in, out;
+};
+
 static int bad_message(struct prony_error *err)
 {
     return prn_fail(err, PRONY_EFORMAT, "malformed command");
-}
-
-static int serve_open(struct server *s, struct prony_error *err)
-{
-    struct prn_runtime_config config = {0};
-    struct prn_spec_option options[OPTIONS_MAX];
-    const char *version = prn_message_text(&s->in);
-    if (!version || strcmp(version, prony_version()) != 0)
-        return prn_fail(err, PRONY_EUNAVAILABLE,
-                        "the program for executors is prony %s, the library is prony %s",
-                        prony_version(), version ? version : "of another time");
-    config.software = prn_message_text(&s->in);
-    config.library = prn_message_text(&s->in);
-    config.n_options = prn_message_count(&s->in, OPTIONS_MAX);
-    config.options = options;
-    for (size_t i = 0; i < config.n_options; i++) {
-        options[i].key = prn_message_text(&s->in);
-        options[i].value = prn_message_text(&s->in);
-        if (!options[i].key || !options[i].value)
-            return bad_message(err);
-    }
-    config.profile_folder = prn_message_text(&s->in);
-    struct prn_sandbox sandbox = {.writable_folder = config.profile_folder};
-    sandbox.model_path = prn_message_text(&s->in);
-    sandbox.model_folder = prn_message_text(&s->in);
-    sandbox.memory_bytes = prn_message_int(&s->in);
-    sandbox.file_bytes = prn_message_int(&s->in);
-    if (s->in.failed || !config.software || s->runtime)
-        return bad_message(err);
-    s->ops = prn_runtime_find(config.software);
-    if (!s->ops)
-        return prn_fail(err, PRONY_EUSAGE, "no runtime is called '%s'", config.software);
-    if (config.profile_folder && !s->ops->end_profiling)
-        return prn_fail(err, PRONY_EUNSUPPORTED, "%s has no profiler", s->ops->title);
-    int code = prn_runtime_check_options(s->ops, options, config.n_options, err);
-    if (code == 0)
-        code = s->ops->open(&config, &s->runtime, err);
-    if (code < 0)
-        return code;
-    char folder[4096];
-    snprintf(folder, sizeof folder, "%s", s->ops->library(s->runtime));
-    char *slash = strrchr(folder, '/');
-    if (slash)
-        *slash = '\0';
-    sandbox.library_folder = slash ? folder : NULL;
-    sandbox.gpu = s->ops->gpu;
-    char confined[256];
-    code = prn_sandbox_enter(&sandbox, confined, sizeof confined, err);
-    if (code < 0)
-        return code;
-    s->profiling = config.profile_folder != NULL;
-    prn_message_put_text(&s->out, s->ops->version(s->runtime));
-    prn_message_put_text(&s->out, s->ops->library(s->runtime));
-    prn_message_put_text(&s->out, confined);
-    return 0;
-}
-
-static int serve_load(struct server *s, struct prony_error *err)
-{
-    const char *path = prn_message_text(&s->in);
-    if (!path)
-        return bad_message(err);
-    int64_t start = prn_clock_ns();
-    int code = s->ops->load(s->runtime, path, err);
-    prn_message_put_int(&s->out, prn_clock_ns() - start);
-    return code;
 }
 
 /* Populated, so that the first run doesn't pay for finding the pages. */
@@ -126,6 +81,139 @@ static void unmap_inputs(struct inputs *inputs)
     if (inputs->map)
         munmap(inputs->map, inputs->bytes);
     *inputs = (struct inputs){0};
+}
+
+/* Another instance of the runtime, as the first one was opened; the library is there already. */
+static int open_slot(struct server *s, size_t number, struct prony_error *err)
+{
+    struct slot *slot = s->slots[number];
+    if (!slot) {
+        slot = calloc(1, sizeof *slot);
+        if (!slot)
+            return prn_fail_memory(err);
+        s->slots[number] = slot;
+    }
+    int code = slot->runtime ? 0 : s->ops->open(&s->opening.config, &slot->runtime, err);
+    slot->profiling = code == 0 && s->opening.config.profile_folder;
+    return code;
+}
+
+/* Lanes borrow the inputs, so they end with them. */
+static void close_lanes(struct server *s)
+{
+    while (s->slot->n_lanes > 1)
+        s->ops->close(s->slot->lanes[--s->slot->n_lanes]);
+    s->slot->n_lanes = 0;
+}
+
+static void close_slot(struct server *s)
+{
+    close_lanes(s);
+    s->ops->close(s->slot->runtime);
+    unmap_inputs(&s->slot->inputs);
+    *s->slot = (struct slot){0};
+}
+
+static int read_opening(struct server *s, struct prony_error *err)
+{
+    struct opening *o = &s->opening;
+    struct prn_sandbox *sandbox = &s->sandbox;
+    o->message = s->in;
+    struct prn_message *m = &o->message;
+    const char *version = prn_message_text(m);
+    if (!version || strcmp(version, prony_version()) != 0)
+        return prn_fail(err, PRONY_EUNAVAILABLE,
+                        "the program for executors is prony %s, the library is prony %s",
+                        prony_version(), version ? version : "of another time");
+    o->config.software = prn_message_text(m);
+    o->config.library = prn_message_text(m);
+    o->config.n_options = prn_message_count(m, OPTIONS_MAX);
+    o->config.options = o->options;
+    for (size_t i = 0; i < o->config.n_options; i++) {
+        o->options[i].key = prn_message_text(m);
+        o->options[i].value = prn_message_text(m);
+        if (!o->options[i].key || !o->options[i].value)
+            return bad_message(err);
+    }
+    o->config.profile_folder = prn_message_text(m);
+    sandbox->writable_folder = o->config.profile_folder;
+    sandbox->model_path = prn_message_text(m);
+    sandbox->model_folder = prn_message_text(m);
+    sandbox->memory_bytes = prn_message_int(m);
+    sandbox->file_bytes = prn_message_int(m);
+    sandbox->cpu_s = prn_message_int(m);
+    return m->failed || !o->config.software ? bad_message(err) : 0;
+}
+
+/* Keeps the path of the library that was found: later instances must not search for another. */
+static const char *keep_library(struct server *s)
+{
+    snprintf(s->opening.library, sizeof s->opening.library, "%s",
+             s->ops->library(s->slots[0]->runtime));
+    s->opening.config.library = s->opening.library;
+    return s->opening.library;
+}
+
+static int serve_open(struct server *s, struct prony_error *err)
+{
+    if (s->ops)
+        return bad_message(err);
+    int code = read_opening(s, err);
+    if (code < 0)
+        return code;
+    const struct prn_runtime_config *config = &s->opening.config;
+    const struct prn_runtime_ops *ops = prn_runtime_find(config->software);
+    if (!ops)
+        return prn_fail(err, PRONY_EUSAGE, "no runtime is called '%s'", config->software);
+    if (config->profile_folder && !ops->end_profiling)
+        return prn_fail(err, PRONY_EUNSUPPORTED, "%s has no profiler", ops->title);
+    code = prn_runtime_check_options(ops, config->options, config->n_options, err);
+    if (code < 0)
+        return code;
+    s->ops = ops;
+    code = open_slot(s, 0, err);
+    if (code < 0) {
+        s->ops = NULL;
+        return code;
+    }
+    char folder[sizeof s->opening.library];
+    snprintf(folder, sizeof folder, "%s", keep_library(s));
+    char *slash = strrchr(folder, '/');
+    if (slash)
+        *slash = '\0';
+    s->sandbox.library_folder = slash ? folder : NULL;
+    s->sandbox.gpu = ops->gpu;
+    s->sandbox.namespaces = s->namespaces;
+    char confined[PRN_EXECUTOR_SANDBOX_SIZE];
+    code = prn_sandbox_enter(&s->sandbox, confined, sizeof confined, err);
+    if (code < 0)
+        return code;
+    prn_message_put_text(&s->out, ops->version(s->slots[0]->runtime));
+    prn_message_put_text(&s->out, s->opening.library);
+    prn_message_put_text(&s->out, confined);
+    return 0;
+}
+
+static int serve_load(struct server *s, struct prony_error *err)
+{
+    const char *path = prn_message_text(&s->in);
+    if (!path)
+        return bad_message(err);
+    int64_t start = prn_clock_ns();
+    int code = s->ops->load(s->slot->runtime, path, err);
+    prn_message_put_int(&s->out, prn_clock_ns() - start);
+    if (code == 0)
+        s->slot->loaded = true;
+    else
+        close_slot(s);
+    return code;
+}
+
+static int serve_unload(struct server *s, struct prony_error *err)
+{
+    (void)err;
+    close_slot(s);
+    return 0;
 }
 
 /* Reads the next input of a command: what it is, and its data in the mapped memory. */
@@ -154,13 +242,6 @@ static int read_input(struct server *s, const struct inputs *inputs, struct prn_
 
 /* Inputs may be bound again, other ones in a file of another size: the old map goes once the
  * runtime has let go of what lies in it. */
-/* Lanes borrow the inputs, so they end with them. */
-static void close_lanes(struct server *s)
-{
-    while (s->n_lanes > 1)
-        s->ops->close(s->lanes[--s->n_lanes]);
-}
-
 static int serve_bind(struct server *s, struct prony_error *err)
 {
     struct inputs inputs = {0};
@@ -174,9 +255,9 @@ static int serve_bind(struct server *s, struct prony_error *err)
         code = read_input(s, &inputs, &places[i], &tensors[i], err);
     if (code == 0) {
         close_lanes(s);
-        code = s->ops->bind(s->runtime, tensors, n, err);
-        unmap_inputs(&s->inputs);
-        s->inputs = inputs;
+        code = s->ops->bind(s->slot->runtime, tensors, n, err);
+        unmap_inputs(&s->slot->inputs);
+        s->slot->inputs = inputs;
     } else {
         unmap_inputs(&inputs);
     }
@@ -192,7 +273,7 @@ static int serve_run(struct server *s, struct prony_error *err)
     int64_t most_ns = prn_message_int(&s->in);
     if (s->in.failed)
         return bad_message(err);
-    struct prn_runtime *runtime = s->runtime;
+    struct prn_runtime *runtime = s->slot->runtime;
     int (*const prepare)(struct prn_runtime *, struct prony_error *) = s->ops->prepare;
     int (*const run)(struct prn_runtime *, struct prony_error *) = s->ops->run;
     for (int64_t i = 0; i < warmups; i++) {
@@ -228,12 +309,13 @@ static int make_lanes(struct server *s, size_t workers, struct prony_error *err)
         return prn_fail(err, PRONY_EUNSUPPORTED,
                         "'%s' runs one request at a time: only --concurrency 1 is possible",
                         s->ops->software);
-    if (s->n_lanes == 0)
-        s->lanes[s->n_lanes++] = s->runtime;
+    struct slot *slot = s->slot;
+    if (slot->n_lanes == 0)
+        slot->lanes[slot->n_lanes++] = slot->runtime;
     int code = 0;
-    while (code == 0 && s->n_lanes < workers) {
-        code = s->ops->lane(s->runtime, &s->lanes[s->n_lanes], err);
-        s->n_lanes += code == 0;
+    while (code == 0 && slot->n_lanes < workers) {
+        code = s->ops->lane(slot->runtime, &slot->lanes[slot->n_lanes], err);
+        slot->n_lanes += code == 0;
     }
     return code;
 }
@@ -253,7 +335,7 @@ static int serve_drive(struct server *s, struct prony_error *err)
     if (code < 0)
         return code;
     struct prn_drive_end end;
-    code = prn_drive(&plan, s->ops, s->lanes, s->samples->requests, &end, err);
+    code = prn_drive(&plan, s->ops, s->slot->lanes, s->samples->requests, &end, err);
     if (code < 0)
         return code;
     prn_message_put_int(&s->out, (int64_t)end.n);
@@ -264,9 +346,9 @@ static int serve_drive(struct server *s, struct prony_error *err)
 static int serve_outputs(struct server *s, struct prony_error *err)
 {
     size_t lane = prn_message_count(&s->in, PRN_DRIVE_WORKERS_MAX - 1);
-    if (s->in.failed || (lane > 0 && lane >= s->n_lanes))
+    if (s->in.failed || (lane > 0 && lane >= s->slot->n_lanes))
         return bad_message(err);
-    struct prn_runtime *runtime = lane > 0 ? s->lanes[lane] : s->runtime;
+    struct prn_runtime *runtime = lane > 0 ? s->slot->lanes[lane] : s->slot->runtime;
     size_t n = s->ops->output_count(runtime);
     size_t offset = 0;
     if (n > PRN_EXECUTOR_TENSORS_MAX)
@@ -294,17 +376,35 @@ static int serve_outputs(struct server *s, struct prony_error *err)
 
 static int serve_begin_profiling(struct server *s, struct prony_error *err)
 {
-    if (!s->profiling || !s->ops->begin_profiling)
+    if (!s->slot->profiling || !s->ops->begin_profiling)
         return bad_message(err);
-    return s->ops->begin_profiling(s->runtime, err);
+    return s->ops->begin_profiling(s->slot->runtime, err);
 }
 
 static int serve_end_profiling(struct server *s, struct prony_error *err)
 {
-    if (!s->profiling)
+    if (!s->slot->profiling)
         return bad_message(err);
-    s->profiling = false;
-    return s->ops->end_profiling(s->runtime, err);
+    s->slot->profiling = false;
+    return s->ops->end_profiling(s->slot->runtime, err);
+}
+
+/* Finds the slot that a command begins with. Loading puts a new model into it, the others need one
+ * that is loaded. */
+static int choose_slot(struct server *s, struct prony_error *err)
+{
+    size_t number = prn_message_count(&s->in, PRN_EXECUTOR_SLOTS_MAX - 1);
+    if (s->in.failed || !s->ops)
+        return bad_message(err);
+    s->slot = s->slots[number];
+    if (s->in.type != PRN_MESSAGE_LOAD)
+        return s->slot && s->slot->loaded ? 0
+                                          : prn_fail(err, PRONY_EUSAGE, "no model is loaded there");
+    if (s->slot && s->slot->loaded)
+        close_slot(s);
+    int code = open_slot(s, number, err);
+    s->slot = s->slots[number];
+    return code;
 }
 
 static int serve_one(struct server *s)
@@ -312,6 +412,7 @@ static int serve_one(struct server *s)
     static int (*const handlers[])(struct server *, struct prony_error *) = {
         [PRN_MESSAGE_OPEN] = serve_open,
         [PRN_MESSAGE_LOAD] = serve_load,
+        [PRN_MESSAGE_UNLOAD] = serve_unload,
         [PRN_MESSAGE_BIND] = serve_bind,
         [PRN_MESSAGE_RUN] = serve_run,
         [PRN_MESSAGE_DRIVE] = serve_drive,
@@ -320,11 +421,13 @@ static int serve_one(struct server *s)
         [PRN_MESSAGE_END_PROFILING] = serve_end_profiling,
     };
     struct prony_error err = {0};
-    int code;
+    int code = 0;
     prn_message_begin(&s->out, PRN_MESSAGE_OK);
-    if (s->in.type >= PRN_ARRAY_SIZE(handlers) || (s->in.type != PRN_MESSAGE_OPEN && !s->runtime))
+    if (s->in.type >= PRN_ARRAY_SIZE(handlers))
         code = bad_message(&err);
-    else
+    else if (s->in.type != PRN_MESSAGE_OPEN)
+        code = choose_slot(s, &err);
+    if (code == 0)
         code = handlers[s->in.type](s, &err);
     if (code < 0) {
         prn_message_begin(&s->out, PRN_MESSAGE_ERROR);
@@ -345,6 +448,38 @@ static void volunteer_for_oom(void)
     }
 }
 
+/* The page in which the init says how the executor ended. */
+static struct prn_guard_status *map_status(void)
+{
+    void *page = mmap(NULL, sizeof(struct prn_guard_status), PROT_READ | PROT_WRITE, MAP_SHARED,
+                      PRN_EXECUTOR_FD_STATUS, 0);
+    close(PRN_EXECUTOR_FD_STATUS);
+    return page == MAP_FAILED ? NULL : page;
+}
+
+/* Returns in the process that is to serve: a new one in namespaces, or, where there is no way to
+ * tell prony which one that is, this one. The command that opens the runtime says what it needs. */
+static void enter_guard(struct server *s, struct prn_guard_status *status)
+{
+    int self = pidfd_open(getpid(), 0);
+    struct prony_error ignored; /* whoever serves will find it again */
+    if (self < 0 || s->in.type != PRN_MESSAGE_OPEN || read_opening(s, &ignored) < 0) {
+        snprintf(s->namespaces, sizeof s->namespaces, "no namespaces");
+        close(self);
+        return;
+    }
+    close(self);
+    const struct prn_runtime_ops *ops = prn_runtime_find(s->opening.config.software);
+    struct prn_guard guard = {.namespaces = !ops || !ops->gpu,
+                              .writable_folder = s->opening.config.profile_folder,
+                              .status = status};
+    prn_guard_enter(&guard, s->namespaces, sizeof s->namespaces);
+    self = pidfd_open(getpid(), 0);
+    prn_message_begin(&s->out, PRN_MESSAGE_STARTED);
+    prn_message_send_fds(&s->out, PRN_EXECUTOR_FD_SOCKET, &self, self >= 0);
+    close(self);
+}
+
 int prn_executor_main(void)
 {
     static struct server s;
@@ -358,9 +493,15 @@ int prn_executor_main(void)
         return 1;
     s.samples = samples;
     close(PRN_EXECUTOR_FD_SAMPLES);
-    while (prn_message_receive(&s.in, PRN_EXECUTOR_FD_SOCKET) == 0)
-        if (serve_one(&s) < 0)
-            break;
+    struct prn_guard_status *status = map_status();
+    if (prn_message_receive(&s.in, PRN_EXECUTOR_FD_SOCKET) < 0)
+        _exit(0);
+    if (status) {
+        enter_guard(&s, status);
+        munmap(status, sizeof *status);
+    }
+    while (serve_one(&s) == 0 && prn_message_receive(&s.in, PRN_EXECUTOR_FD_SOCKET) == 0)
+        ;
     /* The process ends here, and the kernel frees better than any destructor. */
     _exit(0);
 }

@@ -10,12 +10,14 @@
 #include <string.h>
 #include <time.h>
 
-static int check_backend(const struct prn_spec *spec, struct prony_error *err)
+static int check_backend(const struct prn_spec *spec, const struct prn_backends_here *here,
+                         struct prony_error *err)
 {
-    if (strcmp(spec->hardware, "local") != 0)
+    const char *hardware = here->hardware ? here->hardware : "local";
+    if (strcmp(spec->hardware, hardware) != 0)
         return prn_fail(err, PRONY_EUNAVAILABLE,
-                        "backend '%s': this machine is 'local', there is no '%s' here", spec->name,
-                        spec->hardware);
+                        "backend '%s': this machine is '%s', there is no '%s' here", spec->name,
+                        hardware, spec->hardware);
     const struct prn_runtime_ops *ops = prn_runtime_find(spec->software);
     if (!ops) {
         struct prn_buffer list = PRN_BUFFER_INIT(400);
@@ -28,8 +30,9 @@ static int check_backend(const struct prn_spec *spec, struct prony_error *err)
     return prn_runtime_check_options(ops, spec->options, spec->n_options, err);
 }
 
-static int parse_backends(const struct prn_texts *texts, struct prn_arena *arena,
-                          struct prn_spec **ret_backends, size_t *ret_n, struct prony_error *err)
+static int parse_backends(const struct prn_texts *texts, const struct prn_backends_here *here,
+                          struct prn_arena *arena, struct prn_spec **ret_backends, size_t *ret_n,
+                          struct prony_error *err)
 {
     struct prn_spec *backends = PRN_ARENA_ARRAY(arena, texts->n + 1, struct prn_spec);
     if (!backends)
@@ -37,7 +40,7 @@ static int parse_backends(const struct prn_texts *texts, struct prn_arena *arena
     for (size_t i = 0; i < texts->n; i++) {
         int code = prn_spec_parse(texts->items[i], true, arena, &backends[i], err);
         if (code == 0)
-            code = check_backend(&backends[i], err);
+            code = check_backend(&backends[i], here, err);
         if (code < 0)
             return code;
     }
@@ -46,12 +49,12 @@ static int parse_backends(const struct prn_texts *texts, struct prn_arena *arena
     return 0;
 }
 
-static int find_backends(const char *ort_library, const char *program, struct prn_arena *arena,
+static int find_backends(const struct prn_backends_here *here, struct prn_arena *arena,
                          struct prn_spec **ret_backends, size_t *ret_n, struct prony_error *err)
 {
     struct prn_found_runtime *found;
     size_t n;
-    int code = prn_discover(ort_library, program, arena, &found, &n, err);
+    int code = prn_discover(here->ort_library, here->program, arena, &found, &n, err);
     if (code < 0)
         return code;
     struct prn_spec *backends = PRN_ARENA_ARRAY(arena, n + 1, struct prn_spec);
@@ -72,12 +75,12 @@ static int find_backends(const char *ort_library, const char *program, struct pr
     return 0;
 }
 
-int prn_backends_resolve(const struct prn_texts *texts, const char *ort_library,
-                         const char *program, struct prn_arena *arena,
+int prn_backends_resolve(const struct prn_texts *texts, const struct prn_backends_here *here,
+                         struct prn_arena *arena,
                          struct prn_spec **ret_backends, size_t *ret_n, struct prony_error *err)
 {
-    return texts->n > 0 ? parse_backends(texts, arena, ret_backends, ret_n, err)
-                        : find_backends(ort_library, program, arena, ret_backends, ret_n, err);
+    return texts->n > 0 ? parse_backends(texts, here, arena, ret_backends, ret_n, err)
+                        : find_backends(here, arena, ret_backends, ret_n, err);
 }
 
 static int describe(const struct prn_spec *spec, const struct prn_hardware_table *hardware,

@@ -15,11 +15,18 @@ struct prn_texts {
     size_t n;
 };
 
-/* Parses and checks specs; without any, finds every runtime that works here, with its defaults.
- * `ort_library` (NULL: search) and `program` (NULL: this one) are those of the executors. All
+/* What the backends of this machine have in common. */
+struct prn_backends_here {
+    const char *hardware;    /* what this machine is called; NULL: "local" */
+    const char *ort_library; /* NULL: search */
+    const char *program;     /* of the executors; NULL: this one */
+};
+
+/* Parses and checks specs; without any, finds every runtime that works here, with its defaults. All
  * memory belongs to `arena`. */
-PRONY_MUST_CHECK int prn_backends_resolve(const struct prn_texts *texts, const char *ort_library,
-                                          const char *program, struct prn_arena *arena,
+PRONY_MUST_CHECK int prn_backends_resolve(const struct prn_texts *texts,
+                                          const struct prn_backends_here *here,
+                                          struct prn_arena *arena,
                                           struct prn_spec **ret_backends, size_t *ret_n,
                                           struct prony_error *err);
 

@@ -28,8 +28,9 @@ static const char *keep(struct work *w, const char *text)
 static int prepare_results(struct work *w, struct prony_error *err)
 {
     size_t n;
-    int code = prn_backends_resolve(&w->backend_texts, w->job->ort_library, NULL, &w->arena,
-                                    &w->backends, &n, err);
+    const struct prn_backends_here here = {.hardware = w->job->hardware,
+                                           .ort_library = w->job->ort_library};
+    int code = prn_backends_resolve(&w->backend_texts, &here, &w->arena, &w->backends, &n, err);
     return code < 0 ? code
                     : prn_backends_describe(w->backends, n, w->job->hardware_file, w->profile, err);
 }

@@ -16,6 +16,7 @@ struct prn_job {
     struct prn_texts inputs;   /* "NAME=ones" */
     const char *inputs_folder; /* NULL: none */
     const char *hardware_file; /* NULL: none */
+    const char *hardware;      /* what this machine is called in specs; NULL: "local" */
     const char *ort_library;   /* NULL: search */
     struct prn_settings settings;
     bool ops;                      /* also find out where the time goes, by operator and node */

@@ -18,7 +18,8 @@ static bool within(double value, double low, double high)
     return value >= low && value <= high;
 }
 
-const char *prn_settings_odd(const struct prn_settings *s)
+/* The ranges are those of the command line's options. */
+static const char *odd_setting(const struct prn_settings *s)
 {
     if (!within(s->precision, 1e-4, 1))
         return "settings.precision";
@@ -66,7 +67,7 @@ static bool results_are_a_product(const struct prn_profile *p)
 
 int prn_resume_check(const struct prn_profile *saved, const char *name, struct prony_error *err)
 {
-    const char *odd = prn_settings_odd(&saved->settings);
+    const char *odd = odd_setting(&saved->settings);
     if (saved->recorded || saved->n_points == 0)
         return prn_fail(err, PRONY_EUSAGE, "--resume '%s': it is no profile of a model", name);
     if (odd)

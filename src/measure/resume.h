@@ -23,9 +23,6 @@
     "the first run failed with inputs that prony made up; --input NAME=@FILE or --inputs DIR " \
     "gives the model real ones"
 
-/* The setting that no option of the command line could give, "settings.precision"; NULL: none. */
-const char *prn_settings_odd(const struct prn_settings *settings);
-
 /* Refuses a profile that no measurement of a model on this program could have left. `name` is that
  * of its file. */
 PRONY_MUST_CHECK int prn_resume_check(const struct prn_profile *saved, const char *name,

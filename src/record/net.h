@@ -51,6 +51,8 @@ struct prn_net {
     /* Until a signal ends it. */
     int (*serve)(const struct prn_serve_options *options, struct prony_error *err);
     int (*work)(const struct prn_worker_options *options, struct prony_error *err);
+    /* A measurement for a worker, which has put a job on a descriptor. */
+    int (*job)(struct prony_error *err);
     /* What it has to say is appended to `out`. */
     int (*token)(const struct prn_token_options *options, struct prn_buffer *out,
                  struct prony_error *err);

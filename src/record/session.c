@@ -39,7 +39,9 @@ static int open_here(struct prony_session *s, const struct prn_session_config *c
     if (code == 0)
         code = copy_text(&s->arena, config->ort_library, &s->host.ort_library, err);
     if (code == 0)
-        code = prn_backends_resolve(&config->backends, s->host.ort_library, s->host.program,
+        code = prn_backends_resolve(&config->backends,
+                                    &(struct prn_backends_here){.ort_library = s->host.ort_library,
+                                                                .program = s->host.program},
                                     &s->arena, &backends, &s->host.n_backends, err);
     if (code < 0)
         return code;

@@ -1,5 +1,6 @@
 #include "report/load_json.h"
 
+#include "exec/drive.h"
 #include "report/profile_parts.h"
 
 #include <math.h>
@@ -208,4 +209,63 @@ struct prn_load *prn_load_read(struct prn_fields *r, const struct prn_field *res
     load->slo = read_slo(r, &p);
     load->error = prn_part_read_error(r, &p, &load->error_code);
     return load;
+}
+
+/* ---- What is asked for ---- */
+
+int prn_load_settings_write_json(const struct prn_load_settings *settings, struct prn_buffer *out,
+                                 struct prony_error *err)
+{
+    struct prn_json_writer w = prn_json_writer_init(out);
+    prn_json_object(&w, NULL);
+    prn_json_array_compact(&w, "rates");
+    for (size_t i = 0; i < settings->n_rates; i++)
+        prn_json_number(&w, NULL, settings->rates[i]);
+    prn_json_end(&w);
+    prn_json_integer(&w, "workers", settings->workers);
+    prn_json_number(&w, "duration_s", settings->duration_s);
+    prn_json_number(&w, "percentile", settings->percentile);
+    prn_json_number(&w, "limit_ns", settings->limit_ns);
+    prn_json_end(&w);
+    return prn_buffer_error(out, err);
+}
+
+static void read_load_settings(struct prn_fields *r, const struct prn_field *top,
+                               struct prn_load_settings *s)
+{
+    if (!prn_field_is_object(r, top))
+        return;
+    struct prn_field rates = prn_field_member(top, "rates");
+    s->n_rates = prn_field_count(r, &rates, PRN_LOAD_RATES_MAX);
+    for (size_t i = 0; i < s->n_rates; i++) {
+        s->rates[i] = json_number_value(json_array_get(rates.value, i));
+        struct prn_field rate = prn_field_element(&rates, i);
+        if (!(s->rates[i] > 0))
+            prn_field_fault(r, &rate, "is not a rate");
+    }
+    s->workers = prn_field_integer(r, top, "workers", 0, PRN_DRIVE_WORKERS_MAX);
+    s->duration_s = prn_field_number_at_least(r, top, "duration_s", 0);
+    s->percentile = prn_field_number_at_least(r, top, "percentile", 0);
+    s->limit_ns = prn_field_number_at_least(r, top, "limit_ns", 0);
+    struct prn_field percentile = prn_field_member(top, "percentile");
+    if (s->percentile >= 1)
+        prn_field_fault(r, &percentile, "is out of range");
+}
+
+int prn_load_settings_parse_json(const char *text, size_t len,
+                                 struct prn_load_settings *ret_settings, struct prony_error *err)
+{
+    json_t *root;
+    int code = prn_json_parse(text, len, "load", &root, err);
+    if (code < 0)
+        return code;
+    struct prn_fields r = {.name = "load", .what = "measurement", .err = err};
+    struct prn_load_settings settings = {0};
+    read_load_settings(&r, &(struct prn_field){.value = root}, &settings);
+    json_decref(root);
+    if (r.code == 0)
+        r.code = prn_load_check(&settings, err);
+    if (r.code == 0)
+        *ret_settings = settings;
+    return r.code;
 }

@@ -30,6 +30,14 @@ PRONY_MUST_CHECK int prn_profile_parse_json(const char *text, size_t len, const 
                                             struct prn_profile **ret_profile,
                                             struct prony_error *err);
 
+/* Settings alone, as the member "settings" has them: for a job that is measured elsewhere. Texts
+ * belong to `arena`. */
+PRONY_MUST_CHECK int prn_settings_write_json(const struct prn_settings *settings,
+                                             struct prn_buffer *out, struct prony_error *err);
+PRONY_MUST_CHECK int prn_settings_parse_json(const char *text, size_t len, struct prn_arena *arena,
+                                             struct prn_settings *ret_settings,
+                                             struct prony_error *err);
+
 /* The member "flags": an array of their names. */
 struct prn_json_writer;
 void prn_profile_write_flags(struct prn_json_writer *w, unsigned flags);

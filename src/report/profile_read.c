@@ -2,7 +2,6 @@
 #include "report/profile_json.h"
 
 #include "format/json_fields.h"
-#include "report/job_json.h"
 #include "report/load_json.h"
 #include "report/ops_json.h"
 #include "report/profile_parts.h"
@@ -117,6 +116,37 @@ static void read_points(struct prn_fields *r, const struct prn_field *top,
             prn_field_fault(r, &point, "has not as many swept sizes as the first");
         profile->n_points = i + 1;
     }
+}
+
+static void read_settings(struct prn_fields *r, const struct prn_field *in, struct prn_settings *s)
+{
+    if (!prn_field_is_object(r, in))
+        return;
+    s->seed = (uint64_t)prn_field_integer(r, in, "seed", INT64_MIN, INT64_MAX);
+    s->precision = prn_field_number_or_null(r, in, "precision");
+    s->smallest_difference = prn_field_number_or_null(r, in, "smallest_difference");
+    s->launches = prn_field_integer(r, in, "launches", 0, INT64_MAX);
+    s->repeats = prn_field_integer(r, in, "repeats", 0, INT64_MAX);
+    s->warmups = prn_field_integer(r, in, "warmups", -1, INT64_MAX);
+    s->max_time_s = prn_field_number_or_null(r, in, "max_time_s");
+    s->tolerance = prn_field_number_or_null(r, in, "tolerance");
+    s->reference = prn_field_text_or_null(r, in, "reference");
+}
+
+int prn_settings_parse_json(const char *text, size_t len, struct prn_arena *arena,
+                            struct prn_settings *ret_settings, struct prony_error *err)
+{
+    json_t *root;
+    int code = prn_json_parse(text, len, "settings", &root, err);
+    if (code < 0)
+        return code;
+    struct prn_fields r = {.name = "settings", .what = "measurement", .arena = arena, .err = err};
+    struct prn_settings settings = {0};
+    read_settings(&r, &(struct prn_field){.value = root}, &settings);
+    json_decref(root);
+    if (r.code == 0)
+        *ret_settings = settings;
+    return r.code;
 }
 
 static void read_machine(struct prn_fields *r, const struct prn_field *p, struct prn_environment *e)
@@ -367,7 +397,7 @@ static void read_profile(struct prn_fields *r, const json_t *root, struct prn_pr
     read_model(r, &top, profile);
     read_points(r, &top, profile);
     struct prn_field settings = prn_field_member(&top, "settings");
-    prn_settings_read(r, &settings, &profile->settings);
+    read_settings(r, &settings, &profile->settings);
     struct prn_field environment = prn_field_member(&top, "environment");
     read_machine(r, &environment, &profile->environment);
     read_hosts(r, &top, profile);

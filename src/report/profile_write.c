@@ -2,7 +2,6 @@
 #include "report/profile_json.h"
 
 #include "format/json.h"
-#include "report/job_json.h"
 #include "report/load_json.h"
 #include "report/ops_json.h"
 #include "report/profile_parts.h"
@@ -85,6 +84,30 @@ static void write_points(struct prn_json_writer *w, const struct prn_profile *p)
         prn_json_end(w);
     }
     prn_json_end(w);
+}
+
+static void write_settings(struct prn_json_writer *w, const char *key, const struct prn_settings *s)
+{
+    prn_json_object(w, key);
+    /* JSON readers know signed 64 bits; the bits are what counts. */
+    prn_json_integer(w, "seed", (int64_t)s->seed);
+    prn_json_number(w, "precision", s->precision);
+    prn_json_number(w, "smallest_difference", s->smallest_difference);
+    prn_json_integer(w, "launches", s->launches);
+    prn_json_integer(w, "repeats", s->repeats);
+    prn_json_integer(w, "warmups", s->warmups);
+    prn_json_number(w, "max_time_s", s->max_time_s);
+    prn_json_number(w, "tolerance", s->tolerance);
+    prn_json_text(w, "reference", s->reference);
+    prn_json_end(w);
+}
+
+int prn_settings_write_json(const struct prn_settings *settings, struct prn_buffer *out,
+                            struct prony_error *err)
+{
+    struct prn_json_writer w = prn_json_writer_init(out);
+    write_settings(&w, NULL, settings);
+    return prn_buffer_error(out, err);
 }
 
 static void write_machine(struct prn_json_writer *w, const struct prn_environment *e)
@@ -252,7 +275,7 @@ int prn_profile_write_json(const struct prn_profile *profile, struct prn_buffer 
     prn_json_text(w, "created", profile->created);
     write_model(w, profile);
     write_points(w, profile);
-    prn_settings_write(w, "settings", &profile->settings);
+    write_settings(w, "settings", &profile->settings);
     write_environment(w, &profile->environment);
     write_hosts(w, profile);
     prn_json_number(w, "timer_ns", profile->timer_ns);

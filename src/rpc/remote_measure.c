@@ -3,9 +3,10 @@
 
 #include "base/buffer.h"
 #include "prony.pb-c.h"
-#include "report/job_json.h"
+#include "report/load_json.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
+#include "report/progress_json.h"
 
 #include <string.h>
 
@@ -29,14 +30,9 @@ struct texts {
 
 static int write_texts(const struct prn_remote_measure *m, struct texts *t, struct prony_error *err)
 {
-    struct prn_json_writer w = prn_json_writer_init(&t->settings);
-    prn_settings_write(&w, NULL, m->settings);
-    int code = prn_buffer_error(&t->settings, err);
-    if (code == 0 && prn_load_wanted(m->load)) {
-        w = prn_json_writer_init(&t->load);
-        prn_load_settings_write(&w, m->load);
-        code = prn_buffer_error(&t->load, err);
-    }
+    int code = prn_settings_write_json(m->settings, &t->settings, err);
+    if (code == 0 && prn_load_wanted(m->load))
+        code = prn_load_settings_write_json(m->load, &t->load, err);
     if (code == 0 && m->resume)
         code = prn_profile_write_json(m->resume, &t->resume, err);
     return code;
@@ -92,7 +88,7 @@ static int take_progress(struct measuring *m, const Prony__MeasureEvent *wire,
 {
     struct prn_arena arena = PRN_ARENA_INIT(EVENT_ARENA_MAX);
     struct prn_progress progress;
-    int code = prn_progress_parse(wire->progress, &arena, &progress, err);
+    int code = prn_progress_parse_json(wire->progress, &arena, &progress, err);
     if (code == 0) {
         event->progress = &progress;
         code = m->event(m->context, event, err);

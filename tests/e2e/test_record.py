@@ -195,10 +195,24 @@ def floats(*values):
 
 
 def executors():
-    """Processes of this one that run `prony executor`."""
-    children = pathlib.Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
-    return [int(child) for child in children
-            if b"executor" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()]
+    """The processes that this one has for executors. Each is the last of a row: a guard, an init,
+    and the executor itself (src/exec/guard.h)."""
+    found = []
+    for child in children(os.getpid()):
+        while below := children(child):
+            (child,) = below
+        found.append(child)
+    return found
+
+
+def children(process):
+    """Its child processes that run `prony executor`; none when it has ended."""
+    try:
+        text = pathlib.Path(f"/proc/{process}/task/{process}/children").read_text()
+        return [int(child) for child in text.split()
+                if b"executor" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()]
+    except (FileNotFoundError, ProcessLookupError):
+        return []
 
 
 def state(process):
