@@ -273,6 +273,9 @@ const struct prn_recorded_graph *prn_profile_graph(const struct prn_profile *pro
 PRONY_MUST_CHECK int prn_profile_note(struct prn_profile *profile, const char *text,
                                       struct prony_error *err);
 
+/* Leaves in a profile only what was measured on one of several hosts. */
+void prn_profile_keep_host(struct prn_profile *profile, const char *hardware);
+
 /* What a result was fed; never NULL. */
 const struct prn_point *prn_result_point(const struct prn_profile *profile,
                                          const struct prn_result *result);

@@ -225,17 +225,27 @@ static int read_settings(const Prony__MeasureRequest *request, struct prn_arena 
         code = prn_load_settings_parse_json(request->load, strlen(request->load), &job->load, err);
     if (code == 0)
         code = prn_resume_settings(job->resume, &job->settings, err);
+    /* The reference may be another host's; then nobody here is believed more than others. */
+    const char *reference = code == 0 ? job->settings.reference : NULL;
+    size_t length = strlen(job->hardware);
+    if (reference && strchr(reference, '/') &&
+        (strncmp(reference, job->hardware, length) != 0 || reference[length] != '/'))
+        job->settings.reference = NULL;
     return code;
 }
 
-static int read_resume(const Prony__MeasureRequest *request, struct prn_profile **ret_profile,
-                       struct prony_error *err)
+/* Of a profile of several hosts, this one's part. */
+static int read_resume(const Prony__MeasureRequest *request, const char *hardware,
+                       struct prn_profile **ret_profile, struct prony_error *err)
 {
     if (!request->has_resume)
         return 0;
     int code = prn_profile_parse_json((const char *)request->resume.data, request->resume.len,
                                       "the profile to go on with", ret_profile, err);
-    return code < 0 ? code : prn_resume_check(*ret_profile, "the profile to go on with", err);
+    if (code < 0)
+        return code;
+    prn_profile_keep_host(*ret_profile, hardware);
+    return prn_resume_check(*ret_profile, "the profile to go on with", err);
 }
 
 static int run_job(const Prony__Job *order, struct told *told, struct prn_profile **ret_profile,
@@ -265,7 +275,7 @@ static int run_job(const Prony__Job *order, struct told *told, struct prn_profil
     if (code == 0 && !(job.timeout_s > 0 && job.timeout_s <= TIMEOUT_MOST_S))
         code = prn_fail(err, PRONY_EUSAGE, "the time limit is out of range");
     if (code == 0)
-        code = read_resume(request, &resume, err);
+        code = read_resume(request, order->hardware, &resume, err);
     job.resume = resume;
     if (code == 0)
         code = read_settings(request, &arena, &job, err);
