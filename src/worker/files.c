@@ -21,7 +21,7 @@
 #define BLOB_NAME_SIZE (2 * SHA256_BYTES + 1)
 #define PARTIAL "partial" /* what is being fetched */
 #define FETCH_METHOD "/prony.Workers/Fetch"
-#define SILENCE_S 60  /* after which a service that sends nothing is given up */
+#define SILENCE_S 60   /* after which a service that sends nothing is given up */
 #define PATIENCE_S 0.2 /* of one wait, between looks at whether it was cancelled */
 
 struct prn_worker_files {
@@ -195,8 +195,8 @@ static int fetch_blob(struct prn_worker_files *f, const Prony__ModelFile *file, 
     if (fstatvfs(f->blobs_fd, &disk) == 0 && file->bytes / disk.f_frsize >= disk.f_bavail)
         return prn_fail(err, PRONY_ELIMIT, "the worker has no room for '%s'", file->name);
     struct fetch fetch = {.file = file, .hash = EVP_MD_CTX_new()};
-    fetch.fd = openat(f->blobs_fd, PARTIAL, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW,
-                      0400);
+    fetch.fd =
+        openat(f->blobs_fd, PARTIAL, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0400);
     int code = 0;
     if (fetch.fd < 0)
         code = prn_fail_errno(err, errno, "write", file->name);
@@ -245,8 +245,9 @@ static int link_file(struct prn_worker_files *f, const Prony__ModelFile *file, b
     if (local && file->path) {
         if (linkat(AT_FDCWD, file->path, folder_fd, last, 0) == 0)
             return 0;
-        return errno == EEXIST ? prn_fail(err, PRONY_EUSAGE, "two files are called '%s'", file->name)
-                               : copy_file(file->path, folder_fd, last, err);
+        return errno == EEXIST
+                   ? prn_fail(err, PRONY_EUSAGE, "two files are called '%s'", file->name)
+                   : copy_file(file->path, folder_fd, last, err);
     }
     name_blob(file, blob);
     if (faccessat(f->blobs_fd, blob, F_OK, 0) < 0) {
@@ -255,8 +256,9 @@ static int link_file(struct prn_worker_files *f, const Prony__ModelFile *file, b
             return code;
     }
     if (linkat(f->blobs_fd, blob, folder_fd, last, 0) < 0)
-        return errno == EEXIST ? prn_fail(err, PRONY_EUSAGE, "two files are called '%s'", file->name)
-                               : prn_fail_errno(err, errno, "place", file->name);
+        return errno == EEXIST
+                   ? prn_fail(err, PRONY_EUSAGE, "two files are called '%s'", file->name)
+                   : prn_fail_errno(err, errno, "place", file->name);
     return 0;
 }
 

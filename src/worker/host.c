@@ -172,9 +172,9 @@ bool prn_worker_host_is(const struct prn_worker_host *h, const ProtobufCBinaryDa
 
 static int find_backend(const struct prn_worker_host *h, size_t backend, struct prony_error *err)
 {
-    return backend < h->n_backends ? 0
-                                   : prn_fail(err, PRONY_EUSAGE, "the session has no backend %zu",
-                                              backend);
+    return backend < h->n_backends
+               ? 0
+               : prn_fail(err, PRONY_EUSAGE, "the session has no backend %zu", backend);
 }
 
 /* Those that don't run would spin beside the one that does. */

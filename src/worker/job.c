@@ -207,9 +207,8 @@ static int check_file(const char *what, const char *name, struct prony_error *er
 
 static int check_files(const Prony__MeasureRequest *request, struct prony_error *err)
 {
-    int code = request->model_file
-                   ? check_file("the model", request->model_file, err)
-                   : prn_fail(err, PRONY_EUSAGE, "no file is named as the model");
+    int code = request->model_file ? check_file("the model", request->model_file, err)
+                                   : prn_fail(err, PRONY_EUSAGE, "no file is named as the model");
     if (code == 0 && request->inputs_folder)
         code = check_file("the folder of inputs", request->inputs_folder, err);
     /* A name may hold such signs too: whatever could be a file is looked at. */

@@ -63,13 +63,13 @@ struct worker {
     pthread_cond_t changed;
     struct command *first, **last;
     size_t n_queued;
-    uint64_t running;       /* the command's id */
+    uint64_t running; /* the command's id */
     bool is_running;
     volatile int cancelled; /* what runs is to end */
     bool lost;              /* the stream has ended, and why: */
     int lost_code;
     struct prony_error lost_error;
-    bool leaving;      /* takes no further session */
+    bool leaving;       /* takes no further session */
     volatile int hurry; /* doesn't wait for the end of this one either */
     int signal_fd, stop_fd;
 };
@@ -433,9 +433,9 @@ static int measure(struct worker *w, uint64_t id, const Prony__MeasureModel *mea
         code = prn_worker_host_measure(w->host, measure, tell_event, &telling, why);
     if (telling.sent < 0)
         return prn_fail(err, telling.sent, "%s", why->text);
-    return code == 0 ? send_done(w, id, err)
-                     : send_error(w, id, OCTOML_PROFILE__ERROR_CODE__ERROR_MODEL_INFERENCE, why,
-                                  err);
+    return code == 0
+               ? send_done(w, id, err)
+               : send_error(w, id, OCTOML_PROFILE__ERROR_CODE__ERROR_MODEL_INFERENCE, why, err);
 }
 
 static int carry_out_other(struct worker *w, const struct command *c, struct prony_error *err)
@@ -452,9 +452,9 @@ static int carry_out_other(struct worker *w, const struct command *c, struct pro
         code = command->body_case == PRONY__WORKER_COMMAND__BODY_BEGIN
                    ? begin(w, command->begin, &why)
                    : end(w, command->end, &why);
-        code = code == 0 ? send_done(w, c->id, err)
-                         : send_error(w, c->id, OCTOML_PROFILE__ERROR_CODE__ERROR_INTERNAL, &why,
-                                      err);
+        code = code == 0
+                   ? send_done(w, c->id, err)
+                   : send_error(w, c->id, OCTOML_PROFILE__ERROR_CODE__ERROR_INTERNAL, &why, err);
         break;
     case PRONY__WORKER_COMMAND__BODY_LOAD:
         code = load(w, c->id, command->load, &why, err);
@@ -618,8 +618,7 @@ static int attach(struct worker *w, struct prony_error *err)
         return code;
     code = send_report(w, &report, err);
     if (code == 0) {
-        PRN_LOG(w->log, PRN_LOG_INFO, "worker.attached",
-                PRN_LOG_TEXT("server", w->options->server),
+        PRN_LOG(w->log, PRN_LOG_INFO, "worker.attached", PRN_LOG_TEXT("server", w->options->server),
                 PRN_LOG_TEXT("hardware", w->options->hardware));
         code = serve_stream(w, err);
     }
@@ -741,14 +740,13 @@ static int read_handoff(struct worker *w, char key[PRN_WORKER_KEY_MAX + 1], stru
     if (!number)
         return 0;
     long fd = strtol(number, &end, 10);
-    if (end == number || *end || fd < 0 || fd > INT_MAX ||
-        fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
+    if (end == number || *end || fd < 0 || fd > INT_MAX || fcntl((int)fd, F_SETFD, FD_CLOEXEC) < 0)
         return prn_fail(err, PRONY_EUSAGE, PRN_WORKER_HANDOFF_VARIABLE " is for prony's own use");
     unsetenv(PRN_WORKER_HANDOFF_VARIABLE);
     w->handoff_fd = (int)fd;
     struct pollfd wait = {.fd = w->handoff_fd, .events = POLLIN};
-    ssize_t n = poll(&wait, 1, KEY_WAIT_MS) > 0 ? recv(w->handoff_fd, key, PRN_WORKER_KEY_MAX, 0)
-                                                : -1;
+    ssize_t n =
+        poll(&wait, 1, KEY_WAIT_MS) > 0 ? recv(w->handoff_fd, key, PRN_WORKER_KEY_MAX, 0) : -1;
     if (n <= 0)
         return prn_fail(err, PRONY_EUNAVAILABLE, "the service that started this worker is gone");
     key[n] = '\0';
