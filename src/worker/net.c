@@ -1,6 +1,9 @@
 /* What libprony_net.so exports, and all of it (record/net.h). */
 #include "record/net.h"
 
+#include "worker/job.h"
+#include "worker/worker.h"
+
 #define TEXT(number) #number
 #define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
 
@@ -8,4 +11,6 @@ PRONY_API extern const struct prn_net prn_net;
 
 const struct prn_net prn_net = {
     .version = VERSION(PRONY_VERSION_MAJOR, PRONY_VERSION_MINOR, PRONY_VERSION_PATCH),
+    .work = prn_work,
+    .job = prn_job_main,
 };

@@ -3,8 +3,8 @@
  * of protobuf-c: the tensors of a run, the bytes of a file. They are read where they arrived, and
  * borrowed until they are sent.
  */
-#ifndef PRN_SERVICE_RELAY_H
-#define PRN_SERVICE_RELAY_H
+#ifndef PRN_RPC_RELAY_H
+#define PRN_RPC_RELAY_H
 
 #include "rpc/messages.h"
 
