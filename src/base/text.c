@@ -39,6 +39,16 @@ bool prn_utf8_printable(const char *text)
     return prn_utf8_length(text) > 0 && !(p[0] == 0xc2 && p[1] < 0xa0) && !turns_text(p);
 }
 
+bool prn_text_is_name(const char *text)
+{
+    if (!text[0])
+        return false;
+    for (const char *p = text; *p; p += prn_utf8_length(p))
+        if (!prn_utf8_printable(p))
+            return false;
+    return true;
+}
+
 void prn_text_clean(struct prn_buffer *out, const char *text)
 {
     while (*text) {

@@ -18,6 +18,9 @@ size_t prn_utf8_length(const char *text);
  * or C1, which some terminals obey too). */
 bool prn_utf8_printable(const char *text);
 
+/* Whether a text is fit for a name: something in it, UTF-8, no control characters. */
+bool prn_text_is_name(const char *text);
+
 /* Appends text as one line for a terminal: newlines and tabs become spaces; what isn't printable,
  * and the U+FFFD that stands for such bytes in JSON, become '?'. */
 void prn_text_clean(struct prn_buffer *out, const char *text);

@@ -1,5 +1,6 @@
 #include "pipeline/device_types.h"
 
+#include "base/text.h"
 #include "format/yaml_write.h"
 #include "pipeline/fields.h"
 
@@ -97,7 +98,7 @@ static int read_type(const struct prn_fields *f, const char *name,
                      struct prn_device_type *ret_type)
 {
     struct prn_device_type type = {.usd_per_hour = NAN};
-    if (!prn_fields_is_name(name))
+    if (!prn_text_is_name(name))
         return prn_yaml_fail(f->yaml, entry, f->err, "the name of a type is empty or unprintable");
     int code = prn_fields_real(f, entry, "mem_MB", &type.mem_mb);
     if (code == 0)
@@ -304,7 +305,7 @@ int prn_device_types_extend(const char *path, const struct prn_device_properties
                             struct prn_buffer *out, struct prony_error *err)
 {
     struct prn_yaml *yaml;
-    if (!prn_fields_is_name(properties->name))
+    if (!prn_text_is_name(properties->name))
         return prn_fail(err, PRONY_EUSAGE, "'%s' is no name for a device type", properties->name);
     int code = prn_layer_profile_complete(profile, err);
     if (code == 0)

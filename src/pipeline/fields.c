@@ -51,22 +51,12 @@ int prn_fields_list(const struct prn_fields *f, const struct prn_yaml_node *map,
     return 0;
 }
 
-bool prn_fields_is_name(const char *text)
-{
-    if (!text[0])
-        return false;
-    for (const char *p = text; *p; p += prn_utf8_length(p))
-        if (!prn_utf8_printable(p))
-            return false;
-    return true;
-}
-
 int prn_fields_name(const struct prn_fields *f, const struct prn_yaml_node *node, const char *key,
                     const char **ret_text)
 {
     if (node->kind != PRN_YAML_SCALAR || prn_yaml_is_null(node))
         return prn_yaml_fail(f->yaml, node, f->err, "'%s' is not a text", key);
-    if (!prn_fields_is_name(node->text))
+    if (!prn_text_is_name(node->text))
         return prn_yaml_fail(f->yaml, node, f->err, "'%s' is %s", key,
                              node->text[0] ? "a text with control characters" : "empty");
     const char *copy = prn_arena_strdup(f->arena, node->text);

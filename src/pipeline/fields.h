@@ -61,7 +61,4 @@ PRONY_MUST_CHECK int prn_fields_whole(const struct prn_fields *f, const struct p
 PRONY_MUST_CHECK int prn_fields_name(const struct prn_fields *f, const struct prn_yaml_node *node,
                                      const char *key, const char **ret_text);
 
-/* Whether a text is fit for a name: something in it, UTF-8, no control characters. */
-bool prn_fields_is_name(const char *text);
-
 #endif

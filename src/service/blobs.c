@@ -4,9 +4,10 @@
  * written or removed: a blob that is evicted gets a temporary name there, and is removed later, so
  * that an upload of the same bytes can't lose its file to the eviction of the old one.
  *
- * An upload costs the processor a hash and a copy into the page cache, about the same time each, so
- * a second thread copies what the first one hashes. The kernel is asked to begin writing to the
- * disk early; otherwise all of that would wait for the end.
+ * Large uploads go around the page cache, whose fresh pages cost more than the hash does: they are
+ * hashed and copied into a few buffers, which are used again and again, and two threads write full
+ * ones to the disk meanwhile. Small uploads, and those for which no buffers are left, are written
+ * as any file; both end in the same fsync.
  */
 #include "service/blobs.h"
 
@@ -35,9 +36,16 @@
 
 /* Pieces of one system call. */
 #define PIECES_MAX 64
-/* From so many bytes on, waking a second thread is worth its while. */
-#define SHARED_MIN (256 << 10)
-/* So much is written before the kernel is asked to put it on the disk. */
+/* An upload whose first chunk is smaller is a small one. */
+#define DIRECT_MIN (256 << 10)
+/* What a large one has: while one buffer is filled, two can be on their way. */
+#define BUFFERS 3
+#define BUFFER_BYTES (2 << 20)
+#define ALIGNMENT 4096
+/* Uploads that can have buffers at the same time, and threads that write them. */
+#define SLABS 4
+#define THREADS 2
+/* So much of another is written before the kernel is asked to put it on the disk. */
 #define WRITEBACK_BYTES (8 << 20)
 
 struct prn_blob {
@@ -55,13 +63,14 @@ struct prn_blob {
     char path[]; /* ends in the name */
 };
 
-/* What the second thread is asked to write. */
-struct job {
-    enum { JOB_NONE, JOB_GIVEN, JOB_DONE } state;
+/* A part of an upload, being filled or on its way to the disk. */
+struct buffer {
+    struct buffer *next; /* in the queue */
     struct prn_blob_writer *writer;
-    const struct iovec *pieces;
-    size_t n;
-    int error; /* errno */
+    char *data;
+    size_t used;
+    uint64_t offset;
+    bool busy; /* belongs to the threads */
 };
 
 enum { SAVE, FORGET, USED, N_STATEMENTS };
@@ -87,20 +96,29 @@ struct prn_blobs {
     sqlite3 *db;
     sqlite3_stmt *statements[N_STATEMENTS];
 
-    pthread_mutex_t job_lock;
-    pthread_cond_t job_given, job_done;
-    struct job job;
-    bool has_thread, stop;
-    pthread_t thread;
+    pthread_mutex_t queue_lock; /* of all below, and of what is busy */
+    pthread_cond_t given, done;
+    struct buffer *first, **last;
+    struct {
+        char *memory; /* NULL: not needed so far */
+        bool taken;
+    } slabs[SLABS];
+    bool stop;
+    size_t n_threads;
+    pthread_t threads[THREADS];
 };
 
 struct prn_blob_writer {
     struct prn_blobs *blobs;
     int fd;
     char name[32];
-    uint64_t bytes;   /* written */
+    uint64_t bytes;   /* accepted */
     uint64_t started; /* of those: on their way to the disk */
     EVP_MD_CTX *hash;
+    int slab;             /* -1: none */
+    struct buffer *fills; /* one of the buffers */
+    struct buffer buffers[BUFFERS];
+    int error; /* of the threads, an errno */
 };
 
 /* Files that lost their name, to be removed without the lock. */
@@ -474,6 +492,7 @@ int prn_blob_writer_new(struct prn_blobs *blobs, struct prn_blob_writer **ret_wr
     if (!w)
         return prn_fail_memory(err);
     w->blobs = blobs;
+    w->slab = -1;
     w->hash = EVP_MD_CTX_new();
     temporary_name(blobs, w->name);
     w->fd = openat(blobs->folder_fd, w->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
@@ -490,8 +509,27 @@ int prn_blob_writer_new(struct prn_blobs *blobs, struct prn_blob_writer **ret_wr
     return code;
 }
 
+/* Waits until the threads have nothing of the upload; 0 or the first errno. */
+static int drain(struct prn_blob_writer *w)
+{
+    pthread_mutex_lock(&w->blobs->queue_lock);
+    for (size_t i = 0; i < BUFFERS; i++)
+        while (w->buffers[i].busy)
+            pthread_cond_wait(&w->blobs->done, &w->blobs->queue_lock);
+    int error = w->error;
+    pthread_mutex_unlock(&w->blobs->queue_lock);
+    return error;
+}
+
 static void writer_free(struct prn_blob_writer *w)
 {
+    if (w->slab >= 0) {
+        int error = drain(w);
+        (void)error; /* the upload has failed or ended already */
+        pthread_mutex_lock(&w->blobs->queue_lock);
+        w->blobs->slabs[w->slab].taken = false;
+        pthread_mutex_unlock(&w->blobs->queue_lock);
+    }
     if (w->fd >= 0)
         close(w->fd);
     EVP_MD_CTX_free(w->hash);
@@ -535,8 +573,14 @@ static void advance(struct iovec **pieces, size_t *n, size_t written)
     }
 }
 
-/* Writes some pieces behind what is there; 0 or an errno. A full disk is met by evicting blobs, as
- * long as there are any to evict. */
+static void write_plainly_from_now(int fd)
+{
+    int flags = fcntl(fd, F_GETFL);
+    fcntl(fd, F_SETFL, flags & ~O_DIRECT);
+}
+
+/* Writes some pieces at an offset, which moves on; 0 or an errno. A full disk is met by evicting
+ * blobs, as long as there are any to evict. */
 static int write_some(struct prn_blob_writer *w, struct iovec *pieces, size_t n, uint64_t *offset)
 {
     advance(&pieces, &n, 0);
@@ -553,6 +597,10 @@ static int write_some(struct prn_blob_writer *w, struct iovec *pieces, size_t n,
             pthread_mutex_lock(&w->blobs->lock);
             again = evict(w->blobs, 0, true);
             pthread_mutex_unlock(&w->blobs->lock);
+        } else if (error == EINVAL && (fcntl(w->fd, F_GETFL) & O_DIRECT)) {
+            /* A file system with a finer idea of alignment; or what a short write has left. */
+            write_plainly_from_now(w->fd);
+            again = true;
         }
         if (!again)
             return error;
@@ -587,49 +635,119 @@ static void hash_pieces(struct prn_blob_writer *w, const struct iovec *pieces, s
         EVP_DigestUpdate(w->hash, pieces[i].iov_base, pieces[i].iov_len);
 }
 
-static void *second_thread(void *context)
+static void *write_buffers(void *context)
 {
     struct prn_blobs *b = context;
-    pthread_mutex_lock(&b->job_lock);
+    pthread_mutex_lock(&b->queue_lock);
     while (!b->stop) {
-        if (b->job.state != JOB_GIVEN) {
-            pthread_cond_wait(&b->job_given, &b->job_lock);
+        struct buffer *buffer = b->first;
+        if (!buffer) {
+            pthread_cond_wait(&b->given, &b->queue_lock);
             continue;
         }
-        struct job job = b->job;
-        pthread_mutex_unlock(&b->job_lock);
-        job.error = write_pieces(job.writer, job.pieces, job.n);
-        pthread_mutex_lock(&b->job_lock);
-        b->job.error = job.error;
-        b->job.state = JOB_DONE;
-        pthread_cond_signal(&b->job_done);
+        b->first = buffer->next;
+        if (!b->first)
+            b->last = &b->first;
+        pthread_mutex_unlock(&b->queue_lock);
+        struct iovec piece = {buffer->data, buffer->used};
+        uint64_t offset = buffer->offset;
+        int error = write_some(buffer->writer, &piece, 1, &offset);
+        pthread_mutex_lock(&b->queue_lock);
+        if (error && !buffer->writer->error)
+            buffer->writer->error = error;
+        buffer->busy = false;
+        pthread_cond_broadcast(&b->done);
     }
-    pthread_mutex_unlock(&b->job_lock);
+    pthread_mutex_unlock(&b->queue_lock);
     return NULL;
 }
 
-/* Has the second thread write while this one hashes; false when it is busy with another upload. */
-static bool write_shared(struct prn_blob_writer *w, const struct iovec *pieces, size_t n,
-                         int *ret_error)
+/* Gives the upload its buffers, if there are any left and the file can be written around the page
+ * cache. */
+static void take_buffers(struct prn_blob_writer *w)
 {
     struct prn_blobs *b = w->blobs;
-    pthread_mutex_lock(&b->job_lock);
-    bool free_now = b->has_thread && b->job.state == JOB_NONE;
-    if (free_now) {
-        b->job = (struct job){.state = JOB_GIVEN, .writer = w, .pieces = pieces, .n = n};
-        pthread_cond_signal(&b->job_given);
+    int flags = fcntl(w->fd, F_GETFL);
+    if (fcntl(w->fd, F_SETFL, flags | O_DIRECT) < 0)
+        return;
+    pthread_mutex_lock(&b->queue_lock);
+    for (int i = 0; w->slab < 0 && b->n_threads > 0 && i < SLABS; i++) {
+        if (!b->slabs[i].memory)
+            b->slabs[i].memory = aligned_alloc(ALIGNMENT, (size_t)BUFFERS * BUFFER_BYTES);
+        if (!b->slabs[i].memory || b->slabs[i].taken)
+            continue;
+        b->slabs[i].taken = true;
+        w->slab = i;
     }
-    pthread_mutex_unlock(&b->job_lock);
-    if (!free_now)
-        return false;
-    hash_pieces(w, pieces, n);
-    pthread_mutex_lock(&b->job_lock);
-    while (b->job.state != JOB_DONE)
-        pthread_cond_wait(&b->job_done, &b->job_lock);
-    *ret_error = b->job.error;
-    b->job.state = JOB_NONE;
-    pthread_mutex_unlock(&b->job_lock);
-    return true;
+    pthread_mutex_unlock(&b->queue_lock);
+    if (w->slab < 0) {
+        write_plainly_from_now(w->fd);
+        return;
+    }
+    for (size_t i = 0; i < BUFFERS; i++)
+        w->buffers[i] =
+            (struct buffer){.writer = w, .data = b->slabs[w->slab].memory + i * BUFFER_BYTES};
+    w->fills = &w->buffers[0];
+}
+
+/* Hands a full buffer to the threads and waits until the next is empty; 0 or an errno. */
+static int change_buffer(struct prn_blob_writer *w)
+{
+    struct prn_blobs *b = w->blobs;
+    struct buffer *full = w->fills;
+    struct buffer *next = full + 1 < w->buffers + BUFFERS ? full + 1 : w->buffers;
+    pthread_mutex_lock(&b->queue_lock);
+    full->busy = true;
+    full->next = NULL;
+    *b->last = full;
+    b->last = &full->next;
+    pthread_cond_signal(&b->given);
+    while (next->busy)
+        pthread_cond_wait(&b->done, &b->queue_lock);
+    int error = w->error;
+    pthread_mutex_unlock(&b->queue_lock);
+    next->offset = full->offset + full->used;
+    next->used = 0;
+    w->fills = next;
+    return error;
+}
+
+/* Hashes and copies, piece by piece, so that the copy finds in the processor's cache what the hash
+ * has read. 0 or an errno. */
+static int fill_buffers(struct prn_blob_writer *w, const struct iovec *pieces, size_t n)
+{
+    int error = 0;
+    for (size_t i = 0; i < n; i++) {
+        const char *data = pieces[i].iov_base;
+        size_t left = pieces[i].iov_len;
+        while (left > 0 && !error) {
+            struct buffer *buffer = w->fills;
+            size_t room = BUFFER_BYTES - buffer->used;
+            size_t part = left < room ? left : room;
+            EVP_DigestUpdate(w->hash, data, part);
+            memcpy(buffer->data + buffer->used, data, part);
+            buffer->used += part;
+            data += part;
+            left -= part;
+            if (buffer->used == BUFFER_BYTES)
+                error = change_buffer(w);
+        }
+    }
+    return error;
+}
+
+/* Puts the rest of the upload on the disk; 0 or an errno. */
+static int sync_upload(struct prn_blob_writer *w)
+{
+    int error = w->slab >= 0 ? drain(w) : 0;
+    if (!error && w->slab >= 0 && w->fills->used > 0) {
+        /* The end has any length, and only whole blocks can go around the page cache. */
+        struct iovec piece = {w->fills->data, w->fills->used};
+        uint64_t offset = w->fills->offset;
+        write_plainly_from_now(w->fd);
+        error = write_some(w, &piece, 1, &offset);
+    }
+    return error ? error : fsync(w->fd) < 0 ? errno : 0;
 }
 
 /* Makes room under the limit and takes it. */
@@ -659,8 +777,12 @@ int prn_blob_writer_write(struct prn_blob_writer *writer, const struct iovec *pi
     int code = take_room(writer->blobs, bytes, err);
     if (code < 0)
         return code;
-    int error = 0;
-    if (bytes < SHARED_MIN || !write_shared(writer, pieces, n, &error)) {
+    int error;
+    if (writer->bytes == 0 && bytes >= DIRECT_MIN && writer->slab < 0)
+        take_buffers(writer);
+    if (writer->slab >= 0)
+        error = fill_buffers(writer, pieces, n);
+    else {
         hash_pieces(writer, pieces, n);
         error = write_pieces(writer, pieces, n);
     }
@@ -744,10 +866,8 @@ int prn_blob_writer_finish(struct prn_blob_writer *writer, const uint8_t expecte
     else if (expected && memcmp(hash, expected, PRN_SHA256_BYTES) != 0)
         code = prn_fail(err, PRONY_EFORMAT, "the upload has another SHA-256 than was announced");
     if (code == 0 && !(blob = pin_present(b, hash))) {
-        if (fsync(writer->fd) < 0)
-            code = fail_store(err, errno, "an upload");
-        else
-            code = publish(writer, hash, &blob, err);
+        int error = sync_upload(writer);
+        code = error ? fail_store(err, error, "an upload") : publish(writer, hash, &blob, err);
     }
     prn_blob_writer_abort(writer);
     /* The name must be on the disk too, also if it was another who gave it. */
@@ -945,16 +1065,19 @@ int prn_blobs_open(const struct prn_state *state, uint64_t limit_bytes,
     b->folder_fd = -1;
     pthread_mutex_init(&b->lock, NULL);
     pthread_mutex_init(&b->db_lock, NULL);
-    pthread_mutex_init(&b->job_lock, NULL);
-    pthread_cond_init(&b->job_given, NULL);
-    pthread_cond_init(&b->job_done, NULL);
+    pthread_mutex_init(&b->queue_lock, NULL);
+    pthread_cond_init(&b->given, NULL);
+    pthread_cond_init(&b->done, NULL);
+    b->last = &b->first;
     int code = prepare(b, state, err);
     if (code < 0) {
         prn_blobs_close(b);
         return code;
     }
-    /* Without a second thread everything works, only slower. */
-    b->has_thread = pthread_create(&b->thread, NULL, second_thread, b) == 0;
+    /* Without threads everything works, only slower. */
+    while (b->n_threads < THREADS &&
+           pthread_create(&b->threads[b->n_threads], NULL, write_buffers, b) == 0)
+        b->n_threads++;
     prn_blobs_set_limit(b, limit_bytes);
     *ret_blobs = b;
     return 0;
@@ -964,14 +1087,16 @@ void prn_blobs_close(struct prn_blobs *blobs)
 {
     if (!blobs)
         return;
-    if (blobs->has_thread) {
-        pthread_mutex_lock(&blobs->job_lock);
-        blobs->stop = true;
-        pthread_cond_signal(&blobs->job_given);
-        pthread_mutex_unlock(&blobs->job_lock);
-        pthread_join(blobs->thread, NULL);
+    pthread_mutex_lock(&blobs->queue_lock);
+    blobs->stop = true;
+    pthread_cond_broadcast(&blobs->given);
+    pthread_mutex_unlock(&blobs->queue_lock);
+    for (size_t i = 0; i < blobs->n_threads; i++)
+        pthread_join(blobs->threads[i], NULL);
+    for (size_t i = 0; i < SLABS; i++)
+        free(blobs->slabs[i].memory);
+    if (blobs->buckets && blobs->statements[N_STATEMENTS - 1])
         prn_blobs_flush(blobs);
-    }
     for (size_t i = 0; blobs->buckets && i < (size_t)1 << blobs->bits; i++) {
         for (struct prn_blob *blob = blobs->buckets[i], *next; blob; blob = next) {
             next = blob->next;
@@ -985,9 +1110,9 @@ void prn_blobs_close(struct prn_blobs *blobs)
     sqlite3_close(blobs->db);
     if (blobs->folder_fd >= 0)
         close(blobs->folder_fd);
-    pthread_cond_destroy(&blobs->job_done);
-    pthread_cond_destroy(&blobs->job_given);
-    pthread_mutex_destroy(&blobs->job_lock);
+    pthread_cond_destroy(&blobs->done);
+    pthread_cond_destroy(&blobs->given);
+    pthread_mutex_destroy(&blobs->queue_lock);
     pthread_mutex_destroy(&blobs->db_lock);
     pthread_mutex_destroy(&blobs->lock);
     free(blobs);

@@ -1,12 +1,17 @@
-/* Executors with the real ONNX Runtime in them: several models in one. */
-#include "exec/executor.h"
+/* Executors with the real ONNX Runtime in them: several models in one, and those that are handed
+ * over to another process. */
+#include "exec/executor_parts.h"
 
 #include "unit.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static struct prony_error err;
@@ -93,6 +98,26 @@ static void load_four_times(const struct world *w, float x)
     bind_numbers(w, numbers, 2, &(struct prn_place){.rank = 1, .dims = {2}});
 }
 
+/* With the runtime that is found, or one that misbehaves (tests/fault). */
+static struct prn_executor *start_executor(const struct world *w, const char *fault)
+{
+    struct prn_executor *x;
+    char library[sizeof program + 64];
+    const struct prn_executor_config process = {
+        .program = program, .inputs_fd = w->inputs_fd, .timeout_s = 60};
+    struct prn_runtime_config runtime = {.software = "onnxrt-cpu"};
+    if (fault) {
+        snprintf(library, sizeof library, "%s", program);
+        snprintf(strrchr(library, '/'), 64, "/tests/fault/fault-%s.so", fault);
+        setenv("PRONY_FAULT_REAL", prn_executor_library(w->x), 1);
+        setenv("PRONY_FAULT_RUN", "1", 1);
+        runtime.library = library;
+    }
+    assert_ok(prn_executor_spawn(&process, &x, &err));
+    assert_ok(prn_executor_open(x, &runtime, NULL, folder, &err));
+    return x;
+}
+
 static int set_up(void **state)
 {
     static struct world w;
@@ -100,11 +125,7 @@ static int set_up(void **state)
     strcpy(folder, "/tmp/prony-test-XXXXXX");
     assert_non_null(mkdtemp(folder));
     find_program();
-    const struct prn_executor_config process = {
-        .program = program, .inputs_fd = w.inputs_fd, .timeout_s = 60};
-    const struct prn_runtime_config runtime = {.software = "onnxrt-cpu"};
-    assert_ok(prn_executor_spawn(&process, &w.x, &err));
-    assert_ok(prn_executor_open(w.x, &runtime, NULL, folder, &err));
+    w.x = start_executor(&w, NULL);
     *state = &w;
     return 0;
 }
@@ -179,11 +200,208 @@ static void slots_are_emptied(void **state)
     assert_int_equal(prn_executor_select(w->x, PRN_EXECUTOR_SLOTS_MAX, &err), PRONY_ELIMIT);
 }
 
+/* Sends what an executor exports and receives it again, as another process would. */
+static struct prn_executor *hand_over(struct prn_executor *x)
+{
+    struct prn_executor_handle sent;
+    struct prn_executor_handle received;
+    struct prn_executor *y;
+    int fds[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+    assert_ok(prn_executor_export(x, &sent, &err));
+    assert_ok(prn_executor_handle_send(&sent, fds[0], &err));
+    prn_executor_handle_release(&sent);
+    assert_ok(prn_executor_handle_receive(fds[1], &received, &err));
+    assert_ok(prn_executor_adopt(&received, 60, NULL, &y, &err));
+    prn_executor_handle_release(&received);
+    close(fds[0]);
+    close(fds[1]);
+    return y;
+}
+
+static void handed_over_works(void **state)
+{
+    struct world *w = *state;
+    int descriptors = unit_descriptors();
+    struct prn_executor *y = hand_over(w->x);
+    assert_string_equal(prn_executor_version(y), prn_executor_version(w->x));
+    assert_string_equal(prn_executor_library(y), prn_executor_library(w->x));
+    assert_string_equal(prn_executor_sandbox(y), prn_executor_sandbox(w->x));
+    const struct world there = {.x = y, .inputs_fd = prn_executor_inputs_fd(y)};
+    load_four_times(&there, 1.25f);
+    assert_float_equal(run_once(y), 5, 0);
+    prn_executor_park(y);
+    prn_executor_unpark(y);
+    assert_float_equal(run_once(y), 5, 0);
+    int64_t threads = 0;
+    assert_true(prn_executor_resident(y) > 1 << 20);
+    assert_true(prn_executor_peak(y) >= prn_executor_resident(w->x));
+    assert_true(prn_executor_waited_ns(y, &threads) >= 0);
+    assert_true(threads >= 1);
+    /* The one who gave it away has no more say. */
+    struct prn_executor_handle again;
+    assert_int_equal(prn_executor_unload(w->x, &err), PRONY_EUSAGE);
+    assert_contains(err.text, "handed over");
+    assert_int_equal(prn_executor_export(w->x, &again, &err), PRONY_EUSAGE);
+    prn_executor_free(y);
+    assert_int_equal(unit_descriptors(), descriptors);
+    assert_int_equal(prn_executor_resident(w->x), -1);
+    prn_executor_free(w->x);
+    w->x = NULL;
+}
+
+static int run_once_as(struct prn_executor *x)
+{
+    int64_t sample;
+    size_t n;
+    return prn_executor_run(x, 0, 1, 0, &sample, &n, &err);
+}
+
+static void endings_are_told_apart(void **state)
+{
+    struct world *w = *state;
+    static const struct {
+        const char *fault, *says;
+    } cases[] = {{"abort", "crashed while running the model (signal 6"},
+                 {"exit", "ended the process while running the model (status 3)"},
+                 {"deaf", "cut the executor's connection"}};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++)
+        for (int handed_over = 0; handed_over < 2; handed_over++) {
+            struct prn_executor *x = start_executor(w, cases[i].fault);
+            const struct world there = {.x = handed_over ? hand_over(x) : x,
+                                        .inputs_fd = w->inputs_fd};
+            load_four_times(&there, 1);
+            assert_int_equal(run_once_as(there.x), PRONY_ECRASH);
+            assert_contains(err.text, cases[i].says);
+            assert_int_equal(run_once_as(there.x), PRONY_ECRASH);
+            assert_contains(err.text, "the executor is gone");
+            if (handed_over)
+                prn_executor_free(there.x);
+            prn_executor_free(x);
+        }
+}
+
+static void killed_is_told(void **state)
+{
+    struct world *w = *state;
+    struct prn_executor *y = hand_over(w->x);
+    const struct world there = {.x = y, .inputs_fd = w->inputs_fd};
+    load_four_times(&there, 1);
+    prn_executor_park(y);
+    assert_int_equal(pidfd_send_signal(y->handle.fds[PRN_EXECUTOR_HANDLE_PIDFD], SIGKILL, NULL, 0),
+                     0);
+    assert_int_equal(run_once_as(y), PRONY_ECRASH);
+    assert_contains(err.text, "was killed while running the model");
+    prn_executor_free(y);
+}
+
+static void deadlines_are_changed(void **state)
+{
+    struct world *w = *state;
+    volatile int cancelled = 1;
+    for (int cancels = 0; cancels < 2; cancels++) {
+        struct prn_executor *x = start_executor(w, "hang");
+        const struct world there = {.x = hand_over(x), .inputs_fd = w->inputs_fd};
+        load_four_times(&there, 1);
+        if (cancels)
+            prn_executor_set_cancelled(there.x, &cancelled);
+        else
+            prn_executor_set_timeout(there.x, 0.1);
+        assert_int_equal(run_once_as(there.x), cancels ? PRONY_ECANCELED : PRONY_ETIMEDOUT);
+        assert_int_equal(prn_executor_resident(x), -1);
+        prn_executor_free(there.x);
+        prn_executor_free(x);
+    }
+}
+
+static void ends_with_its_owner(void **state)
+{
+    struct world *w = *state;
+    struct prn_executor_handle handle;
+    struct prn_executor *y;
+    int fds[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+    pid_t owner = fork();
+    if (owner == 0) {
+        struct prn_executor *x = start_executor(w, NULL);
+        if (prn_executor_export(x, &handle, &err) < 0 ||
+            prn_executor_handle_send(&handle, fds[1], &err) < 0)
+            _exit(1);
+        pause();
+    }
+    close(fds[1]);
+    assert_ok(prn_executor_handle_receive(fds[0], &handle, &err));
+    assert_ok(prn_executor_adopt(&handle, 60, NULL, &y, &err));
+    const struct world there = {.x = y, .inputs_fd = prn_executor_inputs_fd(y)};
+    load_four_times(&there, 3);
+    assert_float_equal(run_once(y), 12, 0);
+    prn_executor_park(y);
+    kill(owner, SIGKILL);
+    assert_int_equal(waitpid(owner, NULL, 0), owner);
+    assert_int_equal(run_once_as(y), PRONY_ECRASH);
+    assert_contains(err.text, "ended with the process that started it");
+    assert_int_equal(prn_pidfd_process(handle.fds[PRN_EXECUTOR_HANDLE_PIDFD]), -1);
+    prn_executor_free(y);
+    prn_executor_handle_release(&handle);
+    assert_int_equal(prn_executor_handle_receive(fds[0], &handle, &err), PRONY_ENOENT);
+    close(fds[0]);
+}
+
+/* Packets that aren't handles, and handles that aren't right. */
+static void handles_are_not_trusted(void **state)
+{
+    struct world *w = *state;
+    static struct prn_message m;
+    struct prn_executor_handle handle;
+    struct prn_executor_handle received;
+    int fds[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+    assert_ok(prn_executor_export(w->x, &handle, &err));
+    int descriptors = unit_descriptors();
+    prn_message_begin(&m, PRN_MESSAGE_OK);
+    assert_int_equal(prn_message_send(&m, fds[0]), 0);
+    assert_int_equal(prn_executor_handle_receive(fds[1], &received, &err), PRONY_EFORMAT);
+    assert_int_equal(prn_message_send_fds(&m, fds[0], handle.fds, 7), 0);
+    assert_int_equal(prn_executor_handle_receive(fds[1], &received, &err), PRONY_EFORMAT);
+    assert_int_equal(prn_message_send_fds(
+                         &m, fds[0],
+                         (int[8]){fds[0], fds[0], fds[0], fds[0], fds[0], fds[0], fds[0], fds[0]},
+                         8),
+                     0);
+    assert_int_equal(prn_executor_handle_receive(fds[1], &received, &err), PRONY_EIO);
+    for (size_t i = 0; i < PRN_EXECUTOR_HANDLE_FDS; i++) {
+        struct prn_executor_handle wrong = handle;
+        wrong.fds[i] = open("/dev/null", O_RDWR | O_CLOEXEC);
+        assert_ok(prn_executor_handle_send(&wrong, fds[0], &err));
+        close(wrong.fds[i]);
+        assert_int_equal(prn_executor_handle_receive(fds[1], &received, &err), PRONY_EFORMAT);
+    }
+    /* Shared memory that could shrink under who maps it. */
+    struct prn_executor_handle wrong = handle;
+    int *samples = &wrong.fds[PRN_EXECUTOR_HANDLE_SAMPLES];
+    *samples = memfd_create("unsealed", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    assert_int_equal(ftruncate(*samples, (off_t)sizeof(union prn_executor_samples)), 0);
+    assert_ok(prn_executor_handle_send(&wrong, fds[0], &err));
+    assert_int_equal(prn_executor_handle_receive(fds[1], &received, &err), PRONY_EFORMAT);
+    close(*samples);
+    assert_int_equal(unit_descriptors(), descriptors);
+    prn_executor_handle_release(&handle);
+    close(fds[0]);
+    close(fds[1]);
+    assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
+    assert_int_equal(prn_executor_handle_send(&handle, fds[1], &err), PRONY_EIO);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(models_have_slots, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(slots_are_emptied, set_up, tear_down),
+        TEST(models_have_slots),      TEST(slots_are_emptied),       TEST(handed_over_works),
+        TEST(endings_are_told_apart), TEST(killed_is_told),          TEST(deadlines_are_changed),
+        TEST(ends_with_its_owner),    TEST(handles_are_not_trusted),
     };
     return cmocka_run_group_tests_name("executor", tests, NULL, NULL);
 }
