@@ -21,10 +21,10 @@ struct prn_rpc_loan *prn_rpc_loan_new(void (*release)(void *), void *context);
 void prn_rpc_loan_end(void *loan);
 void prn_rpc_lend(struct prn_out *out, const void *data, size_t length, struct prn_rpc_loan *loan);
 
-/* A tensor as a Value in a field with a number below 16, up to its data; and the length of all of
- * it. */
-void prn_rpc_put_value_head(struct prn_out *out, uint32_t number,
-                            const struct prn_rpc_tensor *tensor);
+/* A tensor as a Value in a field with a number below 16, and the length of that. The data is the
+ * tensor's own, or a range of `source`. */
+void prn_rpc_put_value(struct prn_out *out, uint32_t number, const struct prn_rpc_tensor *tensor,
+                       const struct prn_bytes *source, struct prn_rpc_loan *loan);
 size_t prn_rpc_value_length(const struct prn_rpc_tensor *tensor);
 
 /* A ResultValue as a field. */

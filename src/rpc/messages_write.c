@@ -121,22 +121,22 @@ size_t prn_rpc_value_length(const struct prn_rpc_tensor *tensor)
     return bytes_length(1, bytes_length(1, head.length + tensor->bytes));
 }
 
-void prn_rpc_put_value_head(struct prn_out *out, uint32_t number,
-                            const struct prn_rpc_tensor *tensor)
+void prn_rpc_put_value(struct prn_out *out, uint32_t number, const struct prn_rpc_tensor *tensor,
+                       const struct prn_bytes *source, struct prn_rpc_loan *loan)
 {
+    struct prn_range rest = tensor->range;
+    const void *piece;
+    size_t length;
     struct head head;
     make_head(tensor, &head);
     size_t inner = head.length + tensor->bytes;
     put(out, number, PRN_RPC_WIRE_BYTES, bytes_length(1, inner));
     put(out, 1, PRN_RPC_WIRE_BYTES, inner);
     prn_out_copy(out, head.data, head.length);
-}
-
-static void put_value(struct prn_out *out, uint32_t number, const struct prn_rpc_tensor *tensor,
-                      struct prn_rpc_loan *loan)
-{
-    prn_rpc_put_value_head(out, number, tensor);
-    prn_rpc_lend(out, tensor->data, tensor->bytes, loan);
+    if (!source)
+        prn_rpc_lend(out, tensor->data, tensor->bytes, loan);
+    while (source && prn_bytes_next(source, &rest, &piece, &length))
+        prn_rpc_lend(out, piece, length, loan);
 }
 
 static void put_map(struct prn_out *out, const struct prn_rpc_map *map)
@@ -159,7 +159,7 @@ struct prn_out *prn_rpc_write_run(const struct prn_rpc_run *run, void (*release)
     put_bytes(out, 1, run->session, sizeof run->session);
     put_number(out, 2, run->model_id);
     for (size_t i = 0; i < run->n_inputs; i++)
-        put_value(out, 3, &run->inputs[i], loan);
+        prn_rpc_put_value(out, 3, &run->inputs[i], NULL, loan);
     if (run->has_repeats)
         put_number(out, 4, run->repeats);
     if (run->has_repeat_for)
@@ -201,7 +201,7 @@ void prn_rpc_put_result_value(struct prn_out *out, uint32_t number,
 {
     put(out, number, PRN_RPC_WIRE_BYTES, result_length(result));
     for (size_t i = 0; i < result->n_outputs; i++)
-        put_value(out, 1, &result->outputs[i], loan);
+        prn_rpc_put_value(out, 1, &result->outputs[i], result->source, loan);
     for (size_t i = 0; i < result->n_times; i++)
         put_number(out, 2, result->times_ns[i]);
     for (size_t i = 0; result->names && i < result->n_outputs; i++)

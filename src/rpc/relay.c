@@ -148,19 +148,6 @@ static void release_bytes(void *bytes)
     prn_bytes_free(bytes);
 }
 
-static void put_input(struct prn_out *out, const struct prn_rpc_tensor *tensor,
-                      const struct prn_bytes *source, struct prn_rpc_loan *loan)
-{
-    struct prn_range range = tensor->range;
-    const void *data;
-    size_t length;
-    prn_rpc_put_value_head(out, FIELD_INPUTS, tensor);
-    if (!source)
-        prn_out_copy(out, tensor->data, tensor->bytes);
-    while (source && prn_bytes_next(source, &range, &data, &length))
-        prn_rpc_lend(out, data, length, loan);
-}
-
 struct prn_out *prn_relay_write_run(uint64_t id, const struct prn_relay_run *run,
                                     struct prn_bytes *source)
 {
@@ -187,7 +174,7 @@ struct prn_out *prn_relay_write_run(uint64_t id, const struct prn_relay_run *run
     prn_out_copy(out, head.data, head.length);
     prn_out_copy(out, fields.data, fields.length);
     for (size_t i = 0; i < run->n_inputs; i++)
-        put_input(out, &run->inputs[i], source, loan);
+        prn_rpc_put_value(out, FIELD_INPUTS, &run->inputs[i], source, loan);
     prn_rpc_loan_end(loan);
     return out;
 }

@@ -557,15 +557,6 @@ const struct prn_model_file *prn_model_main_file(const struct prn_model_file *fi
     return n == 1 ? only : NULL;
 }
 
-/* Opens a folder beneath another, making it if it isn't there. */
-static int open_folder(int parent_fd, const char *name, int *ret_fd, struct prony_error *err)
-{
-    char inside[64];
-    const char *last;
-    snprintf(inside, sizeof inside, "%s/-", name);
-    return prn_name_folder(parent_fd, inside, ret_fd, &last, err);
-}
-
 int prn_session_folder(struct prn_session *session, struct prony_error *err)
 {
     if (session->folder_fd >= 0)
@@ -579,14 +570,16 @@ int prn_model_place(const struct prn_session *session, const struct prn_model_fi
 {
     const struct prn_model_file *main_file = prn_model_main_file(files, format);
     int folder_fd;
+    const char *last;
     char name[64];
     if (!main_file)
         return prn_fail(err, PRONY_EUSAGE, "none of the model's files is the model itself, '%s'",
                         format == OCTOML_PROFILE__MODEL_FORMAT__MODEL_FORMAT_FXPROTO
                             ? "model.dat"
                             : "model.onnx");
-    snprintf(name, sizeof name, "%llu/%zu", (unsigned long long)model_id, backend);
-    int code = open_folder(session->folder_fd, name, &folder_fd, err);
+    /* The folder in front of a name is made when it isn't there. */
+    snprintf(name, sizeof name, "%llu/%zu/-", (unsigned long long)model_id, backend);
+    int code = prn_name_folder(session->folder_fd, name, &folder_fd, &last, err);
     if (code < 0)
         return code;
     for (const struct prn_model_file *file = files; file && code == 0; file = file->next) {

@@ -15,6 +15,9 @@ struct address {
     unsigned port;
 };
 
+/* What an IPv4 address begins with on a socket for both kinds. */
+static const unsigned char mapped[12] = {[10] = 0xff, [11] = 0xff};
+
 /* Replaces %5B and the like, in place. */
 static void unescape(char *text)
 {
@@ -62,6 +65,10 @@ static bool parse(const char *peer, struct address *ret_address)
     }
     if (inet_pton(a.v6 ? AF_INET6 : AF_INET, host, a.bytes) != 1)
         return false;
+    if (a.v6 && memcmp(a.bytes, mapped, sizeof mapped) == 0) {
+        a.v6 = false;
+        memmove(a.bytes, a.bytes + sizeof mapped, 4);
+    }
     *ret_address = a;
     return true;
 }
@@ -108,7 +115,16 @@ static bool find_user(const char *path, const struct address *a, uid_t *ret_user
 bool prn_peer_user(const char *peer, uid_t *ret_user)
 {
     struct address a;
-    return parse(peer, &a) && find_user(a.v6 ? "/proc/net/tcp6" : "/proc/net/tcp", &a, ret_user);
+    if (!parse(peer, &a))
+        return false;
+    if (!a.v6 && find_user("/proc/net/tcp", &a, ret_user))
+        return true;
+    if (!a.v6) {
+        memcpy(a.bytes + sizeof mapped, a.bytes, 4);
+        memcpy(a.bytes, mapped, sizeof mapped);
+        a.v6 = true;
+    }
+    return find_user("/proc/net/tcp6", &a, ret_user);
 }
 
 bool prn_peer_is_local(const char *peer)
