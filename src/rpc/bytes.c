@@ -18,7 +18,7 @@ struct piece {
 struct prn_bytes {
     grpc_byte_buffer *buffer; /* who the pieces belong to; NULL: they lie behind the table */
     atomic_size_t references;
-    atomic_size_t last;       /* the piece that was asked for last: the next one is near */
+    atomic_size_t last; /* the piece that was asked for last: the next one is near */
     size_t n;
     struct piece pieces[];
 };

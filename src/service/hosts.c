@@ -5,7 +5,7 @@
  */
 #include "service/service.h"
 
-#include "service/relay.h"
+#include "rpc/relay.h"
 
 #include <math.h>
 #include <stdio.h>
