@@ -17,7 +17,8 @@ struct piece {
 
 struct prn_bytes {
     grpc_byte_buffer *buffer; /* who the pieces belong to; NULL: they lie behind the table */
-    atomic_size_t last;       /* the piece that was asked for last: the next one is near */
+    atomic_size_t references;
+    atomic_size_t last; /* the piece that was asked for last: the next one is near */
     size_t n;
     struct piece pieces[];
 };
@@ -31,6 +32,7 @@ struct prn_bytes *prn_bytes_take(grpc_byte_buffer *buffer)
         return NULL;
     }
     bytes->buffer = buffer;
+    atomic_init(&bytes->references, 1);
     atomic_init(&bytes->last, 0);
     bytes->n = 0;
     size_t end = 0;
@@ -52,6 +54,7 @@ struct prn_bytes *prn_bytes_of(const void *data, size_t length)
     if (!bytes)
         return NULL;
     bytes->buffer = NULL;
+    atomic_init(&bytes->references, 1);
     atomic_init(&bytes->last, 0);
     bytes->n = length > 0;
     if (length) {
@@ -68,9 +71,17 @@ struct prn_bytes *prn_bytes_from(struct prn_out *out)
     return buffer ? prn_bytes_take(buffer) : NULL;
 }
 
+struct prn_bytes *prn_bytes_ref(struct prn_bytes *bytes)
+{
+    atomic_fetch_add(&bytes->references, 1);
+    return bytes;
+}
+
 void prn_bytes_free(struct prn_bytes *bytes)
 {
-    if (bytes && bytes->buffer)
+    if (!bytes || atomic_fetch_sub(&bytes->references, 1) > 1)
+        return;
+    if (bytes->buffer)
         grpc_byte_buffer_destroy(bytes->buffer);
     free(bytes);
 }

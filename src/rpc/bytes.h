@@ -19,7 +19,9 @@ struct prn_range {
 };
 
 size_t prn_bytes_length(const struct prn_bytes *bytes);
-void prn_bytes_free(struct prn_bytes *bytes); /* NULL does nothing */
+/* Frees it with the last reference; NULL does nothing. */
+void prn_bytes_free(struct prn_bytes *bytes);
+struct prn_bytes *prn_bytes_ref(struct prn_bytes *bytes);
 
 /* The next piece of a range, which is shortened by it; false at its end. The range must lie inside
  * the message. */

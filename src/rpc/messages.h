@@ -60,6 +60,8 @@ struct prn_rpc_result {
     size_t n_outputs;
     struct prn_rpc_tensor *outputs;
     const char *const *names; /* of the outputs; NULL: not told */
+    /* To be sent on: the message of which the outputs are ranges; NULL: they have data. */
+    const struct prn_bytes *source;
 };
 
 PRONY_MUST_CHECK int prn_rpc_read_results(const struct prn_bytes *bytes, struct prn_arena *arena,

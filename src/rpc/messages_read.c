@@ -1,5 +1,6 @@
 #include "rpc/messages.h"
 
+#include "rpc/message_parts.h"
 #include "rpc/tensor_dtype.h"
 #include "rpc/wire.h"
 
@@ -238,9 +239,8 @@ static int read_value(struct prn_rpc_wire *w, struct prn_arena *arena,
     return r == 0 && !found ? fault(w, "it holds no tensor") : r;
 }
 
-/* All values of a repeated field; `what` is one of them, for errors. */
-static int read_values(const struct prn_rpc_wire *w, uint32_t wanted, const char *what,
-                       struct prn_arena *arena, struct prn_rpc_tensor **ret_tensors, size_t *ret_n)
+int prn_rpc_read_values(const struct prn_rpc_wire *w, uint32_t wanted, const char *what,
+                        struct prn_arena *arena, struct prn_rpc_tensor **ret_tensors, size_t *ret_n)
 {
     size_t n = 0;
     int r = count(w, wanted, PRN_RPC_TENSORS_MAX, &n);
@@ -375,7 +375,7 @@ int prn_rpc_read_run(const struct prn_bytes *bytes, struct prn_arena *arena,
     struct prn_rpc_run run = {0};
     int r = read_run_fields(w, &run);
     if (r == 0)
-        r = read_values(&w, 3, "input", arena, &run.inputs, &run.n_inputs);
+        r = prn_rpc_read_values(&w, 3, "input", arena, &run.inputs, &run.n_inputs);
     if (r == 0)
         r = read_maps(&w, arena, &run);
     if (r < 0)
@@ -433,10 +433,10 @@ static int read_names(const struct prn_rpc_wire *w, struct prn_arena *arena,
     return r;
 }
 
-static int read_result_value(struct prn_rpc_wire *w, struct prn_arena *arena,
-                             struct prn_rpc_result *result)
+int prn_rpc_read_result_value(struct prn_rpc_wire *w, struct prn_arena *arena,
+                              struct prn_rpc_result *result)
 {
-    int r = read_values(w, 1, "output", arena, &result->outputs, &result->n_outputs);
+    int r = prn_rpc_read_values(w, 1, "output", arena, &result->outputs, &result->n_outputs);
     if (r == 0)
         r = all_numbers(w, 2, SIZE_MAX, arena, &result->times_ns, &result->n_times);
     if (r == 0)
@@ -459,7 +459,7 @@ static int read_result(struct prn_rpc_wire *w, struct prn_arena *arena,
             return r;
         struct prn_rpc_wire inner = prn_rpc_wire_in(w, field.range);
         result = (struct prn_rpc_result){0}; /* of a choice the last one counts */
-        r = field.number == 1 ? read_result_value(&inner, arena, &result)
+        r = field.number == 1 ? prn_rpc_read_result_value(&inner, arena, &result)
                               : read_error(&inner, arena, &result);
         if (r < 0)
             return r;

@@ -1,5 +1,6 @@
 #include "rpc/messages.h"
 
+#include "rpc/message_parts.h"
 #include "rpc/tensor_dtype.h"
 #include "rpc/wire.h"
 
@@ -11,16 +12,15 @@
 #define COPIED_BYTES ((size_t)1 << 10)
 #define FIELD_MAX_BYTES 15 /* a tag and a varint */
 
-/* Memory that several slices borrow, released once after all of them. */
-struct loan {
+struct prn_rpc_loan {
     atomic_size_t n;
     void (*release)(void *context);
     void *context;
 };
 
-static void loan_end(void *context)
+void prn_rpc_loan_end(void *context)
 {
-    struct loan *loan = context;
+    struct prn_rpc_loan *loan = context;
     if (atomic_fetch_sub_explicit(&loan->n, 1, memory_order_acq_rel) != 1)
         return;
     if (loan->release)
@@ -28,10 +28,9 @@ static void loan_end(void *context)
     free(loan);
 }
 
-/* NULL, with the memory released, when out of memory. */
-static struct loan *loan_new(void (*release)(void *), void *context)
+struct prn_rpc_loan *prn_rpc_loan_new(void (*release)(void *), void *context)
 {
-    struct loan *loan = malloc(sizeof *loan);
+    struct prn_rpc_loan *loan = malloc(sizeof *loan);
     if (loan) {
         atomic_init(&loan->n, 1);
         loan->release = release;
@@ -42,14 +41,14 @@ static struct loan *loan_new(void (*release)(void *), void *context)
     return loan;
 }
 
-static void lend(struct prn_out *out, const void *data, size_t length, struct loan *loan)
+void prn_rpc_lend(struct prn_out *out, const void *data, size_t length, struct prn_rpc_loan *loan)
 {
     if (length <= COPIED_BYTES) {
         prn_out_copy(out, data, length);
         return;
     }
     atomic_fetch_add_explicit(&loan->n, 1, memory_order_relaxed);
-    prn_out_borrow(out, data, length, loan_end, loan);
+    prn_out_borrow(out, data, length, prn_rpc_loan_end, loan);
 }
 
 static void put(struct prn_out *out, uint32_t number, enum prn_rpc_wire_type type, uint64_t value)
@@ -115,24 +114,29 @@ static void make_head(const struct prn_rpc_tensor *tensor, struct head *head)
         prn_rpc_put_field(head->data + head->length, 3, PRN_RPC_WIRE_BYTES, tensor->bytes);
 }
 
-/* Of a tensor as a Value in a field with a number below 16. */
-static size_t value_length(const struct prn_rpc_tensor *tensor)
+size_t prn_rpc_value_length(const struct prn_rpc_tensor *tensor)
 {
     struct head head;
     make_head(tensor, &head);
     return bytes_length(1, bytes_length(1, head.length + tensor->bytes));
 }
 
-static void put_value(struct prn_out *out, uint32_t number, const struct prn_rpc_tensor *tensor,
-                      struct loan *loan)
+void prn_rpc_put_value(struct prn_out *out, uint32_t number, const struct prn_rpc_tensor *tensor,
+                       const struct prn_bytes *source, struct prn_rpc_loan *loan)
 {
+    struct prn_range rest = tensor->range;
+    const void *piece;
+    size_t length;
     struct head head;
     make_head(tensor, &head);
     size_t inner = head.length + tensor->bytes;
     put(out, number, PRN_RPC_WIRE_BYTES, bytes_length(1, inner));
     put(out, 1, PRN_RPC_WIRE_BYTES, inner);
     prn_out_copy(out, head.data, head.length);
-    lend(out, tensor->data, tensor->bytes, loan);
+    if (!source)
+        prn_rpc_lend(out, tensor->data, tensor->bytes, loan);
+    while (source && prn_bytes_next(source, &rest, &piece, &length))
+        prn_rpc_lend(out, piece, length, loan);
 }
 
 static void put_map(struct prn_out *out, const struct prn_rpc_map *map)
@@ -148,14 +152,14 @@ static void put_map(struct prn_out *out, const struct prn_rpc_map *map)
 struct prn_out *prn_rpc_write_run(const struct prn_rpc_run *run, void (*release)(void *),
                                   void *context)
 {
-    struct loan *loan = loan_new(release, context);
+    struct prn_rpc_loan *loan = prn_rpc_loan_new(release, context);
     if (!loan)
         return NULL;
     struct prn_out *out = prn_out_new();
     put_bytes(out, 1, run->session, sizeof run->session);
     put_number(out, 2, run->model_id);
     for (size_t i = 0; i < run->n_inputs; i++)
-        put_value(out, 3, &run->inputs[i], loan);
+        prn_rpc_put_value(out, 3, &run->inputs[i], NULL, loan);
     if (run->has_repeats)
         put_number(out, 4, run->repeats);
     if (run->has_repeat_for)
@@ -166,7 +170,7 @@ struct prn_out *prn_rpc_write_run(const struct prn_rpc_run *run, void (*release)
     put_number(out, 8,
                run->inference ? OCTOML_PROFILE__RUN_MODE__INFERENCE
                               : OCTOML_PROFILE__RUN_MODE__PROFILING);
-    loan_end(loan);
+    prn_rpc_loan_end(loan);
     return out;
 }
 
@@ -174,7 +178,7 @@ static size_t result_length(const struct prn_rpc_result *result)
 {
     size_t length = 0;
     for (size_t i = 0; i < result->n_outputs; i++)
-        length += value_length(&result->outputs[i]);
+        length += prn_rpc_value_length(&result->outputs[i]);
     for (size_t i = 0; i < result->n_times; i++)
         length += prn_rpc_field_length(2, result->times_ns[i]);
     for (size_t i = 0; result->names && i < result->n_outputs; i++)
@@ -192,23 +196,29 @@ static void put_error(struct prn_out *out, const struct prn_rpc_result *result)
     put_number(out, 2, (uint64_t)result->error_code);
 }
 
-static void put_result(struct prn_out *out, const struct prn_rpc_result *result, struct loan *loan)
+void prn_rpc_put_result_value(struct prn_out *out, uint32_t number,
+                              const struct prn_rpc_result *result, struct prn_rpc_loan *loan)
 {
-    size_t length = result_length(result);
-    put(out, 1, PRN_RPC_WIRE_BYTES, bytes_length(1, length));
-    put(out, 1, PRN_RPC_WIRE_BYTES, length);
+    put(out, number, PRN_RPC_WIRE_BYTES, result_length(result));
     for (size_t i = 0; i < result->n_outputs; i++)
-        put_value(out, 1, &result->outputs[i], loan);
+        prn_rpc_put_value(out, 1, &result->outputs[i], result->source, loan);
     for (size_t i = 0; i < result->n_times; i++)
         put_number(out, 2, result->times_ns[i]);
     for (size_t i = 0; result->names && i < result->n_outputs; i++)
         put_bytes(out, 100, result->names[i], strlen(result->names[i]));
 }
 
+static void put_result(struct prn_out *out, const struct prn_rpc_result *result,
+                       struct prn_rpc_loan *loan)
+{
+    put(out, 1, PRN_RPC_WIRE_BYTES, bytes_length(1, result_length(result)));
+    prn_rpc_put_result_value(out, 1, result, loan);
+}
+
 struct prn_out *prn_rpc_write_results(const struct prn_rpc_result *results, size_t n,
                                       void (*release)(void *), void *context)
 {
-    struct loan *loan = loan_new(release, context);
+    struct prn_rpc_loan *loan = prn_rpc_loan_new(release, context);
     if (!loan)
         return NULL;
     struct prn_out *out = prn_out_new();
@@ -218,7 +228,7 @@ struct prn_out *prn_rpc_write_results(const struct prn_rpc_result *results, size
         else
             put_result(out, &results[i], loan);
     }
-    loan_end(loan);
+    prn_rpc_loan_end(loan);
     return out;
 }
 

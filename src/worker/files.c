@@ -2,8 +2,8 @@
 
 #include "base/io.h"
 #include "rpc/messages.h"
+#include "rpc/relay.h"
 #include "service/names.h"
-#include "service/relay.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
- * A host while a session has it: the session's folder, its backends, their models. The worker's main
- * thread uses it; executors end with that thread.
+ * A host while a session has it: the session's folder, its backends, their models. The worker's
+ * main thread uses it; executors end with that thread.
  *
  * Two kinds of worker: one elsewhere fetches files, loads and runs. One that the service started on
  * its own machine finds the files where the service put them, and hands executors over.
@@ -45,8 +45,8 @@ PRONY_MUST_CHECK int prn_worker_host_run(struct prn_worker_host *host, size_t ba
                                          struct prony_error *err);
 
 /* `tell` is called with each event as it comes; it belongs to the caller of tell again afterwards.
- * An error of the measurement is an event; the call fails when there is none to tell, or when it was
- * cancelled. */
+ * An error of the measurement is an event; the call fails when there is none to tell, or when it
+ * was cancelled. */
 typedef int prn_worker_tell(void *context, Prony__MeasureEvent *event, struct prony_error *err);
 PRONY_MUST_CHECK int prn_worker_host_measure(struct prn_worker_host *host,
                                              const Prony__MeasureModel *measure,

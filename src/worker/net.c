@@ -2,6 +2,9 @@
 #include "record/net.h"
 
 #include "rpc/remote.h"
+#include "service/service.h"
+#include "worker/job.h"
+#include "worker/worker.h"
 
 #define TEXT(number) #number
 #define VERSION(major, minor, patch) TEXT(major) "." TEXT(minor) "." TEXT(patch)
@@ -11,4 +14,8 @@ PRONY_API extern const struct prn_net prn_net;
 const struct prn_net prn_net = {
     .version = VERSION(PRONY_VERSION_MAJOR, PRONY_VERSION_MINOR, PRONY_VERSION_PATCH),
     .remote = &prn_remote_operations,
+    .serve = prn_serve,
+    .work = prn_work,
+    .token = prn_token_command,
+    .job = prn_job_main,
 };

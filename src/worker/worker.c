@@ -3,8 +3,8 @@
 #include "base/random.h"
 #include "rpc/client.h"
 #include "rpc/messages.h"
+#include "rpc/relay.h"
 #include "service/log.h"
-#include "service/relay.h"
 #include "worker/hello.h"
 #include "worker/host.h"
 

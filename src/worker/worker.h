@@ -14,8 +14,8 @@
 
 #include "record/net.h"
 
-/* Names the descriptor, a SOCK_SEQPACKET socket, over which a worker that a service started gets its
- * key and hands executors back. */
+/* Names the descriptor, a SOCK_SEQPACKET socket, over which a worker that a service started gets
+ * its key and hands executors back. */
 #define PRN_WORKER_HANDOFF_VARIABLE "PRONY_WORKER_HANDOFF"
 #define PRN_WORKER_KEY_MAX 256
 

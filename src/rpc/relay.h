@@ -3,8 +3,8 @@
  * of protobuf-c: the tensors of a run, the bytes of a file. They are read where they arrived, and
  * borrowed until they are sent.
  */
-#ifndef PRN_SERVICE_RELAY_H
-#define PRN_SERVICE_RELAY_H
+#ifndef PRN_RPC_RELAY_H
+#define PRN_RPC_RELAY_H
 
 #include "rpc/messages.h"
 
@@ -31,8 +31,8 @@ PRONY_MUST_CHECK int prn_relay_peek(const struct prn_bytes *bytes, uint64_t *ret
  * the message; memory belongs to `arena`. */
 PRONY_MUST_CHECK int prn_relay_read_run(const struct prn_bytes *bytes, struct prn_arena *arena,
                                         struct prn_relay_run *ret_run, struct prony_error *err);
-/* Inputs are ranges of `source`, which is taken over and freed when the message was sent; or, when
- * that is NULL, their data is copied. NULL: out of memory. */
+/* Inputs are ranges of `source`, which is taken over and freed when the message was sent. NULL: out
+ * of memory. */
 struct prn_out *prn_relay_write_run(uint64_t id, const struct prn_relay_run *run,
                                     struct prn_bytes *source);
 

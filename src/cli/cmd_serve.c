@@ -1,0 +1,87 @@
+/* `prony serve`: offers this machine, and those of workers that join, to clients. */
+#include "cli/command.h"
+
+#include "record/net.h"
+
+#include <stdio.h>
+
+struct options {
+    const char *config;
+    struct prn_strings listen;
+    const char *tls_cert, *tls_key;
+    const char *http;
+    const char *state;
+    const char *ort_lib;
+    const char *log;
+};
+
+/* One line per address, so that a script can read where to connect. */
+static void ready(const char *const *addresses, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        printf("prony %s serves on %s\n", prony_version(), addresses[i]);
+    fflush(stdout);
+}
+
+static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+{
+    const struct options *o = opaque;
+    (void)arguments;
+    const struct prn_net *net;
+    const struct prn_serve_options options = {.config_file = o->config,
+                                              .listen = o->listen.items,
+                                              .n_listen = o->listen.n,
+                                              .http = o->http,
+                                              .tls_certificate = o->tls_cert,
+                                              .tls_key = o->tls_key,
+                                              .state_folder = o->state,
+                                              .ort_library = o->ort_lib,
+                                              .log_format = o->log,
+                                              .ready = ready};
+    int code = prn_net_load(&net, err);
+    return code < 0 ? code : net->serve(&options, err);
+}
+
+#define FIELD(name) offsetof(struct options, name)
+
+static const struct prn_option option_table[] = {
+    {PRN_OPTION_TEXT, 0, "config", "FILE",
+     "addresses, pools of hardware, prices, presets, quotas and limits, in YAML", FIELD(config), 0,
+     0, NULL},
+    {PRN_OPTION_LIST, 0, "listen", "ADDR:PORT",
+     "where clients connect, repeatable; port 0 is one that is free (default 127.0.0.1:0)",
+     FIELD(listen), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "tls-cert", "FILE", "certificate, PEM; needed beyond this machine",
+     FIELD(tls_cert), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "tls-key", "FILE", "its key, PEM", FIELD(tls_key), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "http", "ADDR:PORT", "metrics for Prometheus, under /metrics", FIELD(http),
+     0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "state", "FOLDER",
+     "tokens, uploads and history (default ~/.local/state/prony)", FIELD(state), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "the libonnxruntime.so that its workers load",
+     FIELD(ort_lib), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "log", "FORMAT", "text or json, to standard error (default text)",
+     FIELD(log), 0, 0, NULL},
+    {0},
+};
+
+const struct prn_command prn_command_serve = {
+    .name = "serve",
+    .arguments = "",
+    .summary = "offer this machine, and others, to clients",
+    .description =
+        "A service for 'prony profile --server', for programs that use libprony, and for "
+        "octoml-profile's own client. Without options it offers this machine, as hardware 'local', "
+        "to the user who started it, on a loopback port that it prints.\n"
+        "A host serves one session at a time; who comes later waits, first come, first served. "
+        "Models run in executors that can reach nothing but their own files.\n"
+        "SIGHUP reads the configuration again. SIGTERM takes no new sessions and lets the others "
+        "finish; a second one ends them.",
+    .examples = "# this machine, for yourself\n"
+                "prony serve\n"
+                "# for a team: with TLS, tokens and pools of hardware\n"
+                "prony serve --config /etc/prony.yml",
+    .options = option_table,
+    .options_size = sizeof(struct options),
+    .run = run,
+};

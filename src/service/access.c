@@ -1,0 +1,99 @@
+/* Who calls, and how calls are refused. */
+#include "service/service.h"
+
+#include "service/peer.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+void prn_refuse(struct prn_rpc_call *call, enum prn_status status, const char *format, ...)
+{
+    struct prony_error err;
+    va_list args;
+    va_start(args, format);
+    prn_vfail(&err, PRONY_EUSAGE, format, args);
+    va_end(args);
+    prn_rpc_call_fail(call, status, err.text);
+}
+
+void *prn_unpack(struct prn_rpc_call *call, struct prn_bytes *message,
+                 const ProtobufCMessageDescriptor *type)
+{
+    ProtobufCMessage *unpacked = NULL;
+    struct prony_error err;
+    int code = prn_rpc_unpack(message, type, &unpacked, &err);
+    prn_bytes_free(message);
+    if (code < 0)
+        prn_refuse(call, prn_status_of(code), "%s", err.text);
+    return code < 0 ? NULL : unpacked;
+}
+
+void prn_reply(struct prn_rpc_call *call, const ProtobufCMessage *message)
+{
+    struct prn_out *out = prn_rpc_pack(message);
+    if (out)
+        prn_rpc_call_finish(call, out);
+    else
+        prn_refuse(call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service is out of memory");
+}
+
+/* Without TLS the service is this user's own: whoever else is on the machine is kept out. Who may
+ * use a socket in the file system is for its folder to say. */
+static bool own_connection(const struct prn_service *s, const char *peer)
+{
+    uid_t user;
+    if (strncmp(peer, "unix:", 5) == 0)
+        return true;
+    return !s->config.tls_certificate && prn_peer_is_local(peer) && prn_peer_user(peer, &user) &&
+           (user == geteuid() || user == getuid());
+}
+
+static bool authenticate(struct prn_rpc_call *call, struct prn_identity *ret_identity)
+{
+    struct prn_service *s = prn_rpc_call_service(call);
+    const char *header = prn_rpc_call_metadata(call, "authorization");
+    const char *token = header ? prn_token_of_header(header) : NULL;
+    struct prony_error err;
+    if (!token && own_connection(s, prn_rpc_call_peer(call))) {
+        *ret_identity = (struct prn_identity){.user = "local", .role = PRN_ROLE_ADMIN};
+        return true;
+    }
+    if (!token) {
+        prn_refuse(call, PRN_STATUS_UNAUTHENTICATED, "%s",
+                   s->config.tls_certificate
+                       ? "a token is needed"
+                       : "this service is for the user who started it; with TLS and tokens it can "
+                         "be for others too");
+        return false;
+    }
+    int code = prn_tokens_check(s->tokens, token, ret_identity, &err);
+    if (code == PRONY_EDENIED)
+        prn_refuse(call, PRN_STATUS_UNAUTHENTICATED, "the token isn't valid here");
+    else if (code < 0)
+        prn_refuse(call, PRN_STATUS_UNAVAILABLE, "tokens can't be checked at present");
+    return code == 0;
+}
+
+bool prn_access(struct prn_rpc_call *call, struct prn_identity *ret_identity)
+{
+    if (!authenticate(call, ret_identity))
+        return false;
+    if (ret_identity->role != PRN_ROLE_WORKER)
+        return true;
+    prn_refuse(call, PRN_STATUS_PERMISSION_DENIED, "the token is a worker's, not a user's");
+    return false;
+}
+
+bool prn_access_worker(struct prn_rpc_call *call, struct prn_identity *ret_identity)
+{
+    if (!authenticate(call, ret_identity))
+        return false;
+    if (ret_identity->role != PRN_ROLE_USER)
+        return true;
+    prn_refuse(call, PRN_STATUS_PERMISSION_DENIED,
+               "the token is a user's; a worker needs one of its own (prony token add --worker)");
+    return false;
+}

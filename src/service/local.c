@@ -1,0 +1,534 @@
+/*
+ * Hosts of this machine. The service starts `prony worker` for each, like anybody would elsewhere;
+ * it only starts executors, and hands them over: a socket that both inherit carries their
+ * descriptors. From then on the host's thread here loads and runs models on them directly.
+ */
+#include "service/service.h"
+
+#include "exec/handle.h"
+
+#include <openssl/crypto.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define KEY_BYTES 32
+#define HANDOFF_FD 3
+#define SPAWN_S 60.0                             /* for an executor to start */
+#define BACK_OFF_MIN_NS ((int64_t)200 * 1000000) /* before a worker that ended is started again */
+#define BACK_OFF_MAX_NS ((int64_t)30 * 1000000000)
+#define STOP_MS 3000
+
+struct prn_local {
+    char hardware[256];
+    char key[2 * KEY_BYTES + 1];
+    pid_t pid; /* 0: not running */
+    int handoff_fd;
+    bool wanted;
+    int64_t start_ns, back_off_ns;
+    struct prn_host *host; /* NULL: not connected */
+    struct prn_local *next;
+};
+
+/* ---- The thread of a host ---- */
+
+void prn_local_wake(struct prn_host *host)
+{
+    pthread_cond_signal(&host->work);
+}
+
+/* The descriptors of an executor follow a packet with its number; those of one that nobody waited
+ * for are passed over. */
+static int receive_handle(int fd, uint64_t wanted, struct prn_executor_handle *ret_handle,
+                          struct prony_error *err)
+{
+    for (;;) {
+        uint64_t number;
+        struct pollfd wait = {.fd = fd, .events = POLLIN};
+        if (poll(&wait, 1, (int)(SPAWN_S * 1e3)) != 1 ||
+            recv(fd, &number, sizeof number, 0) != sizeof number)
+            return prn_fail(err, PRONY_EUNAVAILABLE, "the worker handed no executor over");
+        int code = prn_executor_handle_receive(fd, ret_handle, err);
+        if (code < 0 || number == wanted)
+            return code;
+        prn_executor_handle_release(ret_handle);
+    }
+}
+
+/* Takes the executor over that the worker has started. */
+static int receive_executor(struct prn_held *held, struct prn_instance *instance, uint64_t number,
+                            struct prony_error *err)
+{
+    struct prn_executor_handle handle;
+    struct prn_executor *executor;
+    int code = receive_handle(held->host->local->handoff_fd, number, &handle, err);
+    if (code < 0)
+        return code;
+    code = prn_executor_adopt(&handle, held->session->service->config.limits.run_timeout_s,
+                              &held->cancelled, &executor, err);
+    if (code == 0)
+        code = prn_instance_adopt(instance, executor, err);
+    prn_executor_handle_release(&handle);
+    return code;
+}
+
+static int spawn_executor(struct prn_held *held, size_t k, struct prony_error *err)
+{
+    struct prn_service *s = held->session->service;
+    Prony__WorkerCommand command = PRONY__WORKER_COMMAND__INIT;
+    Prony__Spawn spawn = PRONY__SPAWN__INIT;
+    spawn.backend = (uint32_t)k;
+    command.body_case = PRONY__WORKER_COMMAND__BODY_SPAWN;
+    command.spawn = &spawn;
+    pthread_mutex_lock(&s->lock);
+    Prony__WorkerReport *report = prn_host_call(held->host, &command, SPAWN_S, err);
+    pthread_mutex_unlock(&s->lock);
+    if (!report)
+        return err->code;
+    bool spawned = report->body_case == PRONY__WORKER_REPORT__BODY_SPAWNED;
+    uint64_t number = spawned ? report->spawned->handle : 0;
+    protobuf_c_message_free_unpacked(&report->base, NULL);
+    if (!spawned)
+        return prn_fail(err, PRONY_EUNAVAILABLE, "the worker answered something else");
+    return receive_executor(held, held->instances[k], number, err);
+}
+
+/* An instance with an executor that is alive. */
+static int ready_instance(struct prn_held *held, size_t k, struct prony_error *err)
+{
+    struct prn_session *session = held->session;
+    struct prn_service *s = session->service;
+    char folder[PATH_MAX];
+    if (!held->instances[k]) {
+        snprintf(folder, sizeof folder, "%.3000s/%s", s->sessions_folder, session->name);
+        const struct prn_instance_config config = {
+            .spec = &session->backends[held->backends[k]],
+            .folder = folder,
+            .timeout_s = s->config.limits.run_timeout_s,
+            .memory_bytes = (int64_t)s->config.limits.session_memory_bytes,
+            .cancelled = &held->cancelled};
+        int code = prn_instance_new(&config, &held->instances[k], err);
+        if (code < 0)
+            return code;
+    }
+    return prn_instance_alive(held->instances[k]) ? 0 : spawn_executor(held, k, err);
+}
+
+static int load(struct prn_part *part, size_t k, struct prn_task_outcome *o,
+                struct prony_error *err)
+{
+    struct prn_task *task = part->task;
+    struct prn_held *held = part->held;
+    size_t backend = held->backends[k];
+    char path[PATH_MAX];
+    struct prn_instance_loaded loaded;
+    int code = prn_model_place(held->session, task->files[backend], task->model_id, backend,
+                               (int)task->load->model_format, path, err);
+    if (code == 0)
+        code = ready_instance(held, k, err);
+    if (code < 0)
+        return code;
+    const struct prn_instance_model model = {
+        .id = task->model_id,
+        .path = path,
+        .n_inputs = task->load->n_input_names,
+        .n_outputs = task->load->n_output_names,
+        .input_names = (const char *const *)task->load->input_names,
+        .output_names = (const char *const *)task->load->output_names};
+    code = prn_instance_load(held->instances[k], &model, &loaded, err);
+    prn_instance_park(held->instances[k]);
+    if (code < 0)
+        return code;
+    o->load_ns = loaded.load_ns;
+    o->version = prn_arena_strdup(&task->arena, loaded.version);
+    o->sandbox = prn_arena_strdup(&task->arena, loaded.sandbox);
+    return 0;
+}
+
+static int run(struct prn_part *part, size_t k, struct prn_task_outcome *o, struct prony_error *err)
+{
+    struct prn_task *task = part->task;
+    struct prn_held *held = part->held;
+    const struct prn_rpc_run *q = &task->run;
+    const struct prn_rpc_map *map = q->n_maps ? &q->maps[held->backends[k]] : NULL;
+    int code = ready_instance(held, k, err);
+    if (code < 0)
+        return code;
+    const struct prn_instance_run run = {.model_id = task->model_id,
+                                         .bytes = task->bytes,
+                                         .inputs = q->inputs,
+                                         .map = map ? map->indices : NULL,
+                                         .n_map = map ? map->n : q->n_inputs,
+                                         .warmups = q->warmups,
+                                         .repeats = q->repeats,
+                                         .repeat_for_ms = q->repeat_for_ms,
+                                         .outputs = q->inference,
+                                         .deadline_ns = task->deadline_ns};
+    code = prn_instance_run(held->instances[k], &run, &o->result, err);
+    prn_instance_park(held->instances[k]);
+    return code;
+}
+
+/* With the lock: the worker measures, and its events come by themselves. */
+static void measure(struct prn_part *part)
+{
+    struct prn_held *held = part->held;
+    struct prn_host *host = held->host;
+    struct prony_error err;
+    part->command_id = prn_host_measure(part);
+    while (part->command_id && part->at < held->n_backends && !host->gone)
+        pthread_cond_wait(&host->answered, &host->service->lock);
+    if (part->at < held->n_backends) {
+        prn_fail(&err, PRONY_EUNAVAILABLE, "the host was lost while it measured");
+        prn_part_fail_all(part, err.code, err.text);
+    }
+    part->command_id = 0;
+}
+
+/* With the lock, which is given up while something runs. */
+static void work_part(struct prn_part *part)
+{
+    struct prn_service *s = part->task->service;
+    struct prn_task *task = part->task;
+    struct prn_held *held = part->held;
+    struct prony_error err;
+    int begun = prn_host_begin(held, &err);
+    if (begun < 0) {
+        prn_part_fail_all(part, begun, err.text);
+        return;
+    }
+    if (task->kind == PRN_TASK_MEASURE) {
+        measure(part);
+        return;
+    }
+    for (; part->at < held->n_backends; part->at++) {
+        size_t k = prn_part_backend(part);
+        struct prn_task_outcome *o = &task->outcomes[held->backends[k]];
+        if (o->skipped || o->code < 0)
+            continue;
+        if (task->over || held->ending) {
+            prn_task_fail(part, held->backends[k], PRONY_ECANCELED, "nobody waits for it any more");
+            continue;
+        }
+        pthread_mutex_unlock(&s->lock);
+        int code = task->kind == PRN_TASK_LOAD ? load(part, k, o, &err) : run(part, k, o, &err);
+        pthread_mutex_lock(&s->lock);
+        if (code < 0)
+            prn_task_fail(part, held->backends[k], code, err.text);
+    }
+}
+
+/* With the lock, which is given up meanwhile: ends the executors of a session that is closed. */
+static void end_instances(struct prn_held *held)
+{
+    struct prn_service *s = held->session->service;
+    pthread_mutex_unlock(&s->lock);
+    for (size_t k = 0; k < held->n_backends; k++) {
+        prn_instance_free(held->instances[k]);
+        held->instances[k] = NULL;
+    }
+    pthread_mutex_lock(&s->lock);
+}
+
+/* With the lock: one thing to do, if there is one. */
+static bool work_once(struct prn_host *host)
+{
+    struct prn_held *held = host->held;
+    if (!held)
+        return false;
+    if (held->ending) {
+        if (host->end_by_ns)
+            return false; /* the worker is at it */
+        prn_session_ref(held->session);
+        struct prn_session *session = held->session;
+        end_instances(held);
+        prn_held_abandon(held, PRONY_ECANCELED, "the session was closed");
+        if (host->held == held && !host->gone)
+            prn_host_send_end(held);
+        prn_session_unref(session);
+        return true;
+    }
+    struct prn_part *part = held->first;
+    if (!part)
+        return false;
+    held->first = part->next;
+    if (!held->first)
+        held->last = NULL;
+    held->now = part;
+    held->cancelled = 0;
+    work_part(part);
+    held->now = NULL;
+    prn_part_done(part);
+    return true;
+}
+
+static void *serve_host(void *opaque)
+{
+    struct prn_host *host = opaque;
+    struct prn_service *s = host->service;
+    pthread_mutex_lock(&s->lock);
+    while (!host->gone)
+        if (!work_once(host))
+            pthread_cond_wait(&host->work, &s->lock);
+    struct prn_held *held = host->held;
+    if (held) {
+        prn_session_ref(held->session);
+        struct prn_session *session = held->session;
+        end_instances(held);
+        prn_host_lose(host);
+        prn_sessions_settle(s);
+        prn_session_unref(session);
+    }
+    host->local->host = NULL;
+    s->n_threads--;
+    pthread_cond_signal(&s->wake);
+    prn_host_unref(host);
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+int prn_local_attach(struct prn_host *host, struct prony_error *err)
+{
+    pthread_t thread;
+    pthread_attr_t detached;
+    if (host->local->host)
+        return prn_fail(err, PRONY_EUSAGE, "this worker is connected already");
+    pthread_attr_init(&detached);
+    pthread_attr_setdetachstate(&detached, PTHREAD_CREATE_DETACHED);
+    host->references++;
+    int error = pthread_create(&thread, &detached, serve_host, host);
+    pthread_attr_destroy(&detached);
+    if (error) {
+        host->references--;
+        return prn_fail(err, PRONY_ENOMEM, "cannot start a thread");
+    }
+    host->service->n_threads++;
+    host->local->host = host;
+    host->local->back_off_ns = BACK_OFF_MIN_NS;
+    return 0;
+}
+
+/* ---- Workers as processes ---- */
+
+struct prn_local *prn_local_find(struct prn_service *s, const char *key)
+{
+    struct prn_local *local = s->locals;
+    while (local && (strlen(key) != 2 * KEY_BYTES || !local->key[0] ||
+                     CRYPTO_memcmp(local->key, key, 2 * KEY_BYTES) != 0))
+        local = local->next;
+    return local;
+}
+
+/* A new key for each process: that of one that ended is worth nothing. */
+static int make_key(struct prn_local *local)
+{
+    unsigned char key[KEY_BYTES];
+    if (getrandom(key, sizeof key, 0) != sizeof key)
+        return -1;
+    for (size_t i = 0; i < sizeof key; i++)
+        snprintf(local->key + 2 * i, 3, "%02x", key[i]);
+    return 0;
+}
+
+extern char **environ;
+
+/* The environment, with where the socket is. */
+static char **worker_environment(const struct prn_service *s, char *handoff, char *library)
+{
+    size_t n = 0;
+    while (environ[n])
+        n++;
+    char **copy = calloc(n + 3, sizeof *copy);
+    if (!copy)
+        return NULL;
+    memcpy(copy, environ, n * sizeof *copy);
+    copy[n++] = handoff;
+    if (s->options->ort_library)
+        copy[n++] = library;
+    return copy;
+}
+
+static int spawn_worker(struct prn_service *s, struct prn_local *local, int child_fd)
+{
+    posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
+    char handoff[64];
+    char library[PATH_MAX + 32];
+    snprintf(handoff, sizeof handoff, "PRONY_WORKER_HANDOFF=%d", HANDOFF_FD);
+    snprintf(library, sizeof library, "PRONY_ORT_LIB=%s",
+             s->options->ort_library ? s->options->ort_library : "");
+    char **environment = worker_environment(s, handoff, library);
+    if (!environment)
+        return ENOMEM;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawnattr_init(&attributes);
+    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    posix_spawn_file_actions_adddup2(&actions, child_fd, HANDOFF_FD);
+    posix_spawn_file_actions_addclosefrom_np(&actions, HANDOFF_FD + 1);
+    /* A group of its own: Ctrl-C is for the service, which then ends its workers. */
+    sigset_t none;
+    sigemptyset(&none);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    char *argv[] = {(char[]){"prony"},
+                    (char[]){"worker"},
+                    (char[]){"--server"},
+                    s->worker_address,
+                    (char[]){"--hardware"},
+                    local->hardware,
+                    NULL};
+    int error =
+        posix_spawn(&local->pid, "/proc/self/exe", &actions, &attributes, argv, environment);
+    posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
+    free(environment);
+    if (error)
+        local->pid = 0;
+    return error;
+}
+
+static void start_worker(struct prn_service *s, struct prn_local *local)
+{
+    int sockets[2];
+    int error = 0;
+    local->back_off_ns = local->back_off_ns ? local->back_off_ns * 2 : BACK_OFF_MIN_NS;
+    if (local->back_off_ns > BACK_OFF_MAX_NS)
+        local->back_off_ns = BACK_OFF_MAX_NS;
+    if (make_key(local) < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets) < 0) {
+        error = errno;
+    } else {
+        /* Above the number that it gets in the child. */
+        int child_fd = fcntl(sockets[1], F_DUPFD_CLOEXEC, HANDOFF_FD + 1);
+        close(sockets[1]);
+        error = child_fd < 0 ? errno : spawn_worker(s, local, child_fd);
+        if (child_fd >= 0)
+            close(child_fd);
+        if (!error && send(sockets[0], local->key, 2 * KEY_BYTES, MSG_NOSIGNAL) < 0)
+            error = errno;
+        local->handoff_fd = sockets[0];
+    }
+    if (error)
+        PRN_LOG(s->log, PRN_LOG_ERROR, "worker.start", PRN_LOG_TEXT("error", strerror(error)));
+}
+
+/* With the lock: whether the process has ended. */
+static bool reap(struct prn_service *s, struct prn_local *local, int64_t now_ns)
+{
+    int status;
+    if (local->pid == 0 || waitpid(local->pid, &status, WNOHANG) != local->pid)
+        return false;
+    PRN_LOG(s->log, s->stopping ? PRN_LOG_INFO : PRN_LOG_WARNING, "worker.ended",
+            PRN_LOG_TEXT("hardware", local->hardware),
+            PRN_LOG_INTEGER("status", WIFEXITED(status) ? WEXITSTATUS(status) : -1),
+            PRN_LOG_INTEGER("signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
+    local->pid = 0;
+    local->key[0] = '\0';
+    local->start_ns = now_ns + local->back_off_ns;
+    return true;
+}
+
+static void close_handoff(struct prn_local *local)
+{
+    if (local->handoff_fd >= 0)
+        close(local->handoff_fd);
+    local->handoff_fd = -1;
+}
+
+int64_t prn_locals_tick(struct prn_service *s, int64_t now_ns)
+{
+    int64_t next_ns = INT64_MAX;
+    for (struct prn_local *local = s->locals; local; local = local->next) {
+        reap(s, local, now_ns);
+        /* The thread of its host still uses the socket of the one before. */
+        if (local->pid == 0 && !local->host)
+            close_handoff(local);
+        if (local->pid == 0 && !local->host && local->wanted && !s->stopping) {
+            if (local->start_ns <= now_ns)
+                start_worker(s, local);
+            else if (local->start_ns < next_ns)
+                next_ns = local->start_ns;
+        }
+    }
+    return next_ns;
+}
+
+int prn_locals_start(struct prn_service *s, struct prony_error *err)
+{
+    for (size_t i = 0; i < s->config.n_pools; i++) {
+        const struct prn_config_pool *pool = &s->config.pools[i];
+        int code =
+            prn_queue_promise(s->queue, pool->hardware, pool->local.count, prn_service_now(), err);
+        if (code < 0)
+            return code;
+        size_t n = 0;
+        for (struct prn_local *local = s->locals; local; local = local->next)
+            if (strcmp(local->hardware, pool->hardware) == 0)
+                local->wanted = n++ < pool->local.count;
+        for (; n < pool->local.count; n++) {
+            struct prn_local *local = calloc(1, sizeof *local);
+            if (!local)
+                return prn_fail_memory(err);
+            snprintf(local->hardware, sizeof local->hardware, "%s", pool->hardware);
+            local->handoff_fd = -1;
+            local->wanted = true;
+            local->next = s->locals;
+            s->locals = local;
+        }
+    }
+    /* One that isn't wanted any more leaves when its session has ended. */
+    for (struct prn_local *local = s->locals; local; local = local->next)
+        if (!local->wanted && local->host && local->host->place) {
+            prn_queue_drain_host(s->queue, local->host->place, prn_service_now());
+            if (!local->host->held)
+                kill(local->pid, SIGTERM);
+        }
+    prn_sessions_settle(s);
+    return 0;
+}
+
+/* Without the lock, after the last session: ends the processes, gently for a moment. */
+void prn_locals_stop(struct prn_service *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->stopping = true;
+    for (struct prn_local *local = s->locals; local; local = local->next)
+        if (local->pid)
+            kill(local->pid, SIGTERM);
+    int64_t patience_ns = prn_service_now() + (int64_t)STOP_MS * 1000000;
+    bool left = true;
+    while (left) {
+        int64_t now_ns = prn_service_now();
+        left = false;
+        for (struct prn_local *local = s->locals; local; local = local->next) {
+            reap(s, local, now_ns);
+            if (local->pid && now_ns > patience_ns)
+                kill(local->pid, SIGKILL);
+            left |= local->pid != 0;
+        }
+        pthread_mutex_unlock(&s->lock);
+        if (left)
+            poll(NULL, 0, 5);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+void prn_locals_free(struct prn_service *s)
+{
+    while (s->locals) {
+        struct prn_local *local = s->locals;
+        s->locals = local->next;
+        close_handoff(local);
+        free(local);
+    }
+}

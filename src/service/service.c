@@ -1,0 +1,511 @@
+/* `prony serve`: set-up, the timer, reload and the end. */
+#include "service/service.h"
+
+#include "service/names.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DISK_THREADS 4
+#define TICK_NS ((int64_t)500 * 1000000) /* at most between two looks at everything */
+#define FLUSH_NS ((int64_t)60 * 1000000000)
+#define JOIN_NS ((int64_t)20 * 1000000000) /* for its own workers to join before it says ready */
+#define DRAIN_NS ((int64_t)60 * 1000000000)
+#define STOP_S 2.0
+
+int64_t prn_service_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+#define METHOD(service, name) "/" service "/" name
+
+static const struct prn_method methods[] = {
+    {METHOD("octoml_profile.RemoteInference", "Ping"), PRN_METHOD_UNARY, prn_ping, NULL, NULL,
+     NULL},
+    {METHOD("octoml_profile.RemoteInference", "ListSupportedBackends"), PRN_METHOD_UNARY,
+     prn_list_backends, NULL, NULL, NULL},
+    {METHOD("octoml_profile.RemoteInference", "CreateSession"), PRN_METHOD_UNARY,
+     prn_create_session, NULL, NULL, NULL},
+    {METHOD("octoml_profile.RemoteInference", "WaitUntilSessionReady"), PRN_METHOD_UNARY,
+     prn_wait_until_ready, NULL, NULL, prn_wait_ended},
+    {METHOD("octoml_profile.RemoteInference", "Heartbeat"), PRN_METHOD_UNARY, prn_heartbeat, NULL,
+     NULL, NULL},
+    {METHOD("octoml_profile.RemoteInference", "CloseSession"), PRN_METHOD_UNARY, prn_close_session,
+     NULL, NULL, prn_close_ended},
+    {METHOD("octoml_profile.RemoteInference", "LoadModelComponent"), PRN_METHOD_CLIENT_STREAM,
+     prn_upload_begin, prn_upload_message, NULL, prn_upload_ended},
+    {METHOD("octoml_profile.RemoteInference", "LoadCachedModelComponent"), PRN_METHOD_UNARY,
+     prn_load_cached, NULL, NULL, NULL},
+    {METHOD("octoml_profile.RemoteInference", "LoadModel"), PRN_METHOD_UNARY, prn_load_model, NULL,
+     NULL, prn_task_ended},
+    {METHOD("octoml_profile.RemoteInference", "Run"), PRN_METHOD_UNARY, prn_run, NULL, NULL,
+     prn_task_ended},
+    {METHOD("prony.Prony", "Status"), PRN_METHOD_UNARY, prn_status, NULL, NULL, NULL},
+    {METHOD("prony.Prony", "Measure"), PRN_METHOD_SERVER_STREAM, prn_measure_model, NULL,
+     prn_task_sent, prn_task_ended},
+    {METHOD("prony.Workers", "Attach"), PRN_METHOD_BOTH, prn_attach_begin, prn_attach_message,
+     prn_attach_sent, prn_attach_ended},
+    {METHOD("prony.Workers", "Fetch"), PRN_METHOD_SERVER_STREAM, prn_fetch_begin, NULL,
+     prn_fetch_sent, prn_fetch_ended},
+    {0},
+};
+
+/* ---- What is measured of the service itself ---- */
+
+static void collect(void *opaque)
+{
+    struct prn_service *s = opaque;
+    struct prn_metric *hosts = prn_metrics_gauge(
+        s->metrics, "prony_hosts", "Hosts, by hardware and state.", "hardware", "state");
+    struct prn_metric *waiting = prn_metrics_gauge(
+        s->metrics, "prony_sessions_waiting", "Sessions that wait for hardware.", "hardware", NULL);
+    struct prn_metric *sessions =
+        prn_metrics_gauge(s->metrics, "prony_sessions", "Open sessions.", NULL, NULL);
+    struct prn_metric *cache = prn_metrics_gauge(
+        s->metrics, "prony_cache_bytes", "Bytes of the cache, and its limit.", "kind", NULL);
+    struct prn_blobs_stats stats;
+    struct prn_queue_hardware counts;
+    prn_blobs_stats(s->blobs, &stats);
+    prn_series_set(prn_metric_series(cache, "used", NULL), (double)stats.bytes);
+    prn_series_set(prn_metric_series(cache, "limit", NULL), (double)stats.limit_bytes);
+    pthread_mutex_lock(&s->lock);
+    prn_series_set(prn_metric_series(sessions, NULL, NULL), (double)s->n_sessions);
+    for (size_t i = 0; prn_queue_hardware(s->queue, i, &counts); i++) {
+        prn_series_set(prn_metric_series(hosts, counts.name, "free"), (double)counts.free);
+        prn_series_set(prn_metric_series(hosts, counts.name, "held"), (double)counts.held);
+        prn_series_set(prn_metric_series(waiting, counts.name, NULL), (double)counts.waiting);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void make_metrics(struct prn_service *s)
+{
+    s->metrics = prn_metrics_new();
+    prn_metrics_on_write(s->metrics, collect, s);
+    s->counted.created = prn_metric_series(
+        prn_metrics_counter(s->metrics, "prony_sessions_total", "Sessions created.", NULL, NULL),
+        NULL, NULL);
+    s->counted.uploaded =
+        prn_metric_series(prn_metrics_counter(s->metrics, "prony_uploaded_bytes_total",
+                                              "Bytes uploaded.", NULL, NULL),
+                          NULL, NULL);
+    s->counted.lost =
+        prn_metric_series(prn_metrics_counter(s->metrics, "prony_hosts_lost_total",
+                                              "Hosts lost during a session.", NULL, NULL),
+                          NULL, NULL);
+    s->counted.runs = prn_metric_series(
+        prn_metrics_counter(s->metrics, "prony_runs_total", "Run calls answered.", NULL, NULL),
+        NULL, NULL);
+}
+
+static unsigned page_metrics(const struct prn_http_request *request, void *context,
+                             struct prn_buffer *out)
+{
+    (void)request;
+    struct prn_service *s = context;
+    prn_metrics_write(s->metrics, out);
+    return 200;
+}
+
+static unsigned page_health(const struct prn_http_request *request, void *context,
+                            struct prn_buffer *out)
+{
+    (void)request;
+    struct prn_service *s = context;
+    pthread_mutex_lock(&s->lock);
+    bool draining = s->draining;
+    pthread_mutex_unlock(&s->lock);
+    prn_buffer_add(out, draining ? "draining\n" : "ok\n");
+    return draining ? 503 : 200;
+}
+
+static const struct prn_http_route routes[] = {
+    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", page_metrics},
+    {"/healthz", "text/plain; charset=utf-8", page_health},
+    {0},
+};
+
+/* ---- Set-up ---- */
+
+/* What sessions of an earlier process left behind goes. */
+static int open_sessions_folder(struct prn_service *s, struct prony_error *err)
+{
+    int code = prn_folder_remove(prn_state_fd(s->state), "sessions", err);
+    if (code == 0)
+        code = prn_state_subfolder(s->state, "sessions", &s->sessions_fd, err);
+    if (code == 0 && (snprintf(s->sessions_folder, sizeof s->sessions_folder, "%s/sessions",
+                               prn_state_folder(s->state)) >= (int)sizeof s->sessions_folder ||
+                      snprintf(s->worker_address, sizeof s->worker_address, "unix:%s/workers",
+                               prn_state_folder(s->state)) >= (int)sizeof s->worker_address))
+        code = prn_fail(err, PRONY_ELIMIT, "the state folder's name is too long");
+    return code;
+}
+
+static int open_state(struct prn_service *s, struct prony_error *err)
+{
+    int code = prn_state_open(s->config.state_folder, true, &s->state, err);
+    if (code == 0)
+        code = open_sessions_folder(s, err);
+    if (code == 0)
+        code = prn_tokens_new(s->state, &s->tokens, err);
+    if (code == 0)
+        code = prn_blobs_open(s->state, s->config.cache_bytes, &s->blobs, err);
+    if (code == 0)
+        code = prn_history_new(s->state, NULL, &s->history, err);
+    if (code == 0)
+        code = prn_pool_new(DISK_THREADS, &s->pool, err);
+    if (code == 0)
+        code = prn_queue_new(&s->queue, err);
+    return code;
+}
+
+/* An address as a client must be told: with the port that was chosen. */
+static const char *told_address(struct prn_arena *arena, const char *text, int port)
+{
+    const char *colon = strrchr(text, ':');
+    struct prn_buffer out = PRN_BUFFER_INIT(4096);
+    if (strncmp(text, "unix:", 5) == 0 || !colon)
+        prn_buffer_add(&out, text);
+    else
+        prn_buffer_printf(&out, "%.*s:%d", (int)(colon - text), text, port);
+    const char *copy = prn_arena_strdup(arena, prn_buffer_text(&out));
+    prn_buffer_release(&out);
+    return copy ? copy : text;
+}
+
+static int listen_all(struct prn_service *s, const char **addresses, struct prony_error *err)
+{
+    const struct prn_config *c = &s->config;
+    char *certificate = NULL;
+    char *key = NULL;
+    int port;
+    int code = prn_config_read_tls(c, &certificate, &key, err);
+    struct prn_server_tls tls = {certificate, key};
+    for (size_t i = 0; code == 0 && i < c->n_listen; i++) {
+        code = prn_server_listen(s->server, c->listen[i].text, c->listen[i].tls ? &tls : NULL,
+                                 &port, err);
+        if (code == 0)
+            addresses[i] = told_address(&s->config.arena, c->listen[i].text, port);
+    }
+    /* A socket that an earlier process left would be in the way. */
+    if (code == 0) {
+        unlink(s->worker_address + strlen("unix:"));
+        code = prn_server_listen(s->server, s->worker_address, NULL, &port, err);
+    }
+    free(certificate);
+    free(key);
+    return code;
+}
+
+static int start_server(struct prn_service *s, const char **addresses, struct prony_error *err)
+{
+    const struct prn_server_config config = {
+        .methods = methods, .service = s, .message_max = s->config.limits.message_bytes};
+    int code = prn_server_new(&config, &s->server, err);
+    if (code == 0)
+        code = listen_all(s, addresses, err);
+    if (code == 0)
+        code = prn_server_start(s->server, err);
+    if (code == 0 && s->config.http) {
+        const struct prn_http_config http = {
+            .address = s->config.http, .routes = routes, .context = s};
+        code = prn_http_start(&http, &s->http, err);
+    }
+    return code;
+}
+
+/* ---- The timer ---- */
+
+/* Starts workers, too: they end with the thread that started them. */
+static void *keep_time(void *opaque)
+{
+    struct prn_service *s = opaque;
+    int64_t flush_ns = prn_service_now() + FLUSH_NS;
+    pthread_mutex_lock(&s->lock);
+    while (!s->ended) {
+        int64_t now_ns = prn_service_now();
+        int64_t next_ns = now_ns + TICK_NS;
+        int64_t due[] = {prn_sessions_tick(s, now_ns), prn_hosts_tick(s, now_ns),
+                         prn_locals_tick(s, now_ns)};
+        for (size_t i = 0; i < PRN_ARRAY_SIZE(due); i++)
+            next_ns = due[i] < next_ns ? due[i] : next_ns;
+        if (now_ns >= flush_ns) {
+            pthread_mutex_unlock(&s->lock);
+            prn_blobs_flush(s->blobs);
+            prn_tokens_flush(s->tokens);
+            pthread_mutex_lock(&s->lock);
+            flush_ns = now_ns + FLUSH_NS;
+        }
+        struct timespec until = {next_ns / 1000000000, next_ns % 1000000000};
+        pthread_cond_timedwait(&s->wake, &s->lock, &until);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* With the lock: whether all workers of its own are there. */
+static bool joined(const struct prn_service *s)
+{
+    size_t wanted = 0;
+    size_t there = 0;
+    for (size_t i = 0; i < s->config.n_pools; i++)
+        wanted += s->config.pools[i].local.count;
+    for (const struct prn_host *host = s->hosts; host; host = host->next)
+        there += host->local && host->place;
+    return there >= wanted;
+}
+
+/* ---- Signals ---- */
+
+static int next_signal(const sigset_t *signals, int64_t wait_ns)
+{
+    struct timespec t = {wait_ns / 1000000000, wait_ns % 1000000000};
+    int signal = wait_ns < 0 ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &t);
+    return signal > 0 ? signal : 0;
+}
+
+static void say_changes(struct prn_service *s, const struct prn_config *after)
+{
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_config_change *changes;
+    size_t n;
+    struct prony_error err;
+    if (prn_config_compare(&s->config, after, &arena, &changes, &n, &err) == 0)
+        for (size_t i = 0; i < n; i++)
+            PRN_LOG(s->log, PRN_LOG_INFO, "config.change", PRN_LOG_TEXT("what", changes[i].text),
+                    PRN_LOG_TEXT("when", changes[i].restart ? "after a restart" : "now"));
+    prn_arena_release(&arena);
+}
+
+/* What can't change while it runs stays as it was. Old texts may be in use, so old configurations
+ * are kept: a reload costs a few kilobytes. */
+static void reload(struct prn_service *s)
+{
+    struct prn_config after;
+    struct prony_error err;
+    if (prn_config_load(s->options, &after, &err) < 0) {
+        PRN_LOG(s->log, PRN_LOG_ERROR, "config.refused", PRN_LOG_TEXT("error", err.text));
+        return;
+    }
+    say_changes(s, &after);
+    pthread_mutex_lock(&s->lock);
+    struct prn_old_config *old = calloc(1, sizeof *old);
+    if (old) {
+        old->config = s->config;
+        old->next = s->old_configs;
+        s->old_configs = old;
+        after.listen = s->config.listen;
+        after.n_listen = s->config.n_listen;
+        after.tls_certificate = s->config.tls_certificate;
+        after.tls_key = s->config.tls_key;
+        after.http = s->config.http;
+        after.state_folder = s->config.state_folder;
+        after.limits.message_bytes = s->config.limits.message_bytes;
+        s->config = after;
+        if (prn_locals_start(s, &err) < 0)
+            PRN_LOG(s->log, PRN_LOG_ERROR, "config.workers", PRN_LOG_TEXT("error", err.text));
+        pthread_cond_signal(&s->wake);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (old)
+        prn_blobs_set_limit(s->blobs, after.cache_bytes);
+    else
+        prn_config_release(&after);
+}
+
+/* No new sessions; those that are there may finish, unless a second signal comes. */
+static void drain(struct prn_service *s, const sigset_t *signals)
+{
+    int64_t until_ns = prn_service_now() + DRAIN_NS;
+    PRN_LOG(s->log, PRN_LOG_INFO, "service.drain", PRN_LOG_INTEGER("sessions", s->n_sessions));
+    prn_server_set_serving(s->server, false);
+    pthread_mutex_lock(&s->lock);
+    s->draining = true;
+    while (s->n_sessions > 0 && prn_service_now() < until_ns) {
+        pthread_mutex_unlock(&s->lock);
+        int signal = next_signal(signals, TICK_NS / 5);
+        pthread_mutex_lock(&s->lock);
+        if (signal == SIGTERM || signal == SIGINT)
+            break;
+    }
+    prn_sessions_close_all(s, "the service ended");
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void serve_until_signal(struct prn_service *s, const sigset_t *signals)
+{
+    for (;;) {
+        int signal = next_signal(signals, -1);
+        if (signal == SIGHUP)
+            reload(s);
+        if (signal == SIGTERM || signal == SIGINT)
+            break;
+    }
+    drain(s, signals);
+}
+
+/* ---- From the beginning to the end ---- */
+
+static void wait_for_workers(struct prn_service *s, const sigset_t *signals, bool *ret_ended)
+{
+    int64_t until_ns = prn_service_now() + JOIN_NS;
+    *ret_ended = false;
+    pthread_mutex_lock(&s->lock);
+    while (!joined(s) && prn_service_now() < until_ns && !*ret_ended) {
+        pthread_mutex_unlock(&s->lock);
+        int signal = next_signal(signals, 5000000);
+        *ret_ended = signal == SIGTERM || signal == SIGINT;
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* Sessions that are closed end when their hosts have let go of them. */
+static void wait_for_sessions(struct prn_service *s)
+{
+    int64_t until_ns = prn_service_now() + (int64_t)10 * 1000000000;
+    pthread_mutex_lock(&s->lock);
+    while ((s->closing || s->n_threads > 0) && prn_service_now() < until_ns) {
+        pthread_mutex_unlock(&s->lock);
+        poll(NULL, 0, 5);
+        pthread_mutex_lock(&s->lock);
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void release(struct prn_service *s)
+{
+    prn_pool_free(s->pool);
+    prn_queue_free(s->queue);
+    prn_leases_release(&s->leases);
+    prn_history_free(s->history);
+    prn_blobs_close(s->blobs);
+    prn_tokens_free(s->tokens);
+    if (s->sessions_fd >= 0)
+        close(s->sessions_fd);
+    prn_state_close(s->state);
+    prn_metrics_free(s->metrics);
+    prn_log_free(s->log);
+    prn_config_release(&s->config);
+    while (s->old_configs) {
+        struct prn_old_config *old = s->old_configs;
+        s->old_configs = old->next;
+        prn_config_release(&old->config);
+        free(old);
+    }
+    pthread_cond_destroy(&s->wake);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+static int start(struct prn_service *s, const char **addresses, pthread_t *timer,
+                 struct prony_error *err)
+{
+    int code = open_state(s, err);
+    if (code == 0)
+        code = start_server(s, addresses, err);
+    if (code < 0)
+        return code;
+    pthread_mutex_lock(&s->lock);
+    code = prn_locals_start(s, err);
+    pthread_mutex_unlock(&s->lock);
+    if (code == 0 && pthread_create(timer, NULL, keep_time, s) != 0)
+        code = prn_fail(err, PRONY_ENOMEM, "cannot start a thread");
+    return code;
+}
+
+static void stop(struct prn_service *s, pthread_t timer)
+{
+    pthread_mutex_lock(&s->lock);
+    s->draining = true;
+    prn_sessions_close_all(s, "the service ended");
+    pthread_mutex_unlock(&s->lock);
+    prn_locals_stop(s);
+    prn_http_stop(s->http);
+    prn_server_stop(s->server, STOP_S);
+    wait_for_sessions(s);
+    pthread_mutex_lock(&s->lock);
+    s->ended = true;
+    pthread_cond_signal(&s->wake);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(timer, NULL);
+    prn_locals_free(s);
+    unlink(s->worker_address + strlen("unix:"));
+}
+
+static struct prn_service *new_service(const struct prn_serve_options *options)
+{
+    struct prn_service *s = calloc(1, sizeof *s);
+    pthread_condattr_t monotonic;
+    if (!s)
+        return NULL;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    s->options = options;
+    s->sessions_fd = -1;
+    s->start_ns = prn_service_now();
+    return s;
+}
+
+int prn_serve(const struct prn_serve_options *options, struct prony_error *err)
+{
+    struct prn_service *s = new_service(options);
+    pthread_t timer;
+    sigset_t signals;
+    sigset_t before;
+    if (!s)
+        return prn_fail_memory(err);
+    enum prn_log_format log_format;
+    int code = prn_config_load(options, &s->config, err);
+    if (code < 0) {
+        free(s);
+        return code;
+    }
+    code = prn_log_format_parse(s->config.log_format, &log_format, err);
+    if (code < 0) {
+        release(s);
+        return code;
+    }
+    /* Every thread from here on leaves them to this one. */
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &signals, &before);
+    signal(SIGPIPE, SIG_IGN);
+    s->log = prn_log_new(STDERR_FILENO, log_format, PRN_LOG_INFO);
+    make_metrics(s);
+    const char **addresses =
+        PRN_ARENA_ARRAY(&s->config.arena, s->config.n_listen + 1, const char *);
+    code = addresses ? start(s, addresses, &timer, err) : prn_fail_memory(err);
+    if (code == 0) {
+        bool ended;
+        wait_for_workers(s, &signals, &ended);
+        if (!ended) {
+            prn_server_set_serving(s->server, true);
+            if (options->ready)
+                options->ready(addresses, s->config.n_listen);
+            serve_until_signal(s, &signals);
+        }
+        stop(s, timer);
+    }
+    prn_server_free(s->server);
+    release(s);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}

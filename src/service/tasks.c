@@ -1,0 +1,633 @@
+/*
+ * Calls that hosts work on. A task has a part for each host that takes part; a host does its parts
+ * one after the other, and in each the backends take turns. When the last part is done, the client
+ * gets its answer, with one entry per backend of the session.
+ *
+ * A client that goes away, or whose deadline passes, ends what is under way for it.
+ */
+#include "service/service.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARENA_BYTES ((size_t)64 << 20)
+#define EVENTS_MAX 64 /* of a measurement that may wait for a slow client; progress is dropped */
+
+/* ---- Texts without paths ---- */
+
+/* Where files lie on this machine is nobody's business: the session's folder goes from the text. */
+static char *without_paths(const struct prn_session *session, const char *text)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT(PRONY_ERROR_TEXT_SIZE * 2);
+    const char *folder = session->service->sessions_folder;
+    size_t length = strlen(folder);
+    for (const char *c = text; *c;) {
+        if (strncmp(c, folder, length) != 0) {
+            prn_buffer_add_char(&out, *c++);
+            continue;
+        }
+        c += length;
+        /* "/SESSION/MODEL/BACKEND/" */
+        for (int part = 0; part < 4 && *c; c++)
+            part += *c == '/';
+    }
+    return prn_buffer_detach(&out);
+}
+
+void prn_task_fail(struct prn_part *part, size_t backend, int code, const char *text)
+{
+    struct prn_task_outcome *o = &part->task->outcomes[backend];
+    if (o->code == 0) {
+        o->code = code;
+        o->error = without_paths(part->task->session, text);
+    }
+}
+
+/* ---- Life of a task ---- */
+
+static void free_task(struct prn_task *task)
+{
+    struct prn_service *s = task->service;
+    for (size_t i = 0; task->outcomes && i < task->session->n_backends; i++) {
+        prn_instance_result_release(task->outcomes[i].result);
+        prn_bytes_free(task->outcomes[i].report);
+        free(task->outcomes[i].error);
+    }
+    for (struct prn_event *event = task->first_event; event;) {
+        struct prn_event *next = event->next;
+        prn_out_free(event->out);
+        free(event);
+        event = next;
+    }
+    if (task->load)
+        protobuf_c_message_free_unpacked(&task->load->base, NULL);
+    if (task->measure)
+        protobuf_c_message_free_unpacked(&task->measure->base, NULL);
+    prn_bytes_free(task->bytes);
+    prn_arena_release(&task->arena);
+    prn_rpc_call_unref(task->call);
+    pthread_mutex_lock(&s->lock);
+    prn_session_exit(task->session);
+    prn_session_unref(task->session);
+    pthread_mutex_unlock(&s->lock);
+    free(task);
+}
+
+/* With the lock; frees without it. True: it is gone, and the lock is given up. */
+static void unref_task(struct prn_task *task)
+{
+    struct prn_service *s = task->service;
+    bool last = --task->references == 0;
+    pthread_mutex_unlock(&s->lock);
+    if (last)
+        free_task(task);
+}
+
+static struct prn_task *new_task(struct prn_service *s, struct prn_rpc_call *call,
+                                 enum prn_task_kind kind)
+{
+    struct prn_task *task = calloc(1, sizeof *task);
+    if (!task) {
+        prn_refuse(call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service is out of memory");
+        return NULL;
+    }
+    *task = (struct prn_task){.service = s,
+                              .call = call,
+                              .kind = kind,
+                              .references = 1,
+                              .arena = PRN_ARENA_INIT(ARENA_BYTES),
+                              .deadline_ns = prn_rpc_call_deadline_ns(call),
+                              .start_ns = prn_service_now()};
+    return task;
+}
+
+/* One that has no session yet. */
+static void drop_task(struct prn_task *task)
+{
+    if (task->load)
+        protobuf_c_message_free_unpacked(&task->load->base, NULL);
+    if (task->measure)
+        protobuf_c_message_free_unpacked(&task->measure->base, NULL);
+    prn_bytes_free(task->bytes);
+    prn_arena_release(&task->arena);
+    free(task);
+}
+
+/* With the lock: from here on the task belongs to the call and to its parts. */
+static int adopt_session(struct prn_task *task, struct prn_session *session)
+{
+    size_t n = session->n_backends;
+    task->outcomes = PRN_ARENA_ARRAY(&task->arena, n, struct prn_task_outcome);
+    task->parts = PRN_ARENA_ARRAY(&task->arena, session->n_held, struct prn_part);
+    task->files = PRN_ARENA_ARRAY(&task->arena, n, const struct prn_model_file *);
+    if (!task->outcomes || !task->parts || !task->files) {
+        prn_refuse(task->call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service is out of memory");
+        return PRONY_ENOMEM;
+    }
+    task->session = prn_session_ref(session);
+    prn_session_enter(session);
+    prn_rpc_call_ref(task->call);
+    prn_rpc_call_set_data(task->call, task);
+    return 0;
+}
+
+/* ---- Answers ---- */
+
+static OctomlProfile__ErrorCode error_code(const struct prn_task *task,
+                                           const struct prn_task_outcome *o)
+{
+    if (o->code == PRONY_EUNAVAILABLE)
+        return OCTOML_PROFILE__ERROR_CODE__ERROR_INTERNAL;
+    return task->kind == PRN_TASK_LOAD ? OCTOML_PROFILE__ERROR_CODE__ERROR_MODEL_LOAD
+                                       : OCTOML_PROFILE__ERROR_CODE__ERROR_MODEL_INFERENCE;
+}
+
+static const char *error_text(const struct prn_task_outcome *o)
+{
+    return o->error ? o->error : prony_error_text(o->code);
+}
+
+static void answer_load(struct prn_task *task)
+{
+    size_t n = task->session->n_backends;
+    OctomlProfile__LoadModelReply reply = OCTOML_PROFILE__LOAD_MODEL_REPLY__INIT;
+    OctomlProfile__LoadModelResult results[PRN_SESSION_BACKENDS_MAX];
+    OctomlProfile__LoadModelResult *pointers[PRN_SESSION_BACKENDS_MAX];
+    OctomlProfile__LoadModelResultValue values[PRN_SESSION_BACKENDS_MAX];
+    OctomlProfile__ErrorValue errors[PRN_SESSION_BACKENDS_MAX];
+    OctomlProfile__LoadModelSkipped skipped = OCTOML_PROFILE__LOAD_MODEL_SKIPPED__INIT;
+    for (size_t i = 0; i < n; i++) {
+        const struct prn_task_outcome *o = &task->outcomes[i];
+        octoml_profile__load_model_result__init(&results[i]);
+        octoml_profile__load_model_result_value__init(&values[i]);
+        octoml_profile__error_value__init(&errors[i]);
+        pointers[i] = &results[i];
+        if (o->skipped) {
+            results[i].result_case = OCTOML_PROFILE__LOAD_MODEL_RESULT__RESULT_SKIPPED;
+            results[i].skipped = &skipped;
+        } else if (o->code < 0) {
+            errors[i].message = (char *)(uintptr_t)error_text(o);
+            errors[i].code = error_code(task, o);
+            results[i].result_case = OCTOML_PROFILE__LOAD_MODEL_RESULT__RESULT_ERROR_VALUE;
+            results[i].error_value = &errors[i];
+        } else {
+            values[i].has_load_ns = true;
+            values[i].load_ns = (uint64_t)o->load_ns;
+            values[i].runtime_version = (char *)(uintptr_t)o->version;
+            values[i].sandbox = (char *)(uintptr_t)o->sandbox;
+            results[i].result_case = OCTOML_PROFILE__LOAD_MODEL_RESULT__RESULT_RESULT_VALUE;
+            results[i].result_value = &values[i];
+        }
+    }
+    reply.n_result_per_backend = n;
+    reply.result_per_backend = pointers;
+    prn_reply(task->call, &reply.base);
+}
+
+/* The data of outputs is borrowed by the message, and the task lives until that has been sent. */
+static void release_outputs(void *opaque)
+{
+    struct prn_task *task = opaque;
+    pthread_mutex_lock(&task->service->lock);
+    unref_task(task);
+}
+
+static void answer_run(struct prn_task *task)
+{
+    size_t n = task->session->n_backends;
+    struct prn_rpc_result *results = PRN_ARENA_ARRAY(&task->arena, n, struct prn_rpc_result);
+    if (!results) {
+        prn_refuse(task->call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service is out of memory");
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct prn_task_outcome *o = &task->outcomes[i];
+        if (o->code < 0)
+            results[i] = (struct prn_rpc_result){.error = error_text(o),
+                                                 .error_code = (int)error_code(task, o)};
+        else if (o->report) {
+            results[i] = o->ran;
+            results[i].source = o->report;
+        }
+        else if (o->result)
+            results[i] = (struct prn_rpc_result){.n_times = o->result->n_times,
+                                                 .times_ns = o->result->times_ns,
+                                                 .n_outputs = o->result->n_outputs,
+                                                 .outputs = o->result->outputs,
+                                                 .names = o->result->names};
+    }
+    pthread_mutex_lock(&task->service->lock);
+    task->references++;
+    pthread_mutex_unlock(&task->service->lock);
+    struct prn_out *out = prn_rpc_write_results(results, n, release_outputs, task);
+    if (out)
+        prn_rpc_call_finish(task->call, out);
+    else
+        prn_refuse(task->call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service is out of memory");
+}
+
+/* The last part is done; without the lock. */
+static void answer(struct prn_task *task)
+{
+    if (task->over)
+        return;
+    switch (task->kind) {
+    case PRN_TASK_LOAD:
+        answer_load(task);
+        break;
+    case PRN_TASK_RUN:
+        answer_run(task);
+        break;
+    case PRN_TASK_MEASURE:
+        break; /* when its last event has been sent */
+    }
+}
+
+static void send_next_event(struct prn_task *task);
+
+/* What a later Run must know. */
+static void note_loaded(struct prn_task *task)
+{
+    struct prn_model *model = prn_model_find(task->session, task->model_id);
+    for (size_t i = 0; model && i < task->session->n_backends; i++) {
+        const struct prn_task_outcome *o = &task->outcomes[i];
+        struct prn_model_on *on = &model->on[i];
+        if (o->skipped)
+            continue;
+        free(on->error);
+        on->loaded = o->code == 0;
+        on->error = o->code < 0 ? strdup(error_text(o)) : NULL;
+        on->n_inputs = task->load->n_input_names;
+    }
+}
+
+void prn_part_done(struct prn_part *part)
+{
+    struct prn_task *task = part->task;
+    struct prn_service *s = task->service;
+    if (--task->parts_left > 0)
+        return;
+    if (task->kind == PRN_TASK_LOAD)
+        note_loaded(task);
+    if (task->kind == PRN_TASK_RUN) {
+        task->session->runs++;
+        prn_series_add(s->counted.runs, 1);
+    }
+    if (task->kind == PRN_TASK_MEASURE)
+        send_next_event(task);
+    pthread_mutex_unlock(&s->lock);
+    answer(task);
+    pthread_mutex_lock(&s->lock);
+    unref_task(task);
+    pthread_mutex_lock(&s->lock);
+}
+
+void prn_task_ended(struct prn_rpc_call *call, bool cancelled)
+{
+    struct prn_task *task = prn_rpc_call_data(call);
+    if (!task)
+        return;
+    struct prn_session *session = task->session;
+    pthread_mutex_lock(&task->service->lock);
+    task->over = true;
+    /* Nobody wants the result any more: what runs for it ends. */
+    for (size_t i = 0; cancelled && task->parts_left > 0 && i < session->n_held; i++) {
+        struct prn_held *held = &session->held[i];
+        if (held->now && held->now->task == task)
+            prn_host_cancel(held);
+    }
+    unref_task(task);
+}
+
+size_t prn_part_backend(const struct prn_part *part)
+{
+    return (part->at + part->turn) % part->held->n_backends;
+}
+
+void prn_part_fail_all(struct prn_part *part, int code, const char *text)
+{
+    const struct prn_held *held = part->held;
+    struct prn_task *task = part->task;
+    if (task->kind == PRN_TASK_MEASURE) {
+        Prony__MeasureEvent event = PRONY__MEASURE_EVENT__INIT;
+        OctomlProfile__ErrorValue error = OCTOML_PROFILE__ERROR_VALUE__INIT;
+        error.message = (char *)(uintptr_t)text;
+        error.code = OCTOML_PROFILE__ERROR_CODE__ERROR_INTERNAL;
+        event.error = &error;
+        prn_task_event(part, &event);
+    }
+    for (; part->at < held->n_backends; part->at++) {
+        size_t backend = held->backends[prn_part_backend(part)];
+        if (!task->outcomes[backend].skipped)
+            prn_task_fail(part, backend, code, text);
+    }
+}
+
+void prn_held_abandon(struct prn_held *held, int code, const char *text)
+{
+    struct prn_part *part;
+    while ((part = held->first)) {
+        held->first = part->next;
+        if (!held->first)
+            held->last = NULL;
+        prn_part_fail_all(part, code, text);
+        prn_part_done(part);
+    }
+}
+
+/* With the lock: gives the parts to their hosts. */
+static void start(struct prn_task *task)
+{
+    struct prn_session *session = task->session;
+    task->references++; /* the parts' */
+    task->parts_left = 1;
+    for (size_t i = 0; i < session->n_held; i++) {
+        struct prn_held *held = &session->held[i];
+        bool wanted = false;
+        for (size_t k = 0; k < held->n_backends; k++) {
+            const struct prn_task_outcome *o = &task->outcomes[held->backends[k]];
+            wanted |= !o->skipped && o->code == 0;
+        }
+        if (!wanted)
+            continue;
+        struct prn_part *part = &task->parts[i];
+        *part =
+            (struct prn_part){.task = task, .held = held, .turn = session->runs % held->n_backends};
+        task->parts_left++;
+        prn_host_work(held, part);
+    }
+    /* A part of its own, so that the task can't be done before all have begun. */
+    task->parts[0].task = task;
+    prn_part_done(&task->parts[0]);
+}
+
+/* ---- LoadModel ---- */
+
+static bool takes_format(const char *software, int format)
+{
+    bool torch = strncmp(software, "torch-", 6) == 0;
+    return torch == (format == OCTOML_PROFILE__MODEL_FORMAT__MODEL_FORMAT_FXPROTO);
+}
+
+/* With the lock. */
+static bool prepare_load(struct prn_task *task, struct prn_session *session)
+{
+    const OctomlProfile__LoadModelRequest *q = task->load;
+    const struct prn_model *model = prn_model_find(session, q->model_id);
+    bool skip[PRN_SESSION_BACKENDS_MAX];
+    if (!model) {
+        prn_refuse(task->call, PRN_STATUS_NOT_FOUND, "no file of model %llu was uploaded",
+                   (unsigned long long)q->model_id);
+        return false;
+    }
+    if (!prn_skip_mask(task->call, session, q->backends_to_skip_bitmask.data,
+                       q->backends_to_skip_bitmask.len, skip))
+        return false;
+    if (adopt_session(task, session) < 0)
+        return false;
+    for (size_t i = 0; i < session->n_backends; i++) {
+        struct prn_task_outcome *o = &task->outcomes[i];
+        const char *software = session->backends[i].software;
+        o->skipped = skip[i];
+        task->files[i] = model->on[i].files;
+        if (!skip[i] && !takes_format(software, (int)q->model_format)) {
+            o->code = PRONY_EUNSUPPORTED;
+            o->error = strdup(strncmp(software, "torch-", 6) == 0
+                                  ? "this backend takes models as FXPROTO, not as ONNX"
+                                  : "this backend takes models as ONNX, not as FXPROTO");
+        }
+    }
+    return true;
+}
+
+/* The common frame of the three: the request is in `task`, and `prepare` checks it against the
+ * session and adopts that. */
+static void begin_task(struct prn_task *task, const struct prn_identity *identity,
+                       const uint8_t *session_id, size_t length,
+                       bool (*prepare)(struct prn_task *, struct prn_session *))
+{
+    struct prn_service *s = task->service;
+    pthread_mutex_lock(&s->lock);
+    struct prn_session *session =
+        prn_session_find_ready(s, task->call, identity, session_id, length);
+    bool ready = session && prepare(task, session);
+    if (ready)
+        start(task);
+    pthread_mutex_unlock(&s->lock);
+    if (!ready && !task->session)
+        drop_task(task);
+}
+
+void prn_load_model(struct prn_rpc_call *call, struct prn_bytes *message)
+{
+    struct prn_service *s = prn_rpc_call_service(call);
+    struct prn_identity identity;
+    if (!prn_access(call, &identity)) {
+        prn_bytes_free(message);
+        return;
+    }
+    OctomlProfile__LoadModelRequest *q =
+        prn_unpack(call, message, &octoml_profile__load_model_request__descriptor);
+    if (!q)
+        return;
+    struct prn_task *task = new_task(s, call, PRN_TASK_LOAD);
+    if (!task) {
+        protobuf_c_message_free_unpacked(&q->base, NULL);
+        return;
+    }
+    task->load = q;
+    task->model_id = q->model_id;
+    begin_task(task, &identity, q->session_uuid.data, q->session_uuid.len, prepare_load);
+}
+
+/* ---- Run ---- */
+
+static bool check_maps(struct prn_task *task, const struct prn_session *session,
+                       const struct prn_model *model)
+{
+    const struct prn_rpc_run *run = &task->run;
+    if (run->n_maps != 0 && run->n_maps != session->n_backends) {
+        prn_refuse(task->call, PRN_STATUS_INVALID_ARGUMENT,
+                   "input_map_per_backend has %zu entries for %zu backends", run->n_maps,
+                   session->n_backends);
+        return false;
+    }
+    for (size_t i = 0; i < session->n_backends; i++) {
+        size_t n = run->n_maps ? run->maps[i].n : run->n_inputs;
+        const struct prn_model_on *on = &model->on[i];
+        if (on->loaded && on->n_inputs > 0 && n != on->n_inputs) {
+            prn_refuse(task->call, PRN_STATUS_INVALID_ARGUMENT,
+                       "backend %zu gets %zu inputs, but the model has %zu", i, n, on->n_inputs);
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool prepare_run(struct prn_task *task, struct prn_session *session)
+{
+    const struct prn_model *model = prn_model_find(session, task->model_id);
+    bool asked = false;
+    for (size_t i = 0; model && i < session->n_backends; i++)
+        asked |= model->on[i].loaded || model->on[i].error;
+    if (!asked) {
+        prn_refuse(task->call, PRN_STATUS_NOT_FOUND, "model %llu was not loaded",
+                   (unsigned long long)task->model_id);
+        return false;
+    }
+    if (!check_maps(task, session, model) || adopt_session(task, session) < 0)
+        return false;
+    for (size_t i = 0; i < session->n_backends; i++) {
+        const struct prn_model_on *on = &model->on[i];
+        if (on->loaded)
+            continue;
+        task->outcomes[i].code = PRONY_ENOENT;
+        task->outcomes[i].error =
+            strdup(on->error ? on->error : "this backend was not asked to load the model");
+    }
+    return true;
+}
+
+void prn_run(struct prn_rpc_call *call, struct prn_bytes *message)
+{
+    struct prn_service *s = prn_rpc_call_service(call);
+    struct prn_identity identity;
+    struct prony_error err;
+    if (!prn_access(call, &identity)) {
+        prn_bytes_free(message);
+        return;
+    }
+    struct prn_task *task = new_task(s, call, PRN_TASK_RUN);
+    if (!task) {
+        prn_bytes_free(message);
+        return;
+    }
+    task->bytes = message;
+    int code = prn_rpc_read_run(message, &task->arena, &task->run, &err);
+    if (code < 0) {
+        prn_refuse(call, prn_status_of(code), "%s", err.text);
+        drop_task(task);
+        return;
+    }
+    task->model_id = task->run.model_id;
+    begin_task(task, &identity, task->run.session, PRN_SESSION_ID_BYTES, prepare_run);
+}
+
+/* ---- Measure ---- */
+
+static bool prepare_measure(struct prn_task *task, struct prn_session *session)
+{
+    const struct prn_model *model = prn_model_find(session, task->model_id);
+    if (!model) {
+        prn_refuse(task->call, PRN_STATUS_NOT_FOUND, "no file of model %llu was uploaded",
+                   (unsigned long long)task->model_id);
+        return false;
+    }
+    if (adopt_session(task, session) < 0)
+        return false;
+    for (size_t i = 0; i < session->n_backends; i++)
+        task->files[i] = model->on[i].files;
+    return true;
+}
+
+void prn_measure_model(struct prn_rpc_call *call, struct prn_bytes *message)
+{
+    struct prn_service *s = prn_rpc_call_service(call);
+    struct prn_identity identity;
+    if (!prn_access(call, &identity)) {
+        prn_bytes_free(message);
+        return;
+    }
+    Prony__MeasureRequest *q = prn_unpack(call, message, &prony__measure_request__descriptor);
+    if (!q)
+        return;
+    struct prn_task *task = new_task(s, call, PRN_TASK_MEASURE);
+    if (!task) {
+        protobuf_c_message_free_unpacked(&q->base, NULL);
+        return;
+    }
+    task->measure = q;
+    task->model_id = q->model_id;
+    begin_task(task, &identity, q->session_uuid.data, q->session_uuid.len, prepare_measure);
+}
+
+/* With the lock: one message at a time is under way; after the last one the call ends. */
+static void send_next_event(struct prn_task *task)
+{
+    struct prn_event *event = task->first_event;
+    if (task->sending || task->over)
+        return;
+    if (!event) {
+        if (task->parts_left == 0)
+            prn_rpc_call_finish(task->call, NULL);
+        return;
+    }
+    task->first_event = event->next;
+    if (!task->first_event)
+        task->last_event = NULL;
+    task->sending = true;
+    prn_rpc_call_send(task->call, event->out);
+    free(event);
+}
+
+void prn_task_sent(struct prn_rpc_call *call, bool ok)
+{
+    struct prn_task *task = prn_rpc_call_data(call);
+    if (!task)
+        return;
+    pthread_mutex_lock(&task->service->lock);
+    task->sending = false;
+    if (ok)
+        send_next_event(task);
+    pthread_mutex_unlock(&task->service->lock);
+}
+
+static size_t events_waiting(const struct prn_task *task)
+{
+    size_t n = 0;
+    for (const struct prn_event *event = task->first_event; event; event = event->next)
+        n++;
+    return n;
+}
+
+static void keep_report(struct prn_task *task, const Prony__MeasureEvent *event)
+{
+    const struct prn_session *session = task->session;
+    struct prony_error err;
+    struct prn_history_measurement m = {
+        .user = session->owner.user,
+        .model = task->measure->model_file ? task->measure->model_file : "",
+        .backends = event->hardware ? event->hardware : "",
+        .created_ms = prn_now_ms(),
+        .duration_ms = (prn_service_now() - task->start_ns) / 1000000};
+    int64_t id;
+    if (prn_history_add_measurement(task->service->history, &m, event->result.data,
+                                    event->result.len, &id, &err) < 0)
+        PRN_LOG(task->service->log, PRN_LOG_WARNING, "history", PRN_LOG_TEXT("error", err.text));
+}
+
+void prn_task_event(struct prn_part *part, Prony__MeasureEvent *event)
+{
+    struct prn_task *task = part->task;
+    struct prn_session *session = task->session;
+    event->has_host = true;
+    event->host = (uint32_t)(part->held - session->held);
+    event->hardware = (char *)(uintptr_t)part->held->hardware;
+    /* A client that reads slowly misses progress, not results. */
+    bool only_progress = !event->has_checkpoint && !event->has_result && !event->error;
+    if (event->has_result)
+        keep_report(task, event);
+    struct prn_event *waiting = calloc(1, sizeof *waiting);
+    if (task->over || !waiting || (only_progress && events_waiting(task) > EVENTS_MAX)) {
+        free(waiting);
+        return;
+    }
+    waiting->out = prn_rpc_pack(&event->base);
+    if (task->last_event)
+        task->last_event->next = waiting;
+    else
+        task->first_event = waiting;
+    task->last_event = waiting;
+    send_next_event(task);
+}
