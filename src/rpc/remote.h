@@ -2,7 +2,7 @@
 #ifndef PRN_RPC_REMOTE_H
 #define PRN_RPC_REMOTE_H
 
-#include "record/remote.h"
+struct prn_remote_ops;
 
 extern const struct prn_remote_ops prn_remote_operations;
 
