@@ -15,6 +15,8 @@
     X(models)       \
     X(device_types) \
     X(schedule)     \
+    X(serve)        \
+    X(token)        \
     X(executor)     \
     X(job)          \
     X(generate)

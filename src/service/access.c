@@ -40,15 +40,43 @@ void prn_reply(struct prn_rpc_call *call, const ProtobufCMessage *message)
         prn_refuse(call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service is out of memory");
 }
 
+/* Asking the kernel takes longer than a small call. A connection that was this user's a moment ago
+ * still is: nobody else can have its port so soon. */
+#define SEEN_NS 1000000000
+
+static bool seen(struct prn_service *s, const char *peer, bool add)
+{
+    size_t hash = 5381;
+    for (const char *c = peer; *c; c++)
+        hash = hash * 33 + (unsigned char)*c;
+    struct prn_seen_peer *p = &s->seen[hash % PRN_ARRAY_SIZE(s->seen)];
+    int64_t now_ns = prn_service_now();
+    pthread_mutex_lock(&s->seen_lock);
+    bool found = now_ns < p->until_ns && strcmp(p->peer, peer) == 0;
+    if (add && strlen(peer) < sizeof p->peer) {
+        memcpy(p->peer, peer, strlen(peer) + 1);
+        p->until_ns = now_ns + SEEN_NS;
+    }
+    pthread_mutex_unlock(&s->seen_lock);
+    return found;
+}
+
 /* Without TLS the service is this user's own: whoever else is on the machine is kept out. Who may
  * use a socket in the file system is for its folder to say. */
-static bool own_connection(const struct prn_service *s, const char *peer)
+static bool own_connection(struct prn_service *s, const char *peer)
 {
     uid_t user;
     if (strncmp(peer, "unix:", 5) == 0)
         return true;
-    return !s->config.tls_certificate && prn_peer_is_local(peer) && prn_peer_user(peer, &user) &&
-           (user == geteuid() || user == getuid());
+    if (s->config.tls_certificate)
+        return false;
+    if (seen(s, peer, false))
+        return true;
+    bool own = prn_peer_is_local(peer) && prn_peer_user(peer, &user) &&
+               (user == geteuid() || user == getuid());
+    if (own)
+        seen(s, peer, true);
+    return own;
 }
 
 static bool authenticate(struct prn_rpc_call *call, struct prn_identity *ret_identity)

@@ -12,7 +12,7 @@
 
 enum kind { COUNTER, GAUGE, HISTOGRAM };
 
-struct prn_series {
+struct prn_meter {
     struct prn_metric *metric;
     char values[2][VALUE_SIZE];
     uint64_t number; /* the bits of a double: value or sum, so that it can be changed atomically */
@@ -27,8 +27,8 @@ struct prn_metric {
     const char *labels[2];
     const double *bounds;
     size_t n_bounds;
-    size_t n_series;
-    struct prn_series *series[PRN_SERIES_MAX];
+    size_t n_meters;
+    struct prn_meter *meters[PRN_METERS_MAX];
 };
 
 struct collector {
@@ -63,8 +63,8 @@ void prn_metrics_free(struct prn_metrics *metrics)
         return;
     for (struct prn_metric *metric = metrics->first, *next; metric; metric = next) {
         next = metric->next;
-        for (size_t i = 0; i < metric->n_series; i++)
-            free(metric->series[i]);
+        for (size_t i = 0; i < metric->n_meters; i++)
+            free(metric->meters[i]);
         free(metric);
     }
     for (struct collector *c = metrics->collectors, *next; c; c = next) {
@@ -76,17 +76,17 @@ void prn_metrics_free(struct prn_metrics *metrics)
 }
 
 /* With the lock. */
-static struct prn_series *add_series(struct prn_metric *metric, const char *const values[2])
+static struct prn_meter *add_meter(struct prn_metric *metric, const char *const values[2])
 {
-    struct prn_series *series = calloc(1, sizeof *series);
-    if (!series)
+    struct prn_meter *meter = calloc(1, sizeof *meter);
+    if (!meter)
         return NULL;
-    series->metric = metric;
+    meter->metric = metric;
     for (size_t i = 0; i < 2; i++)
         if (metric->labels[i])
-            strncpy(series->values[i], values[i] ? values[i] : "", VALUE_SIZE - 1);
-    metric->series[metric->n_series++] = series;
-    return series;
+            strncpy(meter->values[i], values[i] ? values[i] : "", VALUE_SIZE - 1);
+    metric->meters[metric->n_meters++] = meter;
+    return meter;
 }
 
 static struct prn_metric *add_metric(struct prn_metrics *metrics, enum kind kind, const char *name,
@@ -110,7 +110,7 @@ static struct prn_metric *add_metric(struct prn_metrics *metrics, enum kind kind
         *metrics->last = metric;
         metrics->last = &metric->next;
         if (!label1 && !label2)
-            add_series(metric, (const char *const[2]){NULL, NULL});
+            add_meter(metric, (const char *const[2]){NULL, NULL});
     }
     pthread_mutex_unlock(&metrics->lock);
     return metric;
@@ -140,35 +140,35 @@ struct prn_metric *prn_metrics_histogram(struct prn_metrics *metrics, const char
     return add_metric(metrics, HISTOGRAM, name, help, label1, label2, bounds, n_bounds);
 }
 
-static struct prn_series *find_series(const struct prn_metric *metric, const char *const values[2])
+static struct prn_meter *find_meter(const struct prn_metric *metric, const char *const values[2])
 {
-    for (size_t i = 0; i < metric->n_series; i++) {
+    for (size_t i = 0; i < metric->n_meters; i++) {
         bool same = true;
         for (size_t k = 0; same && k < 2; k++)
-            same = !metric->labels[k] || strncmp(metric->series[i]->values[k],
+            same = !metric->labels[k] || strncmp(metric->meters[i]->values[k],
                                                  values[k] ? values[k] : "", VALUE_SIZE - 1) == 0;
         if (same)
-            return metric->series[i];
+            return metric->meters[i];
     }
     return NULL;
 }
 
-struct prn_series *prn_metric_series(struct prn_metric *metric, const char *value1,
-                                     const char *value2)
+struct prn_meter *prn_metric_meter(struct prn_metric *metric, const char *value1,
+                                   const char *value2)
 {
     static const char *const other[2] = {"other", "other"};
     if (!metric)
         return NULL;
     const char *const values[2] = {value1, value2};
     pthread_mutex_lock(&metric->metrics->lock);
-    struct prn_series *series = find_series(metric, values);
-    if (!series && metric->n_series < PRN_SERIES_MAX - 1)
-        series = add_series(metric, values);
-    else if (!series)
-        series = metric->n_series == PRN_SERIES_MAX ? metric->series[PRN_SERIES_MAX - 1]
-                                                    : add_series(metric, other);
+    struct prn_meter *meter = find_meter(metric, values);
+    if (!meter && metric->n_meters < PRN_METERS_MAX - 1)
+        meter = add_meter(metric, values);
+    else if (!meter)
+        meter = metric->n_meters == PRN_METERS_MAX ? metric->meters[PRN_METERS_MAX - 1]
+                                                   : add_meter(metric, other);
     pthread_mutex_unlock(&metric->metrics->lock);
-    return series;
+    return meter;
 }
 
 static double number_of(uint64_t bits)
@@ -185,36 +185,36 @@ static uint64_t bits_of(double value)
     return bits;
 }
 
-void prn_series_add(struct prn_series *series, double amount)
+void prn_meter_add(struct prn_meter *meter, double amount)
 {
-    if (!series)
+    if (!meter)
         return;
-    uint64_t old = __atomic_load_n(&series->number, __ATOMIC_RELAXED);
-    while (!__atomic_compare_exchange_n(&series->number, &old, bits_of(number_of(old) + amount),
+    uint64_t old = __atomic_load_n(&meter->number, __ATOMIC_RELAXED);
+    while (!__atomic_compare_exchange_n(&meter->number, &old, bits_of(number_of(old) + amount),
                                         true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
 }
 
-void prn_series_set(struct prn_series *series, double value)
+void prn_meter_set(struct prn_meter *meter, double value)
 {
-    if (series)
-        __atomic_store_n(&series->number, bits_of(value), __ATOMIC_RELAXED);
+    if (meter)
+        __atomic_store_n(&meter->number, bits_of(value), __ATOMIC_RELAXED);
 }
 
-void prn_series_observe(struct prn_series *series, double value)
+void prn_meter_observe(struct prn_meter *meter, double value)
 {
-    if (!series || isnan(value))
+    if (!meter || isnan(value))
         return;
     size_t bucket = 0;
-    while (bucket < series->metric->n_bounds && value > series->metric->bounds[bucket])
+    while (bucket < meter->metric->n_bounds && value > meter->metric->bounds[bucket])
         bucket++;
-    __atomic_fetch_add(&series->counts[bucket], 1, __ATOMIC_RELAXED);
-    prn_series_add(series, value);
+    __atomic_fetch_add(&meter->counts[bucket], 1, __ATOMIC_RELAXED);
+    prn_meter_add(meter, value);
 }
 
-double prn_series_value(const struct prn_series *series)
+double prn_meter_value(const struct prn_meter *meter)
 {
-    return series ? number_of(__atomic_load_n(&series->number, __ATOMIC_RELAXED)) : 0;
+    return meter ? number_of(__atomic_load_n(&meter->number, __ATOMIC_RELAXED)) : 0;
 }
 
 void prn_metrics_on_write(struct prn_metrics *metrics, void (*collect)(void *context),
@@ -244,17 +244,17 @@ static void write_escaped(struct prn_buffer *out, const char *text)
 }
 
 /* "name{label="value",le="0.1"} " */
-static void write_name(struct prn_buffer *out, const struct prn_series *series, const char *suffix,
+static void write_name(struct prn_buffer *out, const struct prn_meter *meter, const char *suffix,
                        const char *bound)
 {
-    const struct prn_metric *metric = series->metric;
+    const struct prn_metric *metric = meter->metric;
     char separator = '{';
     prn_buffer_printf(out, "%s%s", metric->name, suffix);
     for (size_t i = 0; i < 2; i++) {
         if (!metric->labels[i])
             continue;
         prn_buffer_printf(out, "%c%s=\"", separator, metric->labels[i]);
-        write_escaped(out, series->values[i]);
+        write_escaped(out, meter->values[i]);
         prn_buffer_add_char(out, '"');
         separator = ',';
     }
@@ -274,20 +274,20 @@ static void write_number(struct prn_buffer *out, double value)
         prn_buffer_add(out, isnan(value) ? "NaN\n" : value > 0 ? "+Inf\n" : "-Inf\n");
 }
 
-static void write_histogram(struct prn_buffer *out, const struct prn_series *series)
+static void write_histogram(struct prn_buffer *out, const struct prn_meter *meter)
 {
     uint64_t count = 0;
-    for (size_t i = 0; i <= series->metric->n_bounds; i++) {
+    for (size_t i = 0; i <= meter->metric->n_bounds; i++) {
         char bound[PRN_FORMAT_SIZE];
-        bool last = i == series->metric->n_bounds;
-        count += __atomic_load_n(&series->counts[i], __ATOMIC_RELAXED);
-        write_name(out, series, "_bucket",
-                   last ? "+Inf" : prn_format_shortest(bound, series->metric->bounds[i]));
+        bool last = i == meter->metric->n_bounds;
+        count += __atomic_load_n(&meter->counts[i], __ATOMIC_RELAXED);
+        write_name(out, meter, "_bucket",
+                   last ? "+Inf" : prn_format_shortest(bound, meter->metric->bounds[i]));
         prn_buffer_printf(out, "%llu\n", (unsigned long long)count);
     }
-    write_name(out, series, "_sum", NULL);
-    write_number(out, prn_series_value(series));
-    write_name(out, series, "_count", NULL);
+    write_name(out, meter, "_sum", NULL);
+    write_number(out, prn_meter_value(meter));
+    write_name(out, meter, "_count", NULL);
     prn_buffer_printf(out, "%llu\n", (unsigned long long)count);
 }
 
@@ -296,13 +296,13 @@ static void write_metric(struct prn_buffer *out, const struct prn_metric *metric
     static const char *const types[] = {"counter", "gauge", "histogram"};
     prn_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", metric->name, metric->help, metric->name,
                       types[metric->kind]);
-    for (size_t i = 0; i < metric->n_series; i++) {
+    for (size_t i = 0; i < metric->n_meters; i++) {
         if (metric->kind == HISTOGRAM) {
-            write_histogram(out, metric->series[i]);
+            write_histogram(out, metric->meters[i]);
             continue;
         }
-        write_name(out, metric->series[i], "", NULL);
-        write_number(out, prn_series_value(metric->series[i]));
+        write_name(out, metric->meters[i], "", NULL);
+        write_number(out, prn_meter_value(metric->meters[i]));
     }
 }
 

@@ -406,6 +406,7 @@ static void release(struct prn_service *s)
         free(old);
     }
     pthread_cond_destroy(&s->wake);
+    pthread_mutex_destroy(&s->seen_lock);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }
@@ -454,6 +455,7 @@ static struct prn_service *new_service(const struct prn_serve_options *options)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&s->lock, NULL);
+    pthread_mutex_init(&s->seen_lock, NULL);
     pthread_cond_init(&s->wake, &monotonic);
     pthread_condattr_destroy(&monotonic);
     s->options = options;

@@ -250,6 +250,11 @@ struct prn_service {
     struct prn_host *hosts;
     struct prn_local *locals;
     size_t n_threads; /* of hosts */
+    pthread_mutex_t seen_lock;
+    struct prn_seen_peer {
+        char peer[64];
+        int64_t until_ns;
+    } seen[64]; /* connections of this user (access.c) */
     struct prn_old_config {
         struct prn_config config;
         struct prn_old_config *next;

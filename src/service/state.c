@@ -104,20 +104,17 @@ static int default_folder(char folder[PATH_MAX], struct prony_error *err)
 
 static int make_folders(char *path, struct prony_error *err)
 {
-    for (char *at = path + 1; at; at = strchr(at, '/')) {
-        char *slash = strchr(at, '/');
+    int code = 0;
+    for (char *slash = path; code == 0 && slash;) {
+        slash = strchr(slash + 1, '/');
         if (slash)
             *slash = '\0';
-        int code = 0;
         if (mkdir(path, 0700) < 0 && errno != EEXIST)
             code = prn_fail_errno(err, errno, "create folder", path);
         if (slash)
             *slash = '/';
-        if (code < 0 || !slash)
-            return code;
-        at = slash + 1;
     }
-    return 0;
+    return code;
 }
 
 /* Nobody else may look at hashes of tokens and at users' models, or change them. */

@@ -209,8 +209,7 @@ static void answer_run(struct prn_task *task)
         else if (o->report) {
             results[i] = o->ran;
             results[i].source = o->report;
-        }
-        else if (o->result)
+        } else if (o->result)
             results[i] = (struct prn_rpc_result){.n_times = o->result->n_times,
                                                  .times_ns = o->result->times_ns,
                                                  .n_outputs = o->result->n_outputs,

@@ -1,0 +1,485 @@
+/* What the service tells about itself: log, metrics, HTTP, history. */
+#include "service_unit.h"
+
+#include "format/json.h"
+#include "service/history.h"
+#include "service/http.h"
+#include "service/log.h"
+#include "service/metrics.h"
+#include "service/tokens.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sys/socket.h>
+
+/* What was written to a pipe so far. */
+static const char *lines_of(int fd)
+{
+    static char text[1 << 16];
+    ssize_t n = read(fd, text, sizeof text - 1);
+    text[n > 0 ? n : 0] = '\0';
+    return text;
+}
+
+static void log_pipe(int ends[2])
+{
+    assert_int_equal(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+    assert_true(fcntl(ends[1], F_SETPIPE_SZ, 1 << 16) > 0);
+}
+
+static void logs_lines_as_text(void **state)
+{
+    (void)state;
+    int ends[2];
+    log_pipe(ends);
+    struct prn_log *log = prn_log_new(ends[1], PRN_LOG_FORMAT_TEXT, PRN_LOG_INFO);
+    PRN_LOG(log, PRN_LOG_DEBUG, "not.shown", PRN_LOG_INTEGER("n", 1));
+    PRN_LOG(log, PRN_LOG_INFO, "session.ready", PRN_LOG_TEXT("user", "ann"),
+            PRN_LOG_INTEGER("backends", 2), PRN_LOG_NUMBER("waited_s", 0.25),
+            PRN_LOG_TEXT("none", NULL), PRN_LOG_PATH("file", "/home/ann/secret.onnx"));
+    const char *text = lines_of(ends[0]);
+    assert_non_null(strchr(text, 'Z'));
+    assert_string_equal(strchr(text, 'Z'),
+                        "Z info session.ready user=ann backends=2 waited_s=0.25\n");
+    PRN_LOG(log, PRN_LOG_WARNING, "x", PRN_LOG_TEXT("a", "two words"), PRN_LOG_TEXT("b", ""),
+            PRN_LOG_TEXT("c", "x\ny=\"\x1b[2J\xff"));
+    assert_string_equal(
+        strchr(lines_of(ends[0]), 'Z'),
+        "Z warning x a=\"two words\" b=\"\" c=\"x\\ny=\\\"\\u001b[2J\xef\xbf\xbd\"\n");
+    prn_log_set_level(log, PRN_LOG_DEBUG);
+    PRN_LOG(log, PRN_LOG_DEBUG, "y", PRN_LOG_PATH("file", "/x"));
+    assert_contains(lines_of(ends[0]), " debug y file=/x\n");
+    PRN_LOG(NULL, PRN_LOG_ERROR, "nowhere", PRN_LOG_INTEGER("n", 1));
+    prn_log_free(log);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void logs_lines_as_json_without_tokens(void **state)
+{
+    (void)state;
+    static const char secret[] = "prony_AbCdEfGhIjKlMnOpQrStUvWxYz0123456789-_AbCdE";
+    int ends[2];
+    log_pipe(ends);
+    struct prn_log *log = prn_log_new(ends[1], PRN_LOG_FORMAT_JSON, PRN_LOG_INFO);
+    char text[128], large[5000];
+    snprintf(text, sizeof text, "Bearer %s!", secret);
+    memset(large, 'x', sizeof large);
+    /* One that begins before a value is cut, and ends behind it. */
+    memcpy(large + 1015, secret, sizeof secret);
+    PRN_LOG(log, PRN_LOG_ERROR, "rpc.denied", PRN_LOG_TEXT("header", text),
+            PRN_LOG_TEXT("plain", "prony_net"), PRN_LOG_TEXT("large", large),
+            PRN_LOG_NUMBER("rate", NAN));
+    const char *line = lines_of(ends[0]);
+    json_t *root = NULL;
+    assert_done(prn_json_parse(line, strlen(line), "log", &root, err));
+    assert_string_equal(json_string_value(json_object_get(root, "event")), "rpc.denied");
+    assert_string_equal(json_string_value(json_object_get(root, "level")), "error");
+    assert_string_equal(json_string_value(json_object_get(root, "header")), "Bearer prony_***!");
+    assert_string_equal(json_string_value(json_object_get(root, "plain")), "prony_net");
+    assert_true(json_is_null(json_object_get(root, "rate")));
+    assert_null(strstr(line, "AbCd"));
+    assert_true(strlen(line) < 1500);
+    json_decref(root);
+    prn_log_free(log);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void holds_repeats_back(void **state)
+{
+    (void)state;
+    int ends[2];
+    log_pipe(ends);
+    struct prn_log *log = prn_log_new(ends[1], PRN_LOG_FORMAT_TEXT, PRN_LOG_INFO);
+    size_t lines = 0;
+    for (int i = 0; i < 2000; i++) {
+        PRN_LOG(log, PRN_LOG_INFO, "noise", PRN_LOG_INTEGER("i", i));
+        for (const char *c = lines_of(ends[0]); *c; c++)
+            lines += *c == '\n';
+    }
+    assert_true(lines >= 100 && lines < 1000);
+    PRN_LOG(log, PRN_LOG_INFO, "another", PRN_LOG_INTEGER("i", 1));
+    assert_contains(lines_of(ends[0]), "another");
+    prn_log_free(log);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void knows_formats_and_levels(void **state)
+{
+    (void)state;
+    enum prn_log_format format;
+    enum prn_log_level level;
+    assert_done(prn_log_format_parse("json", &format, err));
+    assert_int_equal(format, PRN_LOG_FORMAT_JSON);
+    assert_done(prn_log_level_parse("warning", &level, err));
+    assert_int_equal(level, PRN_LOG_WARNING);
+    assert_refused(prn_log_format_parse("xml", &format, err), PRONY_EUSAGE, "'xml'");
+    assert_refused(prn_log_level_parse("loud", &level, err), PRONY_EUSAGE, "'loud'");
+}
+
+static void set_gauge(void *context)
+{
+    prn_meter_set(context, 7);
+}
+
+static void writes_metrics(void **state)
+{
+    (void)state;
+    static const double bounds[] = {0.1, 1};
+    struct prn_metrics *m = prn_metrics_new();
+    struct prn_metric *calls =
+        prn_metrics_counter(m, "prony_calls_total", "Calls.", "method", "code");
+    struct prn_metric *free_hosts = prn_metrics_gauge(m, "prony_free", "Free.", NULL, NULL);
+    struct prn_metric *wait =
+        prn_metrics_histogram(m, "prony_wait_seconds", "Waits.", "hardware", NULL, bounds, 2);
+    assert_ptr_equal(calls, prn_metrics_counter(m, "prony_calls_total", "", NULL, NULL));
+    prn_meter_add(prn_metric_meter(calls, "Run", "OK"), 1);
+    prn_meter_add(prn_metric_meter(calls, "Run", "OK"), 2);
+    prn_meter_add(prn_metric_meter(calls, "a\"b\\c\nd", "X"), 1);
+    prn_metrics_on_write(m, set_gauge, prn_metric_meter(free_hosts, NULL, NULL));
+    struct prn_meter *local = prn_metric_meter(wait, "local", NULL);
+    prn_meter_observe(local, 0.1);
+    prn_meter_observe(local, 0.5);
+    prn_meter_observe(local, 3);
+    prn_meter_observe(local, NAN);
+    prn_meter_add(NULL, 1);
+    prn_meter_observe(NULL, 1);
+    struct prn_buffer out = PRN_BUFFER_INIT(1 << 20);
+    prn_metrics_write(m, &out);
+    assert_string_equal(prn_buffer_text(&out),
+                        "# HELP prony_calls_total Calls.\n"
+                        "# TYPE prony_calls_total counter\n"
+                        "prony_calls_total{method=\"Run\",code=\"OK\"} 3\n"
+                        "prony_calls_total{method=\"a\\\"b\\\\c\\nd\",code=\"X\"} 1\n"
+                        "# HELP prony_free Free.\n"
+                        "# TYPE prony_free gauge\n"
+                        "prony_free 7\n"
+                        "# HELP prony_wait_seconds Waits.\n"
+                        "# TYPE prony_wait_seconds histogram\n"
+                        "prony_wait_seconds_bucket{hardware=\"local\",le=\"0.1\"} 1\n"
+                        "prony_wait_seconds_bucket{hardware=\"local\",le=\"1\"} 2\n"
+                        "prony_wait_seconds_bucket{hardware=\"local\",le=\"+Inf\"} 3\n"
+                        "prony_wait_seconds_sum{hardware=\"local\"} 3.6\n"
+                        "prony_wait_seconds_count{hardware=\"local\"} 3\n");
+    prn_buffer_release(&out);
+    prn_metrics_free(m);
+}
+
+static void bounds_series(void **state)
+{
+    (void)state;
+    struct prn_metrics *m = prn_metrics_new();
+    struct prn_metric *calls = prn_metrics_counter(m, "prony_calls_total", "Calls.", "user", NULL);
+    for (int i = 0; i < 10000; i++) {
+        char name[300];
+        snprintf(name, sizeof name, "%d-%0250d", i, 0);
+        prn_meter_add(prn_metric_meter(calls, name, NULL), 1);
+    }
+    struct prn_buffer out = PRN_BUFFER_INIT(1 << 20);
+    prn_metrics_write(m, &out);
+    size_t lines = 0;
+    for (const char *c = out.data; *c; c++)
+        lines += *c == '\n';
+    assert_int_equal(lines, 2 + PRN_METERS_MAX);
+    assert_contains(out.data, "{user=\"other\"} 9745\n");
+    prn_buffer_release(&out);
+    prn_metrics_free(m);
+}
+
+static void *count_up(void *context)
+{
+    for (int i = 0; i < 2000; i++) {
+        prn_meter_add(prn_metric_meter(context, i % 2 ? "odd" : "even", NULL), 1);
+        prn_meter_observe(prn_metric_meter(context, "seen", NULL), i);
+    }
+    return NULL;
+}
+
+static void counts_from_many_threads(void **state)
+{
+    (void)state;
+    struct prn_metrics *m = prn_metrics_new();
+    struct prn_metric *h = prn_metrics_histogram(m, "prony_h", "H.", "kind", NULL, NULL, 0);
+    pthread_t threads[4];
+    struct prn_buffer out = PRN_BUFFER_INIT(1 << 20);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, count_up, h), 0);
+    prn_metrics_write(m, &out);
+    for (size_t i = 0; i < 4; i++)
+        pthread_join(threads[i], NULL);
+    assert_near(prn_meter_value(prn_metric_meter(h, "odd", NULL)), 4000, 0);
+    assert_near(prn_meter_value(prn_metric_meter(h, "seen", NULL)), 4 * 1999000.0, 0);
+    prn_buffer_release(&out);
+    prn_metrics_free(m);
+}
+
+static unsigned page_hello(const struct prn_http_request *request, void *context,
+                           struct prn_buffer *out)
+{
+    const char *name = prn_http_parameter(request, "name");
+    prn_buffer_printf(out, "hello %s of %s\n", name ? name : "you", (const char *)context);
+    return 200;
+}
+
+static unsigned page_empty(const struct prn_http_request *request, void *context,
+                           struct prn_buffer *out)
+{
+    (void)context;
+    (void)out;
+    return prn_http_header(request, "X-Fail") ? 503 : 200;
+}
+
+static const struct prn_http_route routes[] = {{"/hello", "text/plain; charset=utf-8", page_hello},
+                                               {"/healthz", "text/plain", page_empty},
+                                               {0}};
+
+static int dial(int port)
+{
+    const struct sockaddr_in to = {.sin_family = AF_INET,
+                                   .sin_port = htons((uint16_t)port),
+                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    const struct timeval patience = {.tv_sec = 20};
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+/* The whole answer to a request on a connection of its own. */
+static const char *ask(int port, const char *request, size_t length)
+{
+    static char text[1 << 16];
+    size_t used = 0;
+    int fd = dial(port);
+    send(fd, request, length, MSG_NOSIGNAL);
+    shutdown(fd, SHUT_WR);
+    for (ssize_t n;
+         used < sizeof text - 1 && (n = recv(fd, text + used, sizeof text - 1 - used, 0)) > 0;)
+        used += (size_t)n;
+    text[used] = '\0';
+    close(fd);
+    return text;
+}
+
+static const char *get(int port, const char *method, const char *path)
+{
+    char request[256];
+    int n = snprintf(request, sizeof request,
+                     "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", method, path);
+    return ask(port, request, (size_t)n);
+}
+
+static struct prn_http *start(const char *address)
+{
+    char whom[] = "prony";
+    static char context[sizeof whom];
+    memcpy(context, whom, sizeof whom);
+    struct prn_http *http = NULL;
+    const struct prn_http_config config = {
+        .address = address, .routes = routes, .context = context};
+    assert_done(prn_http_start(&config, &http, err));
+    assert_true(prn_http_port(http) > 0);
+    return http;
+}
+
+static void serves_pages(void **state)
+{
+    (void)state;
+    struct prn_http *http = start("127.0.0.1:0");
+    int port = prn_http_port(http);
+    const char *answer = get(port, "GET", "/hello?name=ann&x=1");
+    assert_contains(answer, "HTTP/1.1 200");
+    assert_contains(answer, "\r\n\r\nhello ann of prony\n");
+    assert_contains(answer, "text/plain; charset=utf-8");
+    answer = get(port, "HEAD", "/hello");
+    assert_contains(answer, "HTTP/1.1 200");
+    assert_contains(answer, "Content-Length: 19");
+    assert_null(strstr(answer, "hello"));
+    assert_contains(get(port, "GET", "/healthz"), "HTTP/1.1 200");
+    assert_contains(get(port, "GET", "/"), "HTTP/1.1 404");
+    assert_contains(get(port, "GET", "/hello/../healthz"), "HTTP/1.1 404");
+    answer = get(port, "POST", "/hello");
+    assert_contains(answer, "HTTP/1.1 405");
+    assert_contains(answer, "Allow: GET, HEAD");
+    static const char header[] = "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Fail: 1\r\n"
+                                 "Connection: close\r\n\r\n";
+    assert_contains(ask(port, header, strlen(header)), "HTTP/1.1 503");
+    static const char body[] = "GET /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"
+                               "Connection: close\r\n\r\n12345";
+    assert_contains(ask(port, body, strlen(body)), "hello you of prony");
+    prn_http_stop(http);
+}
+
+static void survives_rubbish_and_slow_clients(void **state)
+{
+    (void)state;
+    struct prn_http *http = start("localhost:0");
+    int port = prn_http_port(http);
+    /* Some stay half open the whole time. */
+    int open_fds[20];
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(open_fds); i++) {
+        open_fds[i] = dial(port);
+        send(open_fds[i], "GET /hel", 8, MSG_NOSIGNAL);
+    }
+    size_t size = 1 << 20;
+    char *rubbish = malloc(size);
+    for (unsigned round = 0; round < 30; round++) {
+        srand(round);
+        for (size_t i = 0; i < size; i++)
+            rubbish[i] = (char)rand();
+        if (round % 3 == 1)
+            memcpy(rubbish, "GET ", 4);
+        else if (round % 3 == 2)
+            memset(rubbish, 'A' + (int)round, size);
+        const char *answer = ask(port, rubbish, round % 2 ? size : 500 * round);
+        assert_null(strstr(answer, " 200 "));
+    }
+    free(rubbish);
+    assert_contains(get(port, "GET", "/hello"), "hello you of prony");
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(open_fds); i++)
+        close(open_fds[i]);
+    prn_http_stop(http);
+}
+
+static void refuses_addresses(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {"",      "9464",          "127.0.0.1",    "127.0.0.1:",
+                                      ":80",   "127.0.0.1:x",   "127.0.0.1:-1", "host.example:1",
+                                      "[::1]", "1.2.3.4:65536", "[]:1",         "::1"};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(bad); i++) {
+        struct prn_http *http = NULL;
+        const struct prn_http_config config = {.address = bad[i], .routes = routes};
+        assert_refused(prn_http_start(&config, &http, err), PRONY_EUSAGE, "no address for HTTP");
+    }
+    struct prn_http *http = start("127.0.0.1:0"), *second = NULL;
+    char taken[32];
+    snprintf(taken, sizeof taken, "127.0.0.1:%d", prn_http_port(http));
+    const struct prn_http_config config = {.address = taken, .routes = routes};
+    assert_refused(prn_http_start(&config, &second, err), PRONY_EIO, "in use");
+    prn_http_stop(http);
+}
+
+struct page {
+    size_t n;
+    int64_t ids[20];
+    char last_user[PRN_USER_SIZE];
+};
+
+static int see_session(const struct prn_history_session *session, void *context)
+{
+    struct page *page = context;
+    page->ids[page->n++] = session->id;
+    snprintf(page->last_user, sizeof page->last_user, "%s", session->user);
+    return page->n == PRN_ARRAY_SIZE(page->ids) ? 99 : 0;
+}
+
+static int see_measurement(const struct prn_history_measurement *measurement, void *context)
+{
+    struct page *page = context;
+    page->ids[page->n++] = measurement->id;
+    return 0;
+}
+
+static void remembers_sessions(void **state)
+{
+    const struct unit_folder *folder = *state;
+    struct prn_state *s = NULL;
+    struct prn_history *h = NULL;
+    assert_done(prn_state_open(folder->path, true, &s, err));
+    const struct prn_history_limits limits = {.sessions = 30};
+    assert_done(prn_history_new(s, &limits, &h, err));
+    for (int i = 1; i <= 50; i++) {
+        const struct prn_history_session session = {.user = i % 10 ? "ann" : "bob",
+                                                    .backends = "local/onnxrt-cpu",
+                                                    .created_ms = i,
+                                                    .ready_ms = i,
+                                                    .ended_ms = i,
+                                                    .runs = 3,
+                                                    .outcome = "closed"};
+        assert_done(prn_history_add_session(h, &session, err));
+    }
+    struct page page = {0};
+    assert_done(
+        prn_history_sessions(h, &(struct prn_history_query){.limit = 5}, see_session, &page, err));
+    assert_int_equal(page.n, 5);
+    assert_int_equal(page.ids[0], 50);
+    page = (struct page){0};
+    const struct prn_history_query next = {.before_id = 24, .limit = 10};
+    assert_done(prn_history_sessions(h, &next, see_session, &page, err));
+    assert_int_equal(page.n, 3); /* 21 to 23: older ones are gone */
+    assert_int_equal(page.ids[2], 21);
+    page = (struct page){0};
+    assert_done(prn_history_sessions(h, &(struct prn_history_query){.user = "bob"}, see_session,
+                                     &page, err));
+    assert_int_equal(page.n, 3);
+    assert_string_equal(page.last_user, "bob");
+    page = (struct page){0};
+    assert_int_equal(
+        prn_history_sessions(h, &(struct prn_history_query){0}, see_session, &page, NULL), 99);
+    prn_history_free(h);
+    prn_state_close(s);
+}
+
+static void remembers_reports(void **state)
+{
+    const struct unit_folder *folder = *state;
+    struct prn_state *s = NULL;
+    struct prn_history *h = NULL;
+    assert_done(prn_state_open(folder->path, true, &s, err));
+    const struct prn_history_limits limits = {.measurements = 4, .report_bytes = 80000};
+    assert_done(prn_history_new(s, &limits, &h, err));
+    const struct prn_history_measurement m = {.user = "ann", .model = "mlp.onnx", .backends = "x"};
+    char report[10000];
+    memset(report, 'r', sizeof report);
+    int64_t id = 0;
+    assert_refused(prn_history_add_measurement(h, &m, report, 10001, &id, err), PRONY_ELIMIT,
+                   "too large");
+    for (int i = 0; i < 6; i++)
+        assert_done(prn_history_add_measurement(h, &m, report, 100, &id, err));
+    struct page page = {0};
+    assert_done(
+        prn_history_measurements(h, &(struct prn_history_query){0}, see_measurement, &page, err));
+    assert_int_equal(page.n, 4);
+    prn_history_free(h);
+
+    const struct prn_history_limits more = {.report_bytes = 80000};
+    assert_done(prn_history_new(s, &more, &h, err));
+    for (int i = 0; i < 12; i++)
+        assert_done(prn_history_add_measurement(h, &m, report, sizeof report, &id, err));
+    page = (struct page){0};
+    assert_done(
+        prn_history_measurements(h, &(struct prn_history_query){0}, see_measurement, &page, err));
+    assert_int_equal(page.n, 8);
+    struct prn_buffer out = PRN_BUFFER_INIT(1 << 20);
+    assert_done(prn_history_report(h, id, NULL, &out, err));
+    assert_int_equal(out.len, sizeof report);
+    assert_done(prn_history_report(h, id, "ann", &out, err));
+    assert_refused(prn_history_report(h, id, "bob", &out, err), PRONY_ENOENT, "no measurement");
+    assert_refused(prn_history_report(h, 1, NULL, &out, err), PRONY_ENOENT, "no measurement 1");
+    prn_buffer_release(&out);
+    prn_history_free(h);
+    prn_state_close(s);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(logs_lines_as_text),
+        cmocka_unit_test(logs_lines_as_json_without_tokens),
+        cmocka_unit_test(holds_repeats_back),
+        cmocka_unit_test(knows_formats_and_levels),
+        cmocka_unit_test(writes_metrics),
+        cmocka_unit_test(bounds_series),
+        cmocka_unit_test(counts_from_many_threads),
+        cmocka_unit_test(serves_pages),
+        cmocka_unit_test(survives_rubbish_and_slow_clients),
+        cmocka_unit_test(refuses_addresses),
+        unit_test_in_folder(remembers_sessions),
+        unit_test_in_folder(remembers_reports),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
