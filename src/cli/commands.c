@@ -18,6 +18,7 @@
     X(schedule)     \
     X(serve)        \
     X(token)        \
+    X(worker)       \
     X(executor)     \
     X(job)          \
     X(generate)
