@@ -436,9 +436,8 @@ static int make_room(struct hardware *hw)
     if (code < 0)
         return code;
     size_t number = 0;
-    struct entry *e;
-    TAILQ_FOREACH(e, &hw->line, in_line)
-    e->number = ++number;
+    for (struct entry *e = TAILQ_FIRST(&hw->line); e; e = TAILQ_NEXT(e, in_line))
+        e->number = ++number;
     return 0;
 }
 
