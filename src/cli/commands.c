@@ -17,6 +17,7 @@
     X(schedule)     \
     X(serve)        \
     X(token)        \
+    X(worker)       \
     X(executor)     \
     X(job)          \
     X(generate)

@@ -1,4 +1,4 @@
-#include "exec/sandbox.h"
+#include "exec/sandbox_parts.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +32,7 @@ struct ruleset {
     uint64_t scoped;  /* since ABI 6 */
 };
 
-static long landlock_abi(void)
+long prn_landlock_abi(void)
 {
     return syscall(SYS_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION);
 }
@@ -53,7 +53,7 @@ static int allow(int ruleset, const char *path, uint64_t rights)
     return code < 0 ? -1 : 0;
 }
 
-static int enter_landlock(const struct prn_sandbox *s, long abi)
+int prn_landlock_enter(const struct prn_sandbox *s, long abi)
 {
     struct ruleset all = {.files = (1ull << 13) - 1};
     if (abi >= 2)
@@ -216,7 +216,7 @@ static const struct {
 
 #define LOW_HALF 0xffffffffu
 
-static int enter_seccomp(void)
+int prn_seccomp_enter(void)
 {
     const scmp_datum_t namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                     CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
@@ -272,9 +272,9 @@ int prn_sandbox_enter(const struct prn_sandbox *s, char *ret_text, size_t size,
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return prn_fail(err, PRONY_EIO, "cannot give up privileges: %s", strerror(errno));
     char landlock[32] = "no landlock";
-    long abi = s->gpu ? -1 : landlock_abi();
+    long abi = s->gpu ? -1 : prn_landlock_abi();
     if (abi >= 1) {
-        if (enter_landlock(s, abi) < 0)
+        if (prn_landlock_enter(s, abi) < 0)
             return prn_fail(err, PRONY_EIO, "cannot restrict file access: %s", strerror(errno));
         snprintf(landlock, sizeof landlock, "landlock %ld", abi);
     }
@@ -287,7 +287,7 @@ int prn_sandbox_enter(const struct prn_sandbox *s, char *ret_text, size_t size,
         return prn_fail(err, PRONY_EIO, "cannot limit resources: %s", strerror(errno));
     const char *seccomp = "no seccomp";
     if (!s->gpu) {
-        int code = enter_seccomp();
+        int code = prn_seccomp_enter();
         if (code == 0)
             seccomp = "seccomp";
         else if (code != -EINVAL && code != -ENOSYS)

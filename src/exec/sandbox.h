@@ -29,4 +29,19 @@ struct prn_sandbox {
 PRONY_MUST_CHECK int prn_sandbox_enter(const struct prn_sandbox *sandbox, char *ret_text,
                                        size_t size, struct prony_error *err);
 
+enum {
+    PRN_SANDBOX_PROTECTIONS = 11,
+};
+
+/* Whether this kernel grants one of the protections to this user. */
+struct prn_sandbox_protection {
+    const char *name;    /* "landlock", "net namespace" */
+    const char *against; /* what it keeps a model from */
+    bool granted;
+    char text[64]; /* of which kind, or why not; may be "" */
+};
+
+/* Tries each of them in a process of its own. */
+void prn_sandbox_probe(struct prn_sandbox_protection ret_protections[PRN_SANDBOX_PROTECTIONS]);
+
 #endif

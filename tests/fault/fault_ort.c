@@ -4,13 +4,16 @@
  * bad one: fault-abort.so, fault-hang.so, fault-exit.so, fault-deaf.so (closes every descriptor and
  * hangs), fault-shrink.so (empties every file it has open), fault-slow.so (2 % slower),
  * fault-sleep.so (0.4 s a run), fault-stall.so (is stuck for 0.2 s whenever it wasn't for 0.7 s),
- * fault-old.so (says it is 1.14), fault-none.so (changes nothing).
+ * fault-old.so (says it is 1.14), fault-none.so (changes nothing), fault-escape.so (tries to leave
+ * the sandbox in the way that PRONY_ESCAPE names, with PRONY_ESCAPE_TARGET, and ends).
  * In the profiler: fault-untraced.so (writes no trace), fault-empty.so (an empty one),
  * fault-garbled.so (nonsense), fault-packed.so (gzip), fault-endless.so (as much as it may),
  * fault-unended.so (crashes while it ends profiling), fault-stray.so (tries to write beside its
  * folder, and crashes if it could). PRONY_FAULT_REAL names the real library, PRONY_FAULT_RUN the
  * run at which the fault happens (default 20).
  */
+#include "escape.h"
+
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -93,6 +96,8 @@ static void *run(void *session, const void *options, const void *input_names, co
     }
     if (strcmp(fault, "exit") == 0)
         _exit(3);
+    if (strcmp(fault, "escape") == 0)
+        _exit(escape_try(getenv("PRONY_ESCAPE"), getenv("PRONY_ESCAPE_TARGET")));
     for (int fd = 0; fd < 100 && strcmp(fault, "shrink") == 0; fd++)
         if (syscall(SYS_ftruncate, fd, 0) == 0)
             fprintf(stderr, "emptied %d\n", fd);

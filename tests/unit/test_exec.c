@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,6 +196,51 @@ static void sandbox_forbids(void **state)
     assert_int_equal(status, 0);
 }
 
+/* Each is granted, or it is said why not. */
+static void protections_are_probed(void **state)
+{
+    (void)state;
+    struct prn_sandbox_protection found[PRN_SANDBOX_PROTECTIONS];
+    int descriptors = unit_descriptors();
+    prn_sandbox_probe(found);
+    assert_int_equal(unit_descriptors(), descriptors);
+    for (size_t i = 0; i < PRN_SANDBOX_PROTECTIONS; i++)
+        assert_true(found[i].granted || found[i].text[0]);
+    assert_string_equal(found[0].name, "no_new_privs");
+    assert_true(found[0].granted);
+}
+
+/* As in a container that forbids namespaces: the probe says so. */
+static void absent_protections_are_said(void **state)
+{
+    (void)state;
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        struct prn_sandbox_protection found[PRN_SANDBOX_PROTECTIONS];
+        scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+        if (seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSPC), SCMP_SYS(clone), 1,
+                             SCMP_A0(SCMP_CMP_MASKED_EQ, CLONE_NEWNET, CLONE_NEWNET)) < 0 ||
+            seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(landlock_create_ruleset), 0) <
+                0 ||
+            seccomp_load(filter) < 0)
+            _exit(77);
+        prn_sandbox_probe(found);
+        for (size_t i = 0; i < PRN_SANDBOX_PROTECTIONS; i++) {
+            const bool net = strcmp(found[i].name, "net namespace") == 0;
+            if ((net && strcmp(found[i].text, strerror(ENOSPC)) != 0) ||
+                ((net || strcmp(found[i].name, "landlock") == 0) && found[i].granted))
+                _exit((int)i + 1);
+        }
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77)
+        skip();
+    assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -201,6 +248,8 @@ int main(void)
         cmocka_unit_test(messages_are_not_trusted),
         cmocka_unit_test(sandbox_lets_write_into_one_folder),
         cmocka_unit_test(sandbox_forbids),
+        cmocka_unit_test(protections_are_probed),
+        cmocka_unit_test(absent_protections_are_said),
     };
     return cmocka_run_group_tests_name("exec", tests, NULL, NULL);
 }

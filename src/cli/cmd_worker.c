@@ -1,0 +1,111 @@
+/* `prony worker`: offers this machine to a service. */
+#include "cli/command.h"
+
+#include "base/table.h"
+#include "exec/sandbox.h"
+#include "record/net.h"
+
+struct worker_options {
+    const char *server, *hardware, *token_file, *ca, *ort_lib;
+    double idle_s;
+    bool insecure, check;
+};
+
+static int write_protections(struct prn_buffer *out, struct prony_error *err)
+{
+    struct prn_sandbox_protection protections[PRN_SANDBOX_PROTECTIONS];
+    static const char *const titles[] = {"Protection", "Granted", "Against", "Note"};
+    prn_sandbox_probe(protections);
+    struct prn_table *t = prn_table_new();
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
+    for (size_t i = 0; i < PRN_SANDBOX_PROTECTIONS; i++) {
+        prn_table_cell(t, "%s", protections[i].name);
+        prn_table_cell(t, "%s", protections[i].granted ? "yes" : "no");
+        prn_table_cell(t, "%s", protections[i].against);
+        prn_table_cell(t, "%s", protections[i].text);
+    }
+    int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+static int check(struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 10);
+    int code = write_protections(&out, err);
+    if (code == 0)
+        code = prn_output(NULL, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
+static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+{
+    const struct worker_options *o = opaque;
+    (void)arguments;
+    const struct prn_net *net;
+    if (o->check)
+        return check(err);
+    if (!o->server || !o->hardware)
+        return prn_fail(err, PRONY_EUSAGE, "%s is missing: %s",
+                        o->server ? "--hardware NAME" : "--server ADDR",
+                        o->server ? "what this machine is called in backends"
+                                  : "the service to offer this machine to");
+    const struct prn_worker_options options = {
+        .server = o->server,
+        .hardware = o->hardware,
+        .token_file = o->token_file,
+        .ca_file = o->ca,
+        .insecure = o->insecure,
+        .ort_library = o->ort_lib,
+        .idle_s = o->idle_s,
+    };
+    int code = prn_net_load(&net, err);
+    return code < 0 ? code : net->work(&options, err);
+}
+
+#define FIELD(name) offsetof(struct worker_options, name)
+
+static const struct prn_option options[] = {
+    {PRN_OPTION_TEXT, 0, "server", "ADDR:PORT", "the service to join", FIELD(server), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "hardware", "NAME",
+     "what this machine is called in backends, e.g. r6i.large", FIELD(hardware), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "token-file", "FILE",
+     "holds a token for workers ('prony token add --worker' makes one)", FIELD(token_file), 0, 0,
+     NULL},
+    {PRN_OPTION_TEXT, 0, "ca", "FILE",
+     "who signs the service's certificate, PEM (default: whom the system trusts)", FIELD(ca), 0, 0,
+     NULL},
+    {PRN_OPTION_FLAG, 0, "insecure", NULL, "no TLS: for a service on this machine", FIELD(insecure),
+     0, 0, NULL},
+    {PRN_OPTION_NUMBER, 0, "idle", "SECONDS",
+     "leave after so long without a session (default: never)", FIELD(idle_s), 0, 1e9, NULL},
+    {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "ONNX Runtime library to load (libonnxruntime.so)",
+     FIELD(ort_lib), 0, 0, NULL},
+    {PRN_OPTION_FLAG, 0, "check", NULL,
+     "print which of the executors' protections this kernel grants, and end", FIELD(check), 0, 0,
+     NULL},
+    {0},
+};
+
+const struct prn_command prn_command_worker = {
+    .name = "worker",
+    .arguments = "",
+    .summary = "offer this machine to a service",
+    .description =
+        "Joins a service's pool of hardware and does what its sessions ask for, one session at a "
+        "time: loads models, runs them, measures. Each backend of a session is an executor that "
+        "can reach nothing but the session's files, and both are gone when the session ends.\n"
+        "A connection that is lost is tried again, later and later, up to every half a minute. "
+        "SIGTERM and SIGINT take no further session and let the one that is there end, for up to "
+        "half a minute; a second one ends it at once.",
+    .examples = "# join a pool\n"
+                "prony worker --server gpu.example.org:50051 --hardware g5.xlarge --token-file "
+                "worker.token\n"
+                "# what keeps a model from doing harm here\n"
+                "prony worker --check\n",
+    .options = options,
+    .options_size = sizeof(struct worker_options),
+    .run = run,
+};
