@@ -610,6 +610,7 @@ void prn_task_event(struct prn_part *part, Prony__MeasureEvent *event)
 {
     struct prn_task *task = part->task;
     struct prn_session *session = task->session;
+    char *said = event->hardware;
     event->has_host = true;
     event->host = (uint32_t)(part->held - session->held);
     event->hardware = (char *)(uintptr_t)part->held->hardware;
@@ -618,11 +619,14 @@ void prn_task_event(struct prn_part *part, Prony__MeasureEvent *event)
     if (event->has_result)
         keep_report(task, event);
     struct prn_event *waiting = calloc(1, sizeof *waiting);
-    if (task->over || !waiting || (only_progress && events_waiting(task) > EVENTS_MAX)) {
+    bool wanted = waiting && !task->over && !(only_progress && events_waiting(task) > EVENTS_MAX);
+    if (wanted)
+        waiting->out = prn_rpc_pack(&event->base);
+    event->hardware = said; /* the event is the caller's */
+    if (!wanted) {
         free(waiting);
         return;
     }
-    waiting->out = prn_rpc_pack(&event->base);
     if (task->last_event)
         task->last_event->next = waiting;
     else
