@@ -5,8 +5,9 @@
  * - A function that can fail returns 0 or a negative PRONY_E… code. Where a `struct prony_error`
  *   is taken it may be NULL; it is left untouched on success.
  * - Out-parameters are named `ret_…` and are written only on success.
- * - The library never prints, exits or aborts on input, and starts no threads. Models run in
- *   processes of their own (`prony executor`), which end with their session.
+ * - The library never prints, exits or aborts on input, and starts no threads, unless a session is
+ *   on a server. Models run in processes of their own (`prony executor`), here or there, which end
+ *   with their session.
  * - Strings are UTF-8 and end in NUL. `const` pointers are borrowed for the call only.
  *
  * Simple use
@@ -229,10 +230,27 @@ struct prony_tensor {
  */
 struct prony_session;
 
+/* What a session on a server waits for. */
+enum prony_notice_kind {
+    PRONY_NOTICE_QUEUED = 0,    /* others hold the hardware */
+    PRONY_NOTICE_UPLOADING = 1, /* a file of a graph; one that the server has is done at once */
+};
+
+struct prony_notice {
+    enum prony_notice_kind kind;
+    const char *subject; /* the hardware, or the file */
+    uint64_t place;      /* in the queue, from 1 */
+    double waited_s;
+    const char *const *holders; /* who holds such hardware, hashed */
+    size_t n_holders;
+    uint64_t done_bytes, total_bytes;
+};
+
 /* Begin with PRONY_SESSION_OPTIONS_INIT and change what matters. */
 struct prony_session_options {
     size_t struct_size;
-    const char *const *backends; /* "[local/]software[options]"; none: every runtime found here */
+    const char *const *backends; /* "[local/]software[options]"; none: every runtime found here, or
+                                    what the server's preset "all" or else "default" has */
     size_t n_backends;
     int64_t repeats;           /* timed runs per graph, backend and call: 10 */
     int64_t warmups;           /* untimed runs before them: 1 */
@@ -242,11 +260,21 @@ struct prony_session_options {
     const char *program;       /* the prony program; NULL: PRONY_PROGRAM, with the library, PATH */
     int strict;                /* not 0: loading and running fail when one backend fails */
     const volatile int *cancelled; /* becomes non-zero to end waiting, with PRONY_ECANCELED */
+    /* A server to run on instead, docs/remote.md: "host:port" or "unix:/path"; NULL: here. The
+     * connection has TLS unless the server is on this machine or `insecure` isn't 0. */
+    const char *server;
+    const char *token; /* for TLS only; NULL: PRONY_TOKEN, or the user's file */
+    int insecure;
+    const char *ca_file; /* PEM of who signs the server's certificate; NULL: the system's */
+    /* Told while the session waits, in the thread that made the call; NULL: nobody. */
+    void (*notice)(void *context, const struct prony_notice *notice);
+    void *context;
 };
 
-#define PRONY_SESSION_OPTIONS_INIT                                                             \
-    {                                                                                          \
-        sizeof(struct prony_session_options), NULL, 0, 10, 1, 120.0, NULL, NULL, NULL, 0, NULL \
+#define PRONY_SESSION_OPTIONS_INIT                                                              \
+    {                                                                                           \
+        sizeof(struct prony_session_options), NULL, 0, 10, 1, 120.0, NULL, NULL, NULL, 0, NULL, \
+            NULL, NULL, 0, NULL, NULL, NULL                                                     \
     }
 
 /* `options` NULL for the defaults. */

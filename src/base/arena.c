@@ -81,3 +81,14 @@ char *prn_arena_strdup(struct prn_arena *a, const char *text)
 {
     return prn_arena_strndup(a, text, strlen(text));
 }
+
+void prn_arena_join(struct prn_arena *a, struct prn_arena *from)
+{
+    struct prn_arena_chunk **end = &a->chunks;
+    while (*end)
+        end = &(*end)->next;
+    *end = from->chunks;
+    a->used_bytes += from->used_bytes;
+    from->chunks = NULL;
+    from->used_bytes = 0;
+}

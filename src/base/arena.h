@@ -34,6 +34,9 @@ void *prn_arena_array(struct prn_arena *a, size_t count, size_t size);
 char *prn_arena_strndup(struct prn_arena *a, const char *text, size_t len);
 char *prn_arena_strdup(struct prn_arena *a, const char *text);
 
+/* Moves all that `from` has handed out to `a`, with which it lives from then on. */
+void prn_arena_join(struct prn_arena *a, struct prn_arena *from);
+
 /* One `type`, or an array of them. */
 #define PRN_ARENA_NEW(a, type) ((type *)prn_arena_alloc((a), sizeof(type)))
 #define PRN_ARENA_ARRAY(a, count, type) ((type *)prn_arena_array((a), (count), sizeof(type)))

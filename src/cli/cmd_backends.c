@@ -3,6 +3,8 @@
 
 #include "base/format.h"
 #include "base/table.h"
+#include "base/text.h"
+#include "cli/server.h"
 #include "format/json.h"
 #include "measure/discover.h"
 #include "spec/spec.h"
@@ -14,11 +16,16 @@ struct backends_options {
     const char *hardware_file;
     int format;
     const char *output;
+    struct prn_server_options server;
 };
 
 enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV, FORMAT_MD };
 
 static const char *const formats[] = {"text", "json", "csv", "md", NULL};
+
+static const enum prn_table_style styles[] = {[FORMAT_TEXT] = PRN_TABLE_STYLE_TEXT,
+                                              [FORMAT_CSV] = PRN_TABLE_STYLE_CSV,
+                                              [FORMAT_MD] = PRN_TABLE_STYLE_MARKDOWN};
 
 static void write_json(const struct prn_found_runtime *found, size_t n,
                        const struct prn_hardware *local, struct prn_buffer *out)
@@ -81,9 +88,6 @@ static int write_table(const struct prn_found_runtime *found, size_t n,
                        const struct prn_hardware *local, int format, struct prn_buffer *out,
                        struct prony_error *err)
 {
-    static const enum prn_table_style styles[] = {[FORMAT_TEXT] = PRN_TABLE_STYLE_TEXT,
-                                                  [FORMAT_CSV] = PRN_TABLE_STYLE_CSV,
-                                                  [FORMAT_MD] = PRN_TABLE_STYLE_MARKDOWN};
     struct prn_table *t = prn_table_new();
     static const char *const titles[] = {"Hardware", "Processor", "Software", "Version"};
     for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
@@ -120,28 +124,143 @@ static int write_table(const struct prn_found_runtime *found, size_t n,
     return code;
 }
 
-static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+static int run_here(const struct backends_options *o, struct prn_arena *arena,
+                    struct prn_buffer *out, struct prony_error *err)
 {
-    (void)arguments;
-    const struct backends_options *o = opaque;
-    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
-    struct prn_buffer out = PRN_BUFFER_INIT((size_t)1 << 20);
     struct prn_hardware_table hardware = {0};
     struct prn_found_runtime *found = NULL;
     size_t n = 0;
     int code = prn_hardware_load(o->hardware_file, &hardware, err);
     if (code == 0)
-        code = prn_discover(o->ort_lib, NULL, &arena, &found, &n, err);
+        code = prn_discover(o->ort_lib, NULL, arena, &found, &n, err);
     if (code == 0) {
         struct prn_hardware local = prn_hardware_find(&hardware, "local");
         if (o->format == FORMAT_JSON)
-            write_json(found, n, &local, &out);
+            write_json(found, n, &local, out);
         else
-            code = write_table(found, n, &local, o->format, &out, err);
+            code = write_table(found, n, &local, o->format, out, err);
     }
+    prn_hardware_release(&hardware);
+    return code;
+}
+
+/* ---- Of a service ---- */
+
+static void write_offer_json(const struct prn_remote_offer *offer, const char *address,
+                             struct prn_buffer *out)
+{
+    struct prn_json_writer w = prn_json_writer_init(out);
+    prn_json_object(&w, NULL);
+    prn_json_text(&w, "schema", "prony.backends/1");
+    prn_json_text(&w, "server", address);
+    prn_json_array(&w, "backends");
+    for (size_t i = 0; i < offer->n_backends; i++) {
+        const struct prn_remote_backend *b = &offer->backends[i];
+        prn_json_object(&w, NULL);
+        prn_json_text(&w, "hardware", b->spec.hardware);
+        prn_json_text(&w, "processor", b->processor);
+        prn_json_number(&w, "usd_per_hour", b->usd_per_hour);
+        prn_json_text(&w, "software", b->spec.software);
+        prn_json_text(&w, "version", b->version);
+        prn_json_number(&w, "hosts", b->hosts < 0 ? NAN : (double)b->hosts);
+        prn_json_number(&w, "free", b->free < 0 ? NAN : (double)b->free);
+        prn_json_array(&w, "options");
+        for (size_t k = 0; k < b->n_options; k++)
+            prn_json_text(&w, NULL, b->options[k]);
+        prn_json_end(&w);
+        prn_json_end(&w);
+    }
+    prn_json_end(&w);
+    prn_json_array(&w, "presets");
+    for (size_t i = 0; i < offer->n_presets; i++) {
+        prn_json_object(&w, NULL);
+        prn_json_text(&w, "name", offer->presets[i].name);
+        prn_json_array(&w, "backends");
+        for (size_t k = 0; k < offer->presets[i].n_backends; k++)
+            prn_json_text(&w, NULL, offer->presets[i].backends[k].name);
+        prn_json_end(&w);
+        prn_json_end(&w);
+    }
+    prn_json_end(&w);
+    prn_json_end(&w);
+}
+
+static void cell_count(struct prn_table *t, int64_t value)
+{
+    if (value < 0)
+        prn_table_cell(t, "-");
+    else
+        prn_table_cell(t, "%lld", (long long)value);
+}
+
+static int write_offer(const struct prn_remote_offer *offer, int format, struct prn_buffer *out,
+                       struct prony_error *err)
+{
+    struct prn_table *t = prn_table_new();
+    static const char *const left[] = {"Hardware", "Processor", "Software", "Version"};
+    static const char *const right[] = {"Price ($/h)", "Hosts", "Free"};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(left); i++)
+        prn_table_column(t, left[i], PRN_TABLE_ALIGN_LEFT);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(right); i++)
+        prn_table_column(t, right[i], PRN_TABLE_ALIGN_RIGHT);
+    for (size_t i = 0; i < offer->n_backends; i++) {
+        const struct prn_remote_backend *b = &offer->backends[i];
+        char price[PRN_FORMAT_SIZE];
+        prn_table_cell_text(t, b->spec.hardware);
+        prn_table_cell_text(t, b->processor ? b->processor : "N/A");
+        prn_table_cell_text(t, b->spec.software);
+        prn_table_cell_text(t, b->version ? b->version : "-");
+        prn_table_cell(t, "%s",
+                       isnan(b->usd_per_hour) ? "N/A" : prn_format_dollars(price, b->usd_per_hour));
+        cell_count(t, b->hosts);
+        cell_count(t, b->free);
+    }
+    int code = prn_table_write(t, styles[format], out, err);
+    prn_table_free(t);
+    for (size_t i = 0; format != FORMAT_CSV && i < offer->n_presets; i++) {
+        const struct prn_remote_preset *preset = &offer->presets[i];
+        prn_buffer_add(out, i > 0 ? "Preset '" : "\nPreset '");
+        prn_text_clean(out, preset->name);
+        prn_buffer_add(out, "':");
+        for (size_t k = 0; k < preset->n_backends; k++)
+            prn_buffer_printf(out, "%s %s", k > 0 ? "," : "", preset->backends[k].name);
+        prn_buffer_add_char(out, '\n');
+    }
+    return code;
+}
+
+static int run_there(const struct backends_options *o, struct prn_arena *arena,
+                     struct prn_buffer *out, struct prony_error *err)
+{
+    const struct prn_remote_ops *ops;
+    struct prn_remote *remote;
+    struct prn_remote_offer offer;
+    if (o->ort_lib || o->hardware_file)
+        return prn_fail(err, PRONY_EUSAGE, "--%s is for this machine, and --server is another",
+                        o->ort_lib ? "ort-lib" : "hardware-file");
+    int code = prn_server_connect(&o->server, NULL, &ops, &remote, err);
+    if (code < 0)
+        return code;
+    code = ops->list(remote, arena, &offer, err);
+    if (code == 0 && o->format == FORMAT_JSON)
+        write_offer_json(&offer, o->server.address, out);
+    else if (code == 0)
+        code = write_offer(&offer, o->format, out, err);
+    ops->free(remote);
+    return code;
+}
+
+static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+{
+    (void)arguments;
+    const struct backends_options *o = opaque;
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)64 << 20);
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
+    int code = prn_server_check(&o->server, err);
+    if (code == 0)
+        code = o->server.address ? run_there(o, &arena, &out, err) : run_here(o, &arena, &out, err);
     if (code == 0)
         code = prn_output(o->output, &out, err);
-    prn_hardware_release(&hardware);
     prn_buffer_release(&out);
     prn_arena_release(&arena);
     return code;
@@ -158,6 +277,7 @@ static const struct prn_option options[] = {
      FIELD(format), 0, 0, formats},
     {PRN_OPTION_TEXT, 'o', "output", "FILE", "write to FILE instead of standard output",
      FIELD(output), 0, 0, NULL},
+    PRN_SERVER_ROWS(struct backends_options),
     {0},
 };
 
@@ -166,11 +286,14 @@ const struct prn_command prn_command_backends = {
     .arguments = "",
     .summary = "list what can be measured on, and why something can't",
     .description = "Lists hardware and software that models can be measured on from here: "
-                   "versions, options, prices, and for what is unavailable the reason.",
+                   "versions, options, prices, and for what is unavailable the reason. With "
+                   "--server, what a service offers instead.",
     .examples = "# what is there\n"
                 "prony backends\n"
                 "# with another ONNX Runtime\n"
-                "prony backends --ort-lib /opt/onnxruntime/lib/libonnxruntime.so\n",
+                "prony backends --ort-lib /opt/onnxruntime/lib/libonnxruntime.so\n"
+                "# what a service offers\n"
+                "prony backends --server prony.example.org:443\n",
     .options = options,
     .options_size = sizeof(struct backends_options),
     .run = run,

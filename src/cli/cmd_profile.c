@@ -2,8 +2,10 @@
 #include "cli/command.h"
 
 #include "base/format.h"
+#include "cli/server.h"
 #include "exec/drive.h"
 #include "measure/resume.h"
+#include "record/remote_job.h"
 #include "report/load_report.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
@@ -11,6 +13,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -22,6 +25,7 @@ struct profile_options {
     double precision, difference, max_time_s, timeout_s, duration_s, tolerance;
     bool ops;
     int format, table;
+    struct prn_server_options server;
 };
 
 static volatile sig_atomic_t cancelled;
@@ -52,13 +56,24 @@ static void catch_signals(void)
 struct session {
     const char *save_path; /* where the profile is kept while it is measured; NULL: nowhere */
     bool warned;
+    int64_t begun_ns, shown_ns; /* sending files; 0: not yet */
 };
 
-/* One line on the terminal that is written over. */
+/* One line on the terminal that is written over, behind the time. */
+static void show_line(double elapsed_s, const char *line)
+{
+    struct winsize window = {0};
+    int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 10
+                    ? window.ws_col - 1
+                    : 79;
+    struct prony_error safe; /* a line is as safe to print as an error */
+    prn_fail(&safe, 0, "%s", line);
+    fprintf(stderr, "\r\033[K%5.1f s  %.*s", elapsed_s, width - 9, safe.text);
+}
+
 static void show_progress(void *context, const struct prn_progress *p)
 {
     (void)context;
-    struct winsize window = {0};
     char row[64] = "";
     char median[PRN_FORMAT_SIZE] = "";
     char width_text[32] = "";
@@ -74,10 +89,37 @@ static void show_progress(void *context, const struct prn_progress *p)
              row, p->backend, p->point[0] ? " (" : "", p->point, p->point[0] ? ")" : "", p->phase,
              (long long)p->launch, (long long)p->launches, (long long)p->samples, known ? ", " : "",
              median, width_text);
-    int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 10
-                    ? window.ws_col - 1
-                    : 79;
-    fprintf(stderr, "\r\033[K%5.1f s  %.*s", p->elapsed_s, width - 9, line);
+    show_line(p->elapsed_s, line);
+}
+
+/* Who holds the hardware is known by a hash, which is enough to see whether it is always the same.
+ */
+static void show_queue(void *context, const struct prn_remote_place *place)
+{
+    (void)context;
+    char line[512];
+    snprintf(line, sizeof line, "waiting for %s: place %llu in the queue%s%s%s", place->hardware,
+             (unsigned long long)place->place, place->n_holders ? ", held by " : "",
+             place->n_holders ? place->holders[0] : "", place->n_holders > 1 ? " and others" : "");
+    show_line(place->waited_s, line);
+}
+
+static void show_upload(void *context, const char *file, uint64_t done, uint64_t total)
+{
+    struct session *session = context;
+    char line[512];
+    char done_text[PRN_FORMAT_SIZE];
+    char total_text[PRN_FORMAT_SIZE];
+    int64_t now = prn_clock_ns();
+    if (session->begun_ns == 0)
+        session->begun_ns = now;
+    if (done < total && now - session->shown_ns < 100000000)
+        return;
+    session->shown_ns = now;
+    snprintf(line, sizeof line, "sending %.100s: %s of %s", file,
+             prn_format_bytes(done_text, (double)done),
+             prn_format_bytes(total_text, (double)total));
+    show_line((double)(now - session->begun_ns) / 1e9, line);
 }
 
 static void end_progress(void)
@@ -215,19 +257,53 @@ static int report(const struct profile_options *o, const struct session *session
     return code < 0 ? code : verdict(profile, err);
 }
 
+static void announce_preset(void *context, const char *preset, size_t n)
+{
+    (void)context;
+    prn_announce("note", "no backend was named: measuring on the %zu of the service's preset '%s'",
+                 n, preset);
+}
+
+/* On the hosts of a service. What is lost on the way there is told after what was measured. */
+static int run_there(const struct profile_options *o, struct session *session,
+                     const struct prn_job *job, struct prn_profile **ret_profile,
+                     struct prony_error *lost, struct prony_error *err)
+{
+    struct prn_remote_job remote = {.chosen = announce_preset};
+    struct prn_token *token = calloc(1, sizeof *token);
+    if (!token)
+        return prn_fail_memory(err);
+    int code = prn_server_config(&o->server, token, &remote.config, err);
+    if (code == 0) {
+        bool terminal = job->progress != NULL;
+        remote.config.queued = terminal ? show_queue : NULL;
+        remote.config.uploading = terminal ? show_upload : NULL;
+        remote.config.context = session;
+        code = prn_remote_job_run(&remote, job, ret_profile, err);
+        *lost = remote.lost;
+    }
+    explicit_bzero(token, sizeof *token);
+    free(token);
+    return code;
+}
+
 static int measure(const struct profile_options *o, struct prn_job *job, struct prony_error *err)
 {
+    struct prony_error lost = {0};
     struct session session = {.save_path = save_path_of(o)};
     struct prn_profile *profile = NULL;
     bool terminal = isatty(STDERR_FILENO);
     job->context = &session;
     job->progress = terminal ? show_progress : NULL;
     catch_signals();
-    int code = prn_job_run(job, &profile, err);
+    int code = o->server.address ? run_there(o, &session, job, &profile, &lost, err)
+                                 : prn_job_run(job, &profile, err);
     if (terminal)
         end_progress();
     if (code == 0)
         code = report(o, &session, profile, err);
+    if (code == 0 && lost.code < 0)
+        code = prn_fail(err, lost.code, "not all was measured: %s", lost.text);
     prn_profile_free(profile);
     return code;
 }
@@ -263,7 +339,12 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     const struct profile_options *o = opaque;
     struct prn_job job = job_of(o, arguments->items[0]);
     struct prn_profile *resume = NULL;
-    int code = read_load(o, &job.load, err);
+    int code = prn_server_check(&o->server, err);
+    if (code == 0 && o->server.address && o->ort_lib)
+        code =
+            prn_fail(err, PRONY_EUSAGE, "--ort-lib is for this machine, and --server is another");
+    if (code == 0)
+        code = read_load(o, &job.load, err);
     if (code == 0)
         code = check_table(o, &job.load, err);
     if (code == 0)
@@ -324,10 +405,11 @@ static const struct prn_option options[] = {
         LIST, 'b', "backend", "SPEC", backends,
         "[local/]SOFTWARE[key=value,...], repeatable, e.g. 'onnxrt-cpu[threads=2]' or, to sweep, "
         "'onnxrt-cpu[threads=1|2|4]' (default: every runtime found here; 'prony backends' lists "
-        "them)"),
+        "them); with --server HARDWARE/SOFTWARE[...] (default: its preset 'all', or 'default')"),
     OPTION(TEXT, 0, "ort-lib", "FILE", ort_lib, "ONNX Runtime library to load (libonnxruntime.so)"),
     OPTION(TEXT, 0, "hardware-file", "FILE", hardware_file,
            "YAML file with hardware and prices of your own"),
+    PRN_SERVER_ROWS(struct profile_options),
     GROUP("Inputs"),
     OPTION(LIST, 0, "dim", "NAME=SIZE", dims,
            "size of an open dimension, repeatable (default 1, and the report says so); a list to "
@@ -413,7 +495,9 @@ const struct prn_command prn_command_profile = {
                 "--format json -o m.json\n"
                 "prony profile m.onnx --resume m.json\n"
                 "# how many requests per second can two at a time answer within 50 ms?\n"
-                "prony profile bert.onnx --concurrency 2 --slo p99=50ms\n",
+                "prony profile bert.onnx --concurrency 2 --slo p99=50ms\n"
+                "# on the hardware of a service\n"
+                "prony profile bert.onnx --server prony.example.org:443 -b r6i.large/onnxrt-cpu\n",
     .options = options,
     .options_size = sizeof(struct profile_options),
     .defaults = defaults,

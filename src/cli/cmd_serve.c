@@ -60,7 +60,7 @@ static const struct prn_option option_table[] = {
      "tokens, uploads and history (default ~/.local/state/prony)", FIELD(state), 0, 0, NULL},
     {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "the libonnxruntime.so that its workers load",
      FIELD(ort_lib), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "log", "FORMAT", "text or json, to standard error (default text)",
+    {PRN_OPTION_TEXT, 0, "log-format", "FORMAT", "text or json, to standard error (default text)",
      FIELD(log), 0, 0, NULL},
     {0},
 };

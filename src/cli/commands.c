@@ -11,6 +11,7 @@
     X(model)        \
     X(layers)       \
     X(backends)     \
+    X(status)       \
     X(synth)        \
     X(models)       \
     X(device_types) \

@@ -76,8 +76,8 @@ static int find_backends(const struct prn_backends_here *here, struct prn_arena 
 }
 
 int prn_backends_resolve(const struct prn_texts *texts, const struct prn_backends_here *here,
-                         struct prn_arena *arena,
-                         struct prn_spec **ret_backends, size_t *ret_n, struct prony_error *err)
+                         struct prn_arena *arena, struct prn_spec **ret_backends, size_t *ret_n,
+                         struct prony_error *err)
 {
     return texts->n > 0 ? parse_backends(texts, here, arena, ret_backends, ret_n, err)
                         : find_backends(here, arena, ret_backends, ret_n, err);

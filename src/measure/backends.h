@@ -26,9 +26,8 @@ struct prn_backends_here {
  * memory belongs to `arena`. */
 PRONY_MUST_CHECK int prn_backends_resolve(const struct prn_texts *texts,
                                           const struct prn_backends_here *here,
-                                          struct prn_arena *arena,
-                                          struct prn_spec **ret_backends, size_t *ret_n,
-                                          struct prony_error *err);
+                                          struct prn_arena *arena, struct prn_spec **ret_backends,
+                                          size_t *ret_n, struct prony_error *err);
 
 /* Fills profile->results with what the backends are, processors and prices from the built-in table
  * and from `hardware_file` (NULL: none). */

@@ -16,6 +16,7 @@ struct work {
     struct prn_arena arena;
     struct prn_texts backend_texts; /* without lists */
     struct prn_spec *backends;
+    size_t n_backends; /* before they are spread over the points */
     struct prn_feed feed;
     struct prn_model_place place;
 };
@@ -28,6 +29,10 @@ static const char *keep(struct work *w, const char *text)
 static int prepare_results(struct work *w, struct prony_error *err)
 {
     size_t n;
+    const struct prn_job_place *place = w->job->place;
+    if (place)
+        return place->resolve(place->context, w->job, &w->backend_texts, &w->arena, w->profile,
+                              &w->backends, &w->n_backends, err);
     const struct prn_backends_here here = {.hardware = w->job->hardware,
                                            .ort_library = w->job->ort_library};
     int code = prn_backends_resolve(&w->backend_texts, &here, &w->arena, &w->backends, &n, err);
@@ -186,7 +191,8 @@ static int prepare(struct work *w, struct prony_error *err)
         code = resolve_reference(w, err);
     if (code == 0)
         code = spread_over_points(w, err);
-    if (code == 0 && w->job->resume)
+    /* Elsewhere, that is where the saved machine can be held against the real one. */
+    if (code == 0 && w->job->resume && !w->job->place)
         code = prn_resume_adopt(w->job->resume, w->job->hardware_file != NULL, w->profile, err);
     return code;
 }
@@ -233,7 +239,10 @@ int prn_job_run(const struct prn_job *job, struct prn_profile **ret_profile,
     if (!w.profile)
         return prn_fail_memory(err);
     int code = prepare(&w, err);
-    if (code == 0)
+    if (code == 0 && job->place)
+        code =
+            job->place->measure(job->place->context, job, w.backends, w.n_backends, w.profile, err);
+    else if (code == 0)
         code = measure(&w, err);
     prn_feed_release(&w.feed);
     prn_arena_release(&w.arena);

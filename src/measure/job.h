@@ -8,6 +8,21 @@
 #include "measure/backends.h"
 #include "measure/load.h"
 
+struct prn_job;
+
+/* Where a job is measured instead of on this machine. */
+struct prn_job_place {
+    /* Backends that exist there, and profile->results with what they are. Memory of the backends
+     * belongs to `arena`. */
+    int (*resolve)(void *context, const struct prn_job *job, const struct prn_texts *texts,
+                   struct prn_arena *arena, struct prn_profile *profile,
+                   struct prn_spec **ret_backends, size_t *ret_n, struct prony_error *err);
+    /* Fills the results, one for each point and backend, and what follows from them. */
+    int (*measure)(void *context, const struct prn_job *job, const struct prn_spec *backends,
+                   size_t n, struct prn_profile *profile, struct prony_error *err);
+    void *context;
+};
+
 struct prn_job {
     const char *model_path;
     struct prn_texts backends; /* specs, with lists; none: every runtime that is found here */
@@ -30,6 +45,7 @@ struct prn_job {
      * prn_resume_settings() have chosen the settings. Points and backends that the texts leave out
      * are taken from it; what contradicts it is refused. */
     const struct prn_profile *resume;
+    const struct prn_job_place *place; /* NULL: here */
 };
 
 /* Fails when the model, an input or a backend's name is wrong. A backend that fails to run is a

@@ -60,6 +60,24 @@ int prn_profile_note(struct prn_profile *profile, const char *text, struct prony
     return 0;
 }
 
+void prn_profile_keep_host(struct prn_profile *profile, const char *hardware)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < profile->n_results; i++)
+        if (strcmp(profile->results[i].hardware, hardware) == 0)
+            profile->results[n++] = profile->results[i];
+    profile->n_results = n;
+    for (size_t i = 0; i < profile->n_hosts; i++) {
+        const struct prn_profile_host *host = &profile->hosts[i];
+        if (strcmp(host->hardware, hardware) != 0)
+            continue;
+        profile->environment = host->environment;
+        profile->timer_ns = host->timer_ns;
+        profile->canary_best_ns = host->canary_best_ns;
+    }
+    profile->n_hosts = 0;
+}
+
 const struct prn_point *prn_result_point(const struct prn_profile *profile,
                                          const struct prn_result *result)
 {

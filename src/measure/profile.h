@@ -145,6 +145,13 @@ struct prn_environment {
     const char *sandbox;            /* what the executors were confined by */
 };
 
+/* A machine other than the one that asked: what was measured there has its hardware. */
+struct prn_profile_host {
+    const char *hardware;
+    struct prn_environment environment;
+    double timer_ns, canary_best_ns;
+};
+
 struct prn_settings {
     uint64_t seed;
     double precision;           /* 0.01 */
@@ -241,11 +248,13 @@ struct prn_profile {
     size_t n_points, n_results, n_notes;
     struct prn_point *points; /* at least one when a model was measured */
     struct prn_settings settings;
-    struct prn_environment environment;
-    double timer_ns; /* cost of one reading of the clock */
+    struct prn_environment environment; /* of the first host, where there are hosts */
+    double timer_ns;                    /* cost of one reading of the clock */
     double canary_best_ns;
-    struct prn_result *results; /* in the order asked for */
-    const char **notes;         /* sentences for the reader, e.g. on dimensions left open */
+    size_t n_hosts;
+    struct prn_profile_host *hosts; /* of a service, in the order of the backends; none: here */
+    struct prn_result *results;     /* in the order asked for */
+    const char **notes;             /* sentences for the reader, e.g. on dimensions left open */
     /* of a recorded program; then there is no model, and results say what the backends are */
     bool recorded;
     enum prn_language language;
@@ -263,6 +272,9 @@ const struct prn_recorded_graph *prn_profile_graph(const struct prn_profile *pro
 /* Adds a sentence for the reader, unless it is there already. */
 PRONY_MUST_CHECK int prn_profile_note(struct prn_profile *profile, const char *text,
                                       struct prony_error *err);
+
+/* Leaves in a profile only what was measured on one of several hosts. */
+void prn_profile_keep_host(struct prn_profile *profile, const char *hardware);
 
 /* What a result was fed; never NULL. */
 const struct prn_point *prn_result_point(const struct prn_profile *profile,

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Samples come in time order, so a launch's and a block's are contiguous. */
 static size_t run_length(const struct prn_sample *s, size_t n, bool by_block)
@@ -201,8 +202,23 @@ static int summarise_result(struct prn_result *r, struct prony_error *err)
     return 0;
 }
 
+/* Blocks of two hosts have the same numbers, but not the same time. */
+static int ratio_of(const struct prn_result *a, const struct prn_result *b,
+                    struct prn_interval *ret_ratio, struct prony_error *err)
+{
+    if (!a->hardware || !b->hardware || strcmp(a->hardware, b->hardware) == 0) {
+        *ret_ratio = prn_ratio_interval(a->samples, a->n_samples, b->samples, b->n_samples);
+        return 0;
+    }
+    struct prn_unpaired unpaired;
+    if (prn_ratio_unpaired(a->samples, a->n_samples, b->samples, b->n_samples, &unpaired) < 0)
+        return prn_fail_memory(err);
+    *ret_ratio = unpaired.ratio;
+    return 0;
+}
+
 /* Ratios to the fastest result of one point; results of others were fed something else. */
-static void compare_results(struct prn_profile *profile, size_t point)
+static int compare_results(struct prn_profile *profile, size_t point, struct prony_error *err)
 {
     struct prn_result *best = NULL;
     for (size_t i = 0; i < profile->n_results; i++) {
@@ -215,11 +231,14 @@ static void compare_results(struct prn_profile *profile, size_t point)
         struct prn_result *r = &profile->results[i];
         if (r->point != point || r->n_samples == 0 || r->error_code != 0 || r == best)
             continue;
-        r->ratio = prn_ratio_interval(r->samples, r->n_samples, best->samples, best->n_samples);
+        int code = ratio_of(r, best, &r->ratio, err);
+        if (code < 0)
+            return code;
         r->verdict = prn_verdict_of(r->ratio, profile->settings.smallest_difference);
     }
     if (best)
         best->ratio = (struct prn_interval){1, 1, 1};
+    return 0;
 }
 
 int prn_summarise(struct prn_profile *profile, struct prony_error *err)
@@ -234,7 +253,8 @@ int prn_summarise(struct prn_profile *profile, struct prony_error *err)
         if (code < 0)
             return code;
     }
-    for (size_t i = 0; i == 0 || i < profile->n_points; i++)
-        compare_results(profile, i);
-    return 0;
+    int code = 0;
+    for (size_t i = 0; code == 0 && (i == 0 || i < profile->n_points); i++)
+        code = compare_results(profile, i, err);
+    return code;
 }

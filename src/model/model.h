@@ -137,6 +137,7 @@ struct prn_model {
     uint64_t initialiser_bytes; /* inline and external */
     uint64_t external_bytes;
     size_t n_external_files;
+    const char **external_files; /* their locations, relative to the model's folder, sorted */
 };
 
 /* Opens and checks; never trusts. Errors name the path and the fault. */

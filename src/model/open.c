@@ -122,6 +122,26 @@ static int unpack(struct prn_reader *r, const void *data, size_t size, bool mapp
     return kind ? prn_fail(r->err, code, "it is %s, not an ONNX model", kind) : code;
 }
 
+static int compare_locations(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The files that were met, by name. */
+static int list_external(struct prn_reader *r)
+{
+    struct prn_model *model = r->model;
+    size_t n = 0;
+    model->external_files = PRN_ARENA_ARRAY(r->arena, model->n_external_files + 1, const char *);
+    if (!model->external_files)
+        return prn_reader_full(r);
+    for (size_t i = 0; i < r->external_bytes.capacity && n < model->n_external_files; i++)
+        if (r->external_bytes.slots[i].key)
+            model->external_files[n++] = r->external_bytes.slots[i].key;
+    qsort(model->external_files, n, sizeof *model->external_files, compare_locations);
+    return 0;
+}
+
 static int parse(struct opened *opened, const void *data, size_t size, struct prony_error *err)
 {
     struct prony_error fault = {0};
@@ -132,6 +152,8 @@ static int parse(struct opened *opened, const void *data, size_t size, struct pr
                                   : unpack(&r, data, size, opened->map != NULL, &proto);
     if (code == 0)
         code = prn_model_read(&r, proto);
+    if (code == 0)
+        code = list_external(&r);
     if (r.folder_fd >= 0)
         close(r.folder_fd);
     prn_map_release(&r.external_bytes);

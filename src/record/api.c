@@ -9,12 +9,24 @@
 #define WARMUPS_MAX 1000000
 #define TIMEOUT_MAX_S 1e6
 
-static int check_options(const struct prony_session_options *o, struct prony_error *err)
+/* What a program that was built with an earlier header doesn't have is 0. */
+static int copy_options(const struct prony_session_options *from, struct prony_session_options *to,
+                        struct prony_error *err)
 {
-    if (o->struct_size != sizeof *o)
+    static const struct prony_session_options defaults = PRONY_SESSION_OPTIONS_INIT;
+    const size_t first = offsetof(struct prony_session_options, server);
+    *to = defaults;
+    if (from && from->struct_size != sizeof *to && from->struct_size != first)
         return prn_fail(err, PRONY_EUSAGE,
                         "struct prony_session_options has another size: begin with "
                         "PRONY_SESSION_OPTIONS_INIT");
+    if (from)
+        memcpy(to, from, from->struct_size);
+    return 0;
+}
+
+static int check_options(const struct prony_session_options *o, struct prony_error *err)
+{
     if (o->repeats < 1 || o->repeats > PRN_EXECUTOR_SAMPLES_MAX)
         return prn_fail(err, PRONY_EUSAGE, "'repeats' must be from 1 to %d",
                         PRN_EXECUTOR_SAMPLES_MAX);
@@ -32,11 +44,13 @@ static int check_options(const struct prony_session_options *o, struct prony_err
 int prony_session_open(const struct prony_session_options *options,
                        struct prony_session **ret_session, struct prony_error *err)
 {
-    static const struct prony_session_options defaults = PRONY_SESSION_OPTIONS_INIT;
-    const struct prony_session_options *o = options ? options : &defaults;
+    struct prony_session_options chosen;
+    const struct prony_session_options *o = &chosen;
     if (!ret_session)
         return prn_fail(err, PRONY_EUSAGE, "ret_session is needed");
-    int code = check_options(o, err);
+    int code = copy_options(options, &chosen, err);
+    if (code == 0)
+        code = check_options(o, err);
     if (code < 0)
         return code;
     struct prn_session_config config = {
@@ -49,6 +63,12 @@ int prony_session_open(const struct prony_session_options *options,
         .timeout_s = o->timeout_s,
         .strict = o->strict != 0,
         .cancelled = o->cancelled,
+        .server = o->server,
+        .token = o->token,
+        .ca_file = o->ca_file,
+        .insecure = o->insecure != 0,
+        .notice = o->notice,
+        .context = o->context,
     };
     return prn_session_open(&config, ret_session, err);
 }
@@ -86,50 +106,6 @@ int prony_graph_run(struct prony_graph *graph, const struct prony_tensor *inputs
     if (!graph || (n_inputs > 0 && !inputs))
         return prn_fail(err, PRONY_EUSAGE, "graph and inputs are needed");
     return prn_session_run(graph, inputs, n_inputs, backend, ret_outputs, err);
-}
-
-int prony_outputs_get(const struct prony_outputs *outputs, size_t index,
-                      struct prony_tensor *ret_tensor)
-{
-    if (!outputs || !ret_tensor)
-        return PRONY_EUSAGE;
-    if (index >= outputs->n)
-        return PRONY_ENOENT;
-    const struct prn_place *place = &outputs->places[index];
-    *ret_tensor = (struct prony_tensor){
-        .name = place->name,
-        .dtype = place->dtype,
-        .rank = place->rank,
-        .dims = place->dims,
-        .data = outputs->data + place->offset,
-        .bytes = place->bytes,
-    };
-    return 0;
-}
-
-int prony_outputs_find(const struct prony_outputs *outputs, const char *name,
-                       struct prony_tensor *ret_tensor)
-{
-    if (!outputs || !name)
-        return PRONY_EUSAGE;
-    for (size_t i = 0; i < outputs->n; i++)
-        if (strcmp(outputs->places[i].name, name) == 0)
-            return prony_outputs_get(outputs, i, ret_tensor);
-    return PRONY_ENOENT;
-}
-
-const char *prony_outputs_backend(const struct prony_outputs *outputs)
-{
-    return outputs ? outputs->backend : NULL;
-}
-
-void prony_outputs_free(struct prony_outputs *outputs)
-{
-    if (!outputs)
-        return;
-    prn_arena_release(&outputs->arena);
-    free(outputs->data);
-    free(outputs);
 }
 
 int prony_region_begin(struct prony_session *session, const char *name, struct prony_error *err)

@@ -1,11 +1,11 @@
 /*
- * A graph on the backends of a session: one executor process for each, started when the graph is
- * loaded, and stopped (SIGSTOP) whenever it isn't its turn, so that threads of a runtime that spin
- * disturb neither other backends nor the caller's own code.
+ * A graph on the backends of a session, wherever these are: struct prn_host_ops has two
+ * implementations, processes of this machine (graph_local.c) and the hosts of a service
+ * (graph_remote.c).
  *
- * - One backend's failure is its own. A process that died isn't started again: its backend fails
- *   with the same message from then on.
- * - Each executor has its own copy of the inputs, so that none can spoil another's.
+ * - One backend's failure is its own. One that couldn't load the graph, or whose process died,
+ *   fails with the same message from then on.
+ * - Each backend has its own copy of the inputs, so that none can spoil another's.
  * - Nothing here is for several threads at once; the session sees to that.
  */
 #ifndef PRN_RECORD_GRAPH_H
@@ -13,27 +13,38 @@
 
 #include "base/random.h"
 #include "exec/executor.h"
+#include "measure/backends.h"
 #include "model/model.h"
 #include "record/record.h"
 #include "spec/spec.h"
 
+struct prn_host_ops;
+struct prn_remote;
+struct prn_remote_ops;
+
 /* What all graphs of a session run on. */
 struct prn_host {
+    const struct prn_host_ops *ops;
     const struct prn_spec *backends;
     size_t n_backends;
-    const char *program, *ort_library; /* as in struct prn_executor_config and prn_runtime_config */
     double timeout_s;
     const volatile int *cancelled;
     size_t warmups, repeats;
-    struct prn_random random; /* for the order of backends */
-    size_t *order;            /* room for it */
+    /* of this machine */
+    const char *program, *ort_library; /* as in struct prn_executor_config and prn_runtime_config */
+    struct prn_random random;          /* for the order of backends */
+    size_t *order;                     /* room for it */
+    /* of a service */
+    const struct prn_remote_ops *remote;
+    struct prn_remote *connection;
 };
 
 struct prn_graph_backend {
-    struct prn_executor *executor; /* NULL: it couldn't be loaded, or died */
-    int inputs_fd;                 /* shared memory with the inputs; -1 without executor */
-    struct prony_error failure;    /* of loading or of the last run; code 0: none */
-    int64_t *samples;              /* of the last run: `repeats` of them */
+    bool loaded;                /* it can be run */
+    struct prony_error failure; /* of loading or of the last run; code 0: none */
+    int64_t *samples;           /* of the last run: `repeats` of them */
+    /* what loading said; NULL: nothing */
+    const char *version, *library, *sandbox;
 };
 
 struct prony_graph {
@@ -45,9 +56,29 @@ struct prony_graph {
     struct prn_arena arena;
     size_t n_inputs;
     struct prn_value *inputs;
+    struct prony_tensor *ordered;       /* room for the caller's, in the model's order */
     struct prn_graph_backend *on;       /* one per backend of the host */
     struct prn_graph_outcome *outcomes; /* of the last run, one per backend */
+    void *place;                        /* the implementation's own */
 };
+
+struct prn_host_ops {
+    /* On every backend, setting `loaded` or `failure` of each. Fails when waiting was cancelled and
+     * for want of memory, not because of backends. `model` is what `path` holds. */
+    int (*load)(struct prony_graph *graph, const char *path, const struct prn_model *model,
+                struct prony_error *err);
+    void (*release)(struct prony_graph *graph); /* also of a graph that wasn't loaded */
+    /* On every backend that is loaded, filling its samples or its failure. Inputs are in the
+     * model's order. `outputs`: somebody will ask for them. Fails with PRONY_ECANCELED only. */
+    int (*run)(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
+               bool outputs, struct prony_error *err);
+    /* A copy of what a backend gave in the last run, in which it succeeded. */
+    int (*outputs)(struct prony_graph *graph, size_t backend, struct prony_outputs **ret_outputs,
+                   struct prony_error *err);
+};
+
+extern const struct prn_host_ops prn_host_local;
+extern const struct prn_host_ops prn_host_remote;
 
 struct prony_outputs {
     struct prn_arena arena;
@@ -72,10 +103,10 @@ PRONY_MUST_CHECK int prn_graph_check_inputs(const struct prony_graph *graph,
                                             const struct prony_tensor *inputs, size_t n_inputs,
                                             struct prony_error *err);
 
-/* Runs on all backends, one after the other in random order, and fills graph->outcomes. Fails with
- * PRONY_ECANCELED only. */
+/* Runs on all backends and fills graph->outcomes. The inputs have passed prn_graph_check_inputs().
+ * `outputs`: prn_graph_outputs() will be called. Fails with PRONY_ECANCELED only. */
 PRONY_MUST_CHECK int prn_graph_run(struct prony_graph *graph, const struct prony_tensor *inputs,
-                                   size_t n_inputs, struct prony_error *err);
+                                   size_t n_inputs, bool outputs, struct prony_error *err);
 
 /* A copy of the outputs that `backend` gave in the last run, in which it succeeded. */
 PRONY_MUST_CHECK int prn_graph_outputs(struct prony_graph *graph, size_t backend,

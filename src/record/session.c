@@ -2,7 +2,10 @@
 
 #include "exec/program.h"
 #include "measure/measure.h"
+#include "record/net.h"
+#include "record/remote.h"
 #include "record/temporary.h"
+#include "record/token.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,11 +25,14 @@ static int copy_text(struct prn_arena *arena, const char *text, const char **ret
     return 0;
 }
 
-static int resolve_backends(struct prony_session *s, const struct prn_session_config *config,
-                            struct prony_error *err)
+/* ---- On this machine ---- */
+
+static int open_here(struct prony_session *s, const struct prn_session_config *config,
+                     struct prony_error *err)
 {
     struct prn_spec *backends;
     char program[PATH_MAX];
+    s->host.ops = &prn_host_local;
     int code = prn_program_find(config->program, program, err);
     if (code == 0)
         code = copy_text(&s->arena, program, &s->host.program, err);
@@ -41,10 +47,108 @@ static int resolve_backends(struct prony_session *s, const struct prn_session_co
         return code;
     s->host.backends = backends;
     s->host.order = PRN_ARENA_ARRAY(&s->arena, s->host.n_backends, size_t);
-    s->head = prn_profile_new();
-    if (!s->host.order || !s->head)
+    if (!s->host.order)
         return prn_fail_memory(err);
     return prn_backends_describe(backends, s->host.n_backends, config->hardware_file, s->head, err);
+}
+
+/* ---- On a service ---- */
+
+static void tell_queued(void *context, const struct prn_remote_place *place)
+{
+    const struct prony_session *s = context;
+    struct prony_notice notice = {
+        .kind = PRONY_NOTICE_QUEUED,
+        .subject = place->hardware,
+        .place = place->place,
+        .waited_s = place->waited_s,
+        .holders = (const char *const *)place->holders,
+        .n_holders = place->n_holders,
+    };
+    s->notice(s->context, &notice);
+}
+
+static void tell_uploading(void *context, const char *file, uint64_t done, uint64_t total)
+{
+    const struct prony_session *s = context;
+    struct prony_notice notice = {
+        .kind = PRONY_NOTICE_UPLOADING, .subject = file, .done_bytes = done, .total_bytes = total};
+    s->notice(s->context, &notice);
+}
+
+static int connect_to(struct prony_session *s, const struct prn_session_config *config,
+                      struct prony_error *err)
+{
+    const struct prn_net *net;
+    struct prn_token *token = calloc(1, sizeof *token);
+    if (!token)
+        return prn_fail_memory(err);
+    s->notice = config->notice;
+    s->context = config->context;
+    int code = 0;
+    if (prn_remote_is_secure(config->server, config->insecure, config->ca_file))
+        code = prn_token_find(config->token, token, err);
+    if (code == 0)
+        code = prn_net_load(&net, err);
+    if (code == 0) {
+        struct prn_remote_config remote = {
+            .address = config->server,
+            .insecure = config->insecure,
+            .ca_file = config->ca_file,
+            .token = token->text[0] ? token->text : NULL,
+            .token_source = token->source,
+            .cancelled = config->cancelled,
+            .queued = config->notice ? tell_queued : NULL,
+            .uploading = config->notice ? tell_uploading : NULL,
+            .context = s,
+        };
+        s->host.remote = net->remote;
+        code = net->remote->connect(&remote, &s->host.connection, err);
+    }
+    explicit_bzero(token, sizeof *token);
+    free(token);
+    return code;
+}
+
+static int open_there(struct prony_session *s, const struct prn_session_config *config,
+                      struct prony_error *err)
+{
+    struct prn_remote_offer offer;
+    struct prn_spec *backends;
+    const char *preset;
+    s->host.ops = &prn_host_remote;
+    int code = connect_to(s, config, err);
+    if (code == 0)
+        code = s->host.remote->list(s->host.connection, &s->arena, &offer, err);
+    if (code == 0)
+        code = prn_remote_choose(&offer, &config->backends, config->server, &s->arena, &backends,
+                                 &s->host.n_backends, &preset, err);
+    if (code < 0)
+        return code;
+    s->host.backends = backends;
+    code = prn_remote_describe(&offer, backends, s->host.n_backends, config->hardware_file, s->head,
+                               err);
+    return code < 0 ? code
+                    : s->host.remote->open(s->host.connection, backends, s->host.n_backends, err);
+}
+
+static int open_backends(struct prony_session *s, const struct prn_session_config *config,
+                         struct prony_error *err)
+{
+    s->head = prn_profile_new();
+    if (!s->head)
+        return prn_fail_memory(err);
+    int code = config->server ? open_there(s, config, err) : open_here(s, config, err);
+    if (code < 0)
+        return code;
+    s->noted = PRN_ARENA_ARRAY(&s->arena, s->host.n_backends, bool);
+    return s->noted ? 0 : prn_fail_memory(err);
+}
+
+static void disconnect(struct prony_session *s)
+{
+    if (s->host.connection)
+        s->host.remote->free(s->host.connection);
 }
 
 int prn_session_open(const struct prn_session_config *config, struct prony_session **ret_session,
@@ -62,8 +166,9 @@ int prn_session_open(const struct prn_session_config *config, struct prony_sessi
     prn_random_seed(&s->host.random, 0);
     if (getloadavg(&s->load_before, 1) != 1)
         s->load_before = NAN;
-    int code = resolve_backends(s, config, err);
+    int code = open_backends(s, config, err);
     if (code < 0) {
+        disconnect(s);
         prn_profile_free(s->head);
         prn_arena_release(&s->arena);
         free(s);
@@ -82,6 +187,7 @@ void prn_session_close(struct prony_session *s)
     for (size_t i = 0; i < s->n_graphs; i++)
         prn_graph_free(s->graphs[i]);
     free(s->graphs);
+    disconnect(s);
     prn_regions_release(&s->regions);
     prn_profile_free(s->head);
     pthread_mutex_destroy(&s->turn);
@@ -91,23 +197,24 @@ void prn_session_close(struct prony_session *s)
 
 /* ---- Loading ---- */
 
-/* What a process says about its runtime is known from the first one on. */
+/* What a backend says about its runtime is known from the first graph on. */
 static int note_runtimes(struct prony_session *s, const struct prony_graph *graph,
                          struct prony_error *err)
 {
     struct prn_arena *arena = &s->head->arena;
     for (size_t i = 0; i < s->host.n_backends; i++) {
-        const struct prn_executor *x = graph->on[i].executor;
+        const struct prn_graph_backend *on = &graph->on[i];
         struct prn_result *result = &s->head->results[i];
-        if (!x || result->runtime_version)
+        if (!on->loaded || s->noted[i])
             continue;
-        int code = copy_text(arena, prn_executor_library(x), &result->runtime_library, err);
+        int code = copy_text(arena, on->library, &result->runtime_library, err);
         if (code == 0)
-            code = copy_text(arena, prn_executor_sandbox(x), &s->head->environment.sandbox, err);
-        if (code == 0)
-            code = copy_text(arena, prn_executor_version(x), &result->runtime_version, err);
+            code = copy_text(arena, on->sandbox, &s->head->environment.sandbox, err);
+        if (code == 0 && on->version)
+            code = copy_text(arena, on->version, &result->runtime_version, err);
         if (code < 0)
             return code;
+        s->noted[i] = true;
     }
     return 0;
 }
@@ -221,7 +328,7 @@ static int run(struct prony_graph *graph, struct prn_region *region,
                const struct prony_tensor *inputs, size_t n_inputs, size_t backend,
                struct prony_outputs **ret_outputs, struct prony_error *err)
 {
-    int code = prn_graph_run(graph, inputs, n_inputs, err);
+    int code = prn_graph_run(graph, inputs, n_inputs, ret_outputs != NULL, err);
     if (code < 0) {
         struct prony_error reason = {.code = code, .text = "it was interrupted"};
         prn_region_spoil(region, &reason);

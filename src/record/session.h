@@ -14,13 +14,18 @@
 #define PRN_SESSION_GRAPHS_MAX 10000
 
 struct prn_session_config {
-    struct prn_texts backends;               /* none: all that work here */
+    struct prn_texts backends;               /* none: all that work here, or are offered */
     const char *ort_library, *hardware_file; /* NULL: search, none */
     const char *program;                     /* of the executors; NULL: prn_program_find() */
     int64_t repeats, warmups;
     double timeout_s;
     bool strict; /* one backend's failure is the call's */
     const volatile int *cancelled;
+    /* A service to run on instead of this machine; NULL: none. */
+    const char *server, *token, *ca_file;
+    bool insecure;
+    void (*notice)(void *context, const struct prony_notice *notice); /* may be NULL */
+    void *context;
 };
 
 struct prony_session {
@@ -30,7 +35,10 @@ struct prony_session {
     bool strict;
     double load_before;       /* of the machine, when the session was opened */
     struct prn_profile *head; /* what the backends are, as far as it is known */
-    pthread_mutex_t turn;     /* for `host`, `head` and everything below */
+    bool *noted;              /* by backend: a graph that was loaded has said what runs it */
+    void (*notice)(void *context, const struct prony_notice *notice);
+    void *context;
+    pthread_mutex_t turn; /* for `host`, `head` and everything below */
     size_t n_graphs;
     struct prony_graph **graphs; /* id - 1 → graph */
 };

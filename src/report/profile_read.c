@@ -149,21 +149,38 @@ int prn_settings_parse_json(const char *text, size_t len, struct prn_arena *aren
     return r.code;
 }
 
-static void read_environment(struct prn_fields *r, const struct prn_field *top,
-                             struct prn_environment *e)
+static void read_machine(struct prn_fields *r, const struct prn_field *p, struct prn_environment *e)
 {
-    struct prn_field p = prn_field_member(top, "environment");
-    if (!prn_field_is_object(r, &p))
+    if (!prn_field_is_object(r, p))
         return;
-    e->cpu = prn_field_text_or_null(r, &p, "cpu");
-    e->cores = prn_field_integer_or_null(r, &p, "cores");
-    e->mhz = prn_field_number_or_null(r, &p, "mhz");
-    e->memory_bytes = prn_field_integer_or_null(r, &p, "memory_bytes");
-    e->os = prn_field_text_or_null(r, &p, "os");
-    e->kernel = prn_field_text_or_null(r, &p, "kernel");
-    e->load_before = prn_field_number_or_null(r, &p, "load_before");
-    e->load_after = prn_field_number_or_null(r, &p, "load_after");
-    e->sandbox = prn_field_text_or_null(r, &p, "sandbox");
+    e->cpu = prn_field_text_or_null(r, p, "cpu");
+    e->cores = prn_field_integer_or_null(r, p, "cores");
+    e->mhz = prn_field_number_or_null(r, p, "mhz");
+    e->memory_bytes = prn_field_integer_or_null(r, p, "memory_bytes");
+    e->os = prn_field_text_or_null(r, p, "os");
+    e->kernel = prn_field_text_or_null(r, p, "kernel");
+    e->load_before = prn_field_number_or_null(r, p, "load_before");
+    e->load_after = prn_field_number_or_null(r, p, "load_after");
+    e->sandbox = prn_field_text_or_null(r, p, "sandbox");
+}
+
+static void read_hosts(struct prn_fields *r, const struct prn_field *top,
+                       struct prn_profile *profile)
+{
+    struct prn_field p = prn_field_member(top, "hosts");
+    if (!p.value)
+        return;
+    size_t n = prn_field_count(r, &p, PRN_RESULTS_MAX);
+    profile->hosts = prn_field_array(r, n, sizeof *profile->hosts);
+    for (size_t i = 0; i < n && r->code == 0; i++) {
+        struct prn_field at = prn_field_element(&p, i);
+        struct prn_profile_host *host = &profile->hosts[i];
+        read_machine(r, &at, &host->environment);
+        host->hardware = prn_field_text(r, &at, "hardware");
+        host->timer_ns = prn_field_number_or_null(r, &at, "timer_ns");
+        host->canary_best_ns = prn_field_number_or_null(r, &at, "canary_best_ns");
+        profile->n_hosts = i + 1;
+    }
 }
 
 static void read_notes(struct prn_fields *r, const struct prn_field *top,
@@ -381,7 +398,9 @@ static void read_profile(struct prn_fields *r, const json_t *root, struct prn_pr
     read_points(r, &top, profile);
     struct prn_field settings = prn_field_member(&top, "settings");
     read_settings(r, &settings, &profile->settings);
-    read_environment(r, &top, &profile->environment);
+    struct prn_field environment = prn_field_member(&top, "environment");
+    read_machine(r, &environment, &profile->environment);
+    read_hosts(r, &top, profile);
     profile->timer_ns = prn_field_number_or_null(r, &top, "timer_ns");
     struct prn_field canary = prn_field_member(&top, "canary");
     if (prn_field_is_object(r, &canary))

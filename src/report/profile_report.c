@@ -346,8 +346,10 @@ static void describe_method(struct report *r)
             "One launch can't tell how the next process would differ, often by 1 or 2 %%: "
             "--launches 5 can.");
     if (r->view->any_compared) {
-        prn_buffer_printf(&r->prose.line, "vs best is the ratio of times%s, paired block by block",
-                          p->n_points > 1 ? " to the fastest of the same sizes" : "");
+        prn_buffer_printf(&r->prose.line,
+                          "vs best is the ratio of times%s, paired block by block%s",
+                          p->n_points > 1 ? " to the fastest of the same sizes" : "",
+                          p->n_hosts > 1 ? " on the same host and unpaired across hosts" : "");
         if (isfinite(p->settings.smallest_difference)) {
             prn_buffer_add(&r->prose.line, "; \"same\": within ");
             add_percent(&r->prose.line, p->settings.smallest_difference);

@@ -178,15 +178,10 @@ static void add_runtimes(const struct prn_profile *p, struct prn_buffer *out)
     }
 }
 
-void prn_view_environment(const struct prn_profile *p, struct prn_prose *prose)
+static void add_machine(const struct prn_environment *e, struct prn_buffer *line)
 {
-    struct prn_buffer *line = &prose->line;
-    const struct prn_environment *e = &p->environment;
     char text[PRN_FORMAT_SIZE];
-    prn_buffer_printf(line, "Measured%s%s by prony %s", p->created ? " " : "",
-                      p->created ? p->created : "", p->prony_version ? p->prony_version : "?");
-    add_runtimes(p, line);
-    prn_buffer_printf(line, " on %s", e->cpu ? e->cpu : "an unknown processor");
+    prn_buffer_add(line, e->cpu ? e->cpu : "an unknown processor");
     if (e->cores > 0)
         prn_buffer_printf(line, ", %lld core%s", (long long)e->cores, e->cores > 1 ? "s" : "");
     if (isfinite(e->mhz))
@@ -199,6 +194,37 @@ void prn_view_environment(const struct prn_profile *p, struct prn_prose *prose)
         prn_buffer_printf(line, ", kernel %s", e->kernel);
     if (isfinite(e->load_before) && isfinite(e->load_after))
         prn_buffer_printf(line, ", load %.2f before and %.2f after", e->load_before, e->load_after);
+}
+
+/* Each host's machine, and what confined the executors there. */
+static void describe_hosts(const struct prn_profile *p, struct prn_prose *prose)
+{
+    prn_prose_paragraph(prose, " on %zu host%s of a service:", p->n_hosts,
+                        p->n_hosts > 1 ? "s" : "");
+    for (size_t i = 0; i < p->n_hosts; i++) {
+        const struct prn_profile_host *host = &p->hosts[i];
+        const char *sandbox = host->environment.sandbox;
+        prn_buffer_printf(&prose->line, "%s: ", host->hardware);
+        add_machine(&host->environment, &prose->line);
+        if (sandbox && sandbox[0])
+            prn_buffer_printf(&prose->line, "; executors were confined by %s", sandbox);
+        prn_prose_paragraph(prose, ".");
+    }
+}
+
+void prn_view_environment(const struct prn_profile *p, struct prn_prose *prose)
+{
+    struct prn_buffer *line = &prose->line;
+    const struct prn_environment *e = &p->environment;
+    prn_buffer_printf(line, "Measured%s%s by prony %s", p->created ? " " : "",
+                      p->created ? p->created : "", p->prony_version ? p->prony_version : "?");
+    add_runtimes(p, line);
+    if (p->n_hosts > 0) {
+        describe_hosts(p, prose);
+        return;
+    }
+    prn_buffer_add(line, " on ");
+    add_machine(e, line);
     prn_prose_paragraph(prose, ".");
     if (e->sandbox && e->sandbox[0])
         prn_prose_paragraph(prose, "Executors were confined by %s.", e->sandbox);

@@ -110,9 +110,8 @@ int prn_settings_write_json(const struct prn_settings *settings, struct prn_buff
     return prn_buffer_error(out, err);
 }
 
-static void write_environment(struct prn_json_writer *w, const struct prn_environment *e)
+static void write_machine(struct prn_json_writer *w, const struct prn_environment *e)
 {
-    prn_json_object(w, "environment");
     prn_json_text(w, "cpu", e->cpu);
     known(w, "cores", e->cores);
     prn_json_number(w, "mhz", e->mhz);
@@ -122,6 +121,30 @@ static void write_environment(struct prn_json_writer *w, const struct prn_enviro
     prn_json_number(w, "load_before", e->load_before);
     prn_json_number(w, "load_after", e->load_after);
     prn_json_text(w, "sandbox", e->sandbox);
+}
+
+static void write_environment(struct prn_json_writer *w, const struct prn_environment *e)
+{
+    prn_json_object(w, "environment");
+    write_machine(w, e);
+    prn_json_end(w);
+}
+
+/* Only of what a service measured. */
+static void write_hosts(struct prn_json_writer *w, const struct prn_profile *p)
+{
+    if (p->n_hosts == 0)
+        return;
+    prn_json_array(w, "hosts");
+    for (size_t i = 0; i < p->n_hosts; i++) {
+        const struct prn_profile_host *host = &p->hosts[i];
+        prn_json_object(w, NULL);
+        prn_json_text(w, "hardware", host->hardware);
+        write_machine(w, &host->environment);
+        prn_json_number(w, "timer_ns", host->timer_ns);
+        prn_json_number(w, "canary_best_ns", host->canary_best_ns);
+        prn_json_end(w);
+    }
     prn_json_end(w);
 }
 
@@ -254,6 +277,7 @@ int prn_profile_write_json(const struct prn_profile *profile, struct prn_buffer 
     write_points(w, profile);
     write_settings(w, "settings", &profile->settings);
     write_environment(w, &profile->environment);
+    write_hosts(w, profile);
     prn_json_number(w, "timer_ns", profile->timer_ns);
     prn_json_object(w, "canary");
     prn_json_number(w, "best_ns", profile->canary_best_ns);

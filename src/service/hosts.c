@@ -680,7 +680,7 @@ void prn_host_lose(struct prn_host *host)
     PRN_LOG(host->service->log, PRN_LOG_WARNING, "worker.lost",
             PRN_LOG_TEXT("hardware", held->hardware),
             PRN_LOG_TEXT("session", held->session->label));
-    prn_series_add(host->service->counted.lost, 1);
+    prn_meter_add(host->service->counted.lost, 1);
     held->cancelled = 1;
     struct prn_part *part = held->now;
     held->now = NULL;

@@ -304,7 +304,7 @@ static void finish_upload(struct upload *u)
         fail_upload(u, prn_status_of(code), err.text);
         return;
     }
-    prn_series_add(u->service->counted.uploaded, (double)bytes);
+    prn_meter_add(u->service->counted.uploaded, (double)bytes);
     finish_component(u->call, u->session, &u->component, blob, false);
 }
 

@@ -277,7 +277,6 @@ static void stop_waiting(struct prn_queue *queue, struct prn_queue_session *s, i
 {
     for (size_t i = 0; i < s->n; i++)
         take_from_line(&s->entries[i]);
-    s->n_within = 0;
     queue->n_waiting--;
     for (size_t i = 0; i < s->n; i++)
         reach_more(queue, s->entries[i].hardware, now_ns);
@@ -436,9 +435,8 @@ static int make_room(struct hardware *hw)
     if (code < 0)
         return code;
     size_t number = 0;
-    struct entry *e;
-    TAILQ_FOREACH(e, &hw->line, in_line)
-    e->number = ++number;
+    for (struct entry *e = TAILQ_FIRST(&hw->line); e; e = TAILQ_NEXT(e, in_line))
+        e->number = ++number;
     return 0;
 }
 

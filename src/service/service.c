@@ -78,14 +78,14 @@ static void collect(void *opaque)
     struct prn_blobs_stats stats;
     struct prn_queue_hardware counts;
     prn_blobs_stats(s->blobs, &stats);
-    prn_series_set(prn_metric_series(cache, "used", NULL), (double)stats.bytes);
-    prn_series_set(prn_metric_series(cache, "limit", NULL), (double)stats.limit_bytes);
+    prn_meter_set(prn_metric_meter(cache, "used", NULL), (double)stats.bytes);
+    prn_meter_set(prn_metric_meter(cache, "limit", NULL), (double)stats.limit_bytes);
     pthread_mutex_lock(&s->lock);
-    prn_series_set(prn_metric_series(sessions, NULL, NULL), (double)s->n_sessions);
+    prn_meter_set(prn_metric_meter(sessions, NULL, NULL), (double)s->n_sessions);
     for (size_t i = 0; prn_queue_hardware(s->queue, i, &counts); i++) {
-        prn_series_set(prn_metric_series(hosts, counts.name, "free"), (double)counts.free);
-        prn_series_set(prn_metric_series(hosts, counts.name, "held"), (double)counts.held);
-        prn_series_set(prn_metric_series(waiting, counts.name, NULL), (double)counts.waiting);
+        prn_meter_set(prn_metric_meter(hosts, counts.name, "free"), (double)counts.free);
+        prn_meter_set(prn_metric_meter(hosts, counts.name, "held"), (double)counts.held);
+        prn_meter_set(prn_metric_meter(waiting, counts.name, NULL), (double)counts.waiting);
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -94,18 +94,18 @@ static void make_metrics(struct prn_service *s)
 {
     s->metrics = prn_metrics_new();
     prn_metrics_on_write(s->metrics, collect, s);
-    s->counted.created = prn_metric_series(
+    s->counted.created = prn_metric_meter(
         prn_metrics_counter(s->metrics, "prony_sessions_total", "Sessions created.", NULL, NULL),
         NULL, NULL);
     s->counted.uploaded =
-        prn_metric_series(prn_metrics_counter(s->metrics, "prony_uploaded_bytes_total",
-                                              "Bytes uploaded.", NULL, NULL),
-                          NULL, NULL);
+        prn_metric_meter(prn_metrics_counter(s->metrics, "prony_uploaded_bytes_total",
+                                             "Bytes uploaded.", NULL, NULL),
+                         NULL, NULL);
     s->counted.lost =
-        prn_metric_series(prn_metrics_counter(s->metrics, "prony_hosts_lost_total",
-                                              "Hosts lost during a session.", NULL, NULL),
-                          NULL, NULL);
-    s->counted.runs = prn_metric_series(
+        prn_metric_meter(prn_metrics_counter(s->metrics, "prony_hosts_lost_total",
+                                             "Hosts lost during a session.", NULL, NULL),
+                         NULL, NULL);
+    s->counted.runs = prn_metric_meter(
         prn_metrics_counter(s->metrics, "prony_runs_total", "Run calls answered.", NULL, NULL),
         NULL, NULL);
 }

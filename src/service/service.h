@@ -264,7 +264,7 @@ struct prn_service {
     bool ended;      /* the timer's end */
     int64_t start_ns;
     struct {
-        struct prn_series *created, *uploaded, *lost, *runs;
+        struct prn_meter *created, *uploaded, *lost, *runs;
     } counted;
 };
 

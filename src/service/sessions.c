@@ -520,7 +520,7 @@ static void create(struct prn_service *s, struct prn_rpc_call *call, struct prn_
         free_session(session);
         return;
     }
-    prn_series_add(s->counted.created, 1);
+    prn_meter_add(s->counted.created, 1);
     prn_sessions_settle(s);
     reply_created(call, session);
     pthread_cond_signal(&s->wake);

@@ -271,7 +271,7 @@ void prn_part_done(struct prn_part *part)
         note_loaded(task);
     if (task->kind == PRN_TASK_RUN) {
         task->session->runs++;
-        prn_series_add(s->counted.runs, 1);
+        prn_meter_add(s->counted.runs, 1);
     }
     if (task->kind == PRN_TASK_MEASURE)
         send_next_event(task);

@@ -7,6 +7,7 @@
 #include "measure/resume.h"
 #include "report/load_json.h"
 #include "report/profile_json.h"
+#include "report/progress_json.h"
 #include "service/names.h"
 
 #include <errno.h>
@@ -109,23 +110,10 @@ static void tell_progress(void *context, const struct prn_progress *p)
         return;
     told->progress_ns = now;
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 10);
-    struct prn_json_writer w = prn_json_writer_init(&out);
-    prn_json_object(&w, NULL);
-    prn_json_text(&w, "backend", p->backend);
-    prn_json_text(&w, "point", p->point);
-    prn_json_text(&w, "phase", p->phase);
-    prn_json_integer(&w, "row", (int64_t)p->row);
-    prn_json_integer(&w, "rows", (int64_t)p->rows);
-    prn_json_integer(&w, "launch", p->launch);
-    prn_json_integer(&w, "launches", p->launches);
-    prn_json_integer(&w, "samples", p->samples);
-    prn_json_number(&w, "median_ns", p->median_ns);
-    prn_json_number(&w, "half_width", p->half_width);
-    prn_json_number(&w, "elapsed_s", p->elapsed_s);
-    prn_json_end(&w);
     Prony__MeasureEvent event = PRONY__MEASURE_EVENT__INIT;
-    event.progress = out.data;
-    if (!out.error && send_event(&event, NULL) < 0)
+    if (prn_progress_write_json(p, &out, NULL) == 0)
+        event.progress = out.data;
+    if (event.progress && send_event(&event, NULL) < 0)
         _exit(1); /* nobody listens any more */
     prn_buffer_release(&out);
 }
@@ -237,17 +225,27 @@ static int read_settings(const Prony__MeasureRequest *request, struct prn_arena 
         code = prn_load_settings_parse_json(request->load, strlen(request->load), &job->load, err);
     if (code == 0)
         code = prn_resume_settings(job->resume, &job->settings, err);
+    /* The reference may be another host's; then nobody here is believed more than others. */
+    const char *reference = code == 0 ? job->settings.reference : NULL;
+    size_t length = strlen(job->hardware);
+    if (reference && strchr(reference, '/') &&
+        (strncmp(reference, job->hardware, length) != 0 || reference[length] != '/'))
+        job->settings.reference = NULL;
     return code;
 }
 
-static int read_resume(const Prony__MeasureRequest *request, struct prn_profile **ret_profile,
-                       struct prony_error *err)
+/* Of a profile of several hosts, this one's part. */
+static int read_resume(const Prony__MeasureRequest *request, const char *hardware,
+                       struct prn_profile **ret_profile, struct prony_error *err)
 {
     if (!request->has_resume)
         return 0;
     int code = prn_profile_parse_json((const char *)request->resume.data, request->resume.len,
                                       "the profile to go on with", ret_profile, err);
-    return code < 0 ? code : prn_resume_check(*ret_profile, "the profile to go on with", err);
+    if (code < 0)
+        return code;
+    prn_profile_keep_host(*ret_profile, hardware);
+    return prn_resume_check(*ret_profile, "the profile to go on with", err);
 }
 
 static int run_job(const Prony__Job *order, struct told *told, struct prn_profile **ret_profile,
@@ -277,7 +275,7 @@ static int run_job(const Prony__Job *order, struct told *told, struct prn_profil
     if (code == 0 && !(job.timeout_s > 0 && job.timeout_s <= TIMEOUT_MOST_S))
         code = prn_fail(err, PRONY_EUSAGE, "the time limit is out of range");
     if (code == 0)
-        code = read_resume(request, &resume, err);
+        code = read_resume(request, order->hardware, &resume, err);
     job.resume = resume;
     if (code == 0)
         code = read_settings(request, &arena, &job, err);

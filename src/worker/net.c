@@ -1,6 +1,7 @@
 /* What libprony_net.so exports, and all of it (record/net.h). */
 #include "record/net.h"
 
+#include "rpc/remote.h"
 #include "service/service.h"
 #include "worker/job.h"
 #include "worker/worker.h"
@@ -12,6 +13,7 @@ PRONY_API extern const struct prn_net prn_net;
 
 const struct prn_net prn_net = {
     .version = VERSION(PRONY_VERSION_MAJOR, PRONY_VERSION_MINOR, PRONY_VERSION_PATCH),
+    .remote = &prn_remote_operations,
     .serve = prn_serve,
     .work = prn_work,
     .token = prn_token_command,

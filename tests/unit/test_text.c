@@ -217,12 +217,24 @@ static void test_glob_hostile(void **state)
     assert_false(prn_text_glob(pattern, text));
 }
 
+static void test_is_name(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"a", " ", "r6i.large", "größe", "a/b"};
+    static const char *const others[] = {"", "a\tb", "a\n", "\x7f", "a\xff", "a\xc2\x85"};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(names); i++)
+        assert_true(prn_text_is_name(names[i]));
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(others); i++)
+        assert_false(prn_text_is_name(others[i]));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_utf8),         cmocka_unit_test(test_clean),
-        cmocka_unit_test(test_wrap),         cmocka_unit_test(test_glob),
-        cmocka_unit_test(test_glob_hostile), cmocka_unit_test(test_shorten),
+        cmocka_unit_test(test_is_name), cmocka_unit_test(test_utf8),
+        cmocka_unit_test(test_clean),   cmocka_unit_test(test_wrap),
+        cmocka_unit_test(test_glob),    cmocka_unit_test(test_glob_hostile),
+        cmocka_unit_test(test_shorten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

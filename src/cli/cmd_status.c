@@ -1,0 +1,375 @@
+/* `prony status`: what a service is doing. */
+#include "cli/command.h"
+
+#include "base/format.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "cli/server.h"
+#include "format/json.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WATCH_S 2
+
+struct status_options {
+    struct prn_server_options server;
+    bool watch;
+    int format;
+};
+
+enum { FORMAT_TEXT, FORMAT_JSON };
+
+static const char *const formats[] = {"text", "json", NULL};
+
+static volatile sig_atomic_t stopped;
+
+static void on_interrupt(int number)
+{
+    (void)number;
+    stopped = 1;
+}
+
+/* ---- JSON ---- */
+
+static void known(struct prn_json_writer *w, const char *key, int64_t value)
+{
+    if (value < 0)
+        prn_json_null(w, key);
+    else
+        prn_json_integer(w, key, value);
+}
+
+static void write_texts(struct prn_json_writer *w, const char *key, const char *const *texts,
+                        size_t n)
+{
+    prn_json_array(w, key);
+    for (size_t i = 0; i < n; i++)
+        prn_json_text(w, NULL, texts[i]);
+    prn_json_end(w);
+}
+
+static void write_hardware(struct prn_json_writer *w, const struct prn_remote_hardware *h)
+{
+    prn_json_object(w, NULL);
+    prn_json_text(w, "name", h->name);
+    prn_json_text(w, "processor", h->processor);
+    prn_json_number(w, "usd_per_hour", h->usd_per_hour);
+    known(w, "hosts", h->hosts);
+    known(w, "free", h->free);
+    known(w, "waiting", h->waiting);
+    prn_json_text(w, "note", h->note);
+    prn_json_end(w);
+}
+
+static void write_session(struct prn_json_writer *w, const struct prn_remote_session *s)
+{
+    prn_json_object(w, NULL);
+    prn_json_text(w, "id", s->id);
+    prn_json_text(w, "user", s->user);
+    prn_json_text(w, "state", s->state);
+    write_texts(w, "backends", s->backends, s->n_backends);
+    known(w, "age_ms", s->age_ms);
+    known(w, "waited_ms", s->waited_ms);
+    known(w, "idle_ms", s->idle_ms);
+    known(w, "place", s->place);
+    known(w, "models", s->models);
+    known(w, "runs", s->runs);
+    prn_json_text(w, "note", s->note);
+    prn_json_end(w);
+}
+
+static void write_worker(struct prn_json_writer *w, const struct prn_remote_worker *k)
+{
+    prn_json_object(w, NULL);
+    prn_json_text(w, "name", k->name);
+    prn_json_text(w, "hardware", k->hardware);
+    prn_json_text(w, "state", k->state);
+    write_texts(w, "software", k->software, k->n_software);
+    prn_json_text(w, "sandbox", k->sandbox);
+    known(w, "connected_ms", k->connected_ms);
+    prn_json_text(w, "session", k->session);
+    prn_json_text(w, "note", k->note);
+    prn_json_end(w);
+}
+
+static void write_json(const struct prn_remote_status *s, struct prn_buffer *out)
+{
+    struct prn_json_writer w = prn_json_writer_init(out);
+    prn_json_object(&w, NULL);
+    prn_json_text(&w, "schema", "prony.status/1");
+    prn_json_text(&w, "version", s->version);
+    known(&w, "uptime_ms", s->uptime_ms);
+    prn_json_bool(&w, "draining", s->draining);
+    prn_json_array(&w, "hardware");
+    for (size_t i = 0; i < s->n_hardware; i++)
+        write_hardware(&w, &s->hardware[i]);
+    prn_json_end(&w);
+    prn_json_array(&w, "sessions");
+    for (size_t i = 0; i < s->n_sessions; i++)
+        write_session(&w, &s->sessions[i]);
+    prn_json_end(&w);
+    known(&w, "sessions_others", s->sessions_others);
+    prn_json_array(&w, "workers");
+    for (size_t i = 0; i < s->n_workers; i++)
+        write_worker(&w, &s->workers[i]);
+    prn_json_end(&w);
+    if (s->has_cache) {
+        prn_json_object(&w, "cache");
+        known(&w, "blobs", s->blobs);
+        known(&w, "bytes", s->blob_bytes);
+        known(&w, "limit_bytes", s->blob_limit_bytes);
+        known(&w, "hits", s->hits);
+        known(&w, "misses", s->misses);
+        prn_json_end(&w);
+    } else {
+        prn_json_null(&w, "cache");
+    }
+    prn_json_end(&w);
+}
+
+/* ---- Tables ---- */
+
+struct column {
+    const char *title;
+    enum prn_table_align align;
+};
+
+static struct prn_table *new_table(const struct column *columns, size_t n)
+{
+    struct prn_table *t = prn_table_new();
+    for (size_t i = 0; i < n; i++)
+        prn_table_column(t, columns[i].title, columns[i].align);
+    return t;
+}
+
+/* Writes the table, if it has rows, below an empty line, and frees it. */
+static int end_table(struct prn_table *t, struct prn_buffer *out, struct prony_error *err)
+{
+    int code = 0;
+    if (prn_table_rows(t) > 0) {
+        prn_buffer_add_char(out, '\n');
+        code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
+    }
+    prn_table_free(t);
+    return code;
+}
+
+static void cell_count(struct prn_table *t, int64_t value)
+{
+    if (value < 0)
+        prn_table_cell(t, "-");
+    else
+        prn_table_cell(t, "%lld", (long long)value);
+}
+
+static void cell_duration(struct prn_table *t, int64_t ms)
+{
+    if (ms < 0)
+        prn_table_cell(t, "-");
+    else if (ms < 120000)
+        prn_table_cell(t, "%.1f s", (double)ms / 1000);
+    else if (ms < 7200000)
+        prn_table_cell(t, "%.0f min", (double)ms / 60000);
+    else
+        prn_table_cell(t, "%.1f h", (double)ms / 3600000);
+}
+
+static void cell_list(struct prn_table *t, const char *const *texts, size_t n)
+{
+    struct prn_buffer list = PRN_BUFFER_INIT((size_t)1 << 16);
+    for (size_t i = 0; i < n; i++)
+        prn_buffer_printf(&list, "%s%s", i > 0 ? ", " : "", texts[i]);
+    prn_table_cell_text(t, prn_buffer_text(&list));
+    prn_buffer_release(&list);
+}
+
+static int hardware_table(const struct prn_remote_status *s, struct prn_buffer *out,
+                          struct prony_error *err)
+{
+    static const struct column columns[] = {
+        {"Hardware", PRN_TABLE_ALIGN_LEFT},     {"Processor", PRN_TABLE_ALIGN_LEFT},
+        {"Price ($/h)", PRN_TABLE_ALIGN_RIGHT}, {"Hosts", PRN_TABLE_ALIGN_RIGHT},
+        {"Free", PRN_TABLE_ALIGN_RIGHT},        {"Waiting", PRN_TABLE_ALIGN_RIGHT},
+        {"Note", PRN_TABLE_ALIGN_LEFT}};
+    struct prn_table *t = new_table(columns, PRN_ARRAY_SIZE(columns));
+    for (size_t i = 0; i < s->n_hardware; i++) {
+        const struct prn_remote_hardware *h = &s->hardware[i];
+        char price[PRN_FORMAT_SIZE];
+        prn_table_cell_text(t, h->name);
+        prn_table_cell_text(t, h->processor ? h->processor : "N/A");
+        prn_table_cell(t, "%s",
+                       isfinite(h->usd_per_hour) ? prn_format_dollars(price, h->usd_per_hour)
+                                                 : "N/A");
+        cell_count(t, h->hosts);
+        cell_count(t, h->free);
+        cell_count(t, h->waiting);
+        prn_table_cell_text(t, h->note);
+    }
+    return end_table(t, out, err);
+}
+
+static int session_table(const struct prn_remote_status *s, struct prn_buffer *out,
+                         struct prony_error *err)
+{
+    static const struct column columns[] = {
+        {"Session", PRN_TABLE_ALIGN_LEFT}, {"User", PRN_TABLE_ALIGN_LEFT},
+        {"State", PRN_TABLE_ALIGN_LEFT},   {"Place", PRN_TABLE_ALIGN_RIGHT},
+        {"Age", PRN_TABLE_ALIGN_RIGHT},    {"Waited", PRN_TABLE_ALIGN_RIGHT},
+        {"Idle", PRN_TABLE_ALIGN_RIGHT},   {"Models", PRN_TABLE_ALIGN_RIGHT},
+        {"Runs", PRN_TABLE_ALIGN_RIGHT},   {"Backends", PRN_TABLE_ALIGN_LEFT},
+        {"Note", PRN_TABLE_ALIGN_LEFT}};
+    struct prn_table *t = new_table(columns, PRN_ARRAY_SIZE(columns));
+    for (size_t i = 0; i < s->n_sessions; i++) {
+        const struct prn_remote_session *session = &s->sessions[i];
+        prn_table_cell_text(t, session->id);
+        prn_table_cell_text(t, session->user);
+        prn_table_cell_text(t, session->state);
+        cell_count(t, session->place);
+        cell_duration(t, session->age_ms);
+        cell_duration(t, session->waited_ms);
+        cell_duration(t, session->idle_ms);
+        cell_count(t, session->models);
+        cell_count(t, session->runs);
+        cell_list(t, session->backends, session->n_backends);
+        prn_table_cell_text(t, session->note);
+    }
+    return end_table(t, out, err);
+}
+
+static int worker_table(const struct prn_remote_status *s, struct prn_buffer *out,
+                        struct prony_error *err)
+{
+    static const struct column columns[] = {
+        {"Worker", PRN_TABLE_ALIGN_LEFT},     {"Hardware", PRN_TABLE_ALIGN_LEFT},
+        {"State", PRN_TABLE_ALIGN_LEFT},      {"Session", PRN_TABLE_ALIGN_LEFT},
+        {"Connected", PRN_TABLE_ALIGN_RIGHT}, {"Software", PRN_TABLE_ALIGN_LEFT},
+        {"Note", PRN_TABLE_ALIGN_LEFT}};
+    struct prn_table *t = new_table(columns, PRN_ARRAY_SIZE(columns));
+    for (size_t i = 0; i < s->n_workers; i++) {
+        const struct prn_remote_worker *k = &s->workers[i];
+        prn_table_cell_text(t, k->name);
+        prn_table_cell_text(t, k->hardware);
+        prn_table_cell_text(t, k->state);
+        prn_table_cell_text(t, k->session && k->session[0] ? k->session : "-");
+        cell_duration(t, k->connected_ms);
+        cell_list(t, k->software, k->n_software);
+        prn_table_cell_text(t, k->note);
+    }
+    return end_table(t, out, err);
+}
+
+static void describe_cache(const struct prn_remote_status *s, struct prn_buffer *out)
+{
+    char bytes[PRN_FORMAT_SIZE];
+    char limit[PRN_FORMAT_SIZE];
+    if (!s->has_cache)
+        return;
+    prn_buffer_printf(out, "\nCache: %lld blobs, %s", (long long)s->blobs,
+                      prn_format_bytes(bytes, (double)s->blob_bytes));
+    if (s->blob_limit_bytes >= 0)
+        prn_buffer_printf(out, " of %s", prn_format_bytes(limit, (double)s->blob_limit_bytes));
+    if (s->hits >= 0 && s->misses >= 0)
+        prn_buffer_printf(out, ", %lld found and %lld not", (long long)s->hits,
+                          (long long)s->misses);
+    prn_buffer_add_char(out, '\n');
+}
+
+static int write_text(const struct prn_remote_status *s, const char *address,
+                      struct prn_buffer *out, struct prony_error *err)
+{
+    prn_buffer_printf(out, "%s: prony ", address);
+    prn_text_clean(out, s->version ? s->version : "of an unknown version");
+    if (s->uptime_ms >= 0)
+        prn_buffer_printf(out, ", up for %.1f h", (double)s->uptime_ms / 3600000);
+    prn_buffer_add(out, s->draining ? ", takes no new sessions\n" : "\n");
+    int code = hardware_table(s, out, err);
+    if (code == 0)
+        code = session_table(s, out, err);
+    if (code == 0 && s->sessions_others > 0)
+        prn_buffer_printf(out, "\n%lld session%s of other users.\n", (long long)s->sessions_others,
+                          s->sessions_others > 1 ? "s" : "");
+    if (code == 0 && s->n_sessions == 0 && s->sessions_others <= 0)
+        prn_buffer_add(out, "\nNo sessions.\n");
+    if (code == 0)
+        code = worker_table(s, out, err);
+    describe_cache(s, out);
+    return code;
+}
+
+/* ---- The command ---- */
+
+static int show(const struct status_options *o, const struct prn_remote_ops *ops,
+                struct prn_remote *remote, struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)64 << 20);
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
+    struct prn_remote_status status;
+    int code = ops->status(remote, &arena, &status, err);
+    if (code == 0 && o->format == FORMAT_JSON)
+        write_json(&status, &out);
+    else if (code == 0)
+        code = write_text(&status, o->server.address, &out, err);
+    if (code == 0 && o->watch && o->format == FORMAT_TEXT && isatty(STDOUT_FILENO))
+        fputs("\033[H\033[2J", stdout);
+    fflush(stdout);
+    if (code == 0)
+        code = prn_output(NULL, &out, err);
+    prn_buffer_release(&out);
+    prn_arena_release(&arena);
+    return code;
+}
+
+static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+{
+    (void)arguments;
+    const struct status_options *o = opaque;
+    const struct prn_remote_ops *ops;
+    struct prn_remote *remote;
+    if (!o->server.address)
+        return prn_fail(err, PRONY_EUSAGE, "--server is needed");
+    int code = prn_server_check(&o->server, err);
+    if (code == 0)
+        code = prn_server_connect(&o->server, &stopped, &ops, &remote, err);
+    if (code < 0)
+        return code;
+    signal(SIGINT, o->watch ? on_interrupt : SIG_DFL);
+    do {
+        code = show(o, ops, remote, err);
+        if (code == 0 && o->watch && !stopped)
+            nanosleep(&(struct timespec){.tv_sec = WATCH_S}, NULL);
+    } while (code == 0 && o->watch && !stopped);
+    ops->free(remote);
+    return stopped ? 0 : code;
+}
+
+#define FIELD(name) offsetof(struct status_options, name)
+
+static const struct prn_option options[] = {
+    PRN_SERVER_ROWS(struct status_options),
+    {PRN_OPTION_FLAG, 0, "watch", NULL, "show it again every two seconds, until Ctrl-C",
+     FIELD(watch), 0, 0, NULL},
+    {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text or json (default text)", FIELD(format), 0, 0,
+     formats},
+    {0},
+};
+
+const struct prn_command prn_command_status = {
+    .name = "status",
+    .arguments = "",
+    .summary = "show what a service is doing: hardware, queue, sessions, workers, cache",
+    .description = "Shows the hardware of a service and how many hosts of it are free, who holds "
+                   "and who waits for them, its workers and its cache. Users see their own "
+                   "sessions and how many others there are; administrators see all.",
+    .examples = "# a service on this machine\n"
+                "prony status --server localhost:50051\n"
+                "# and how it goes on\n"
+                "prony status --server prony.example.org:443 --watch\n",
+    .options = options,
+    .options_size = sizeof(struct status_options),
+    .run = run,
+};

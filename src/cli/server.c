@@ -1,0 +1,130 @@
+#include "cli/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <termios.h>
+#include <unistd.h>
+
+#define TRIES 3
+
+int prn_server_check(const struct prn_server_options *o, struct prony_error *err)
+{
+    const char *needs = o->token_file ? "--token-file"
+                        : o->ca_file  ? "--ca"
+                        : o->insecure ? "--insecure"
+                                      : NULL;
+    if (!o->address && needs)
+        return prn_fail(err, PRONY_EUSAGE, "%s needs --server", needs);
+    if (o->insecure && (o->token_file || o->ca_file))
+        return prn_fail(err, PRONY_EUSAGE, "%s is for TLS, and --insecure is without",
+                        o->token_file ? "--token-file" : "--ca");
+    return 0;
+}
+
+/* ---- Asking ---- */
+
+/* One line without echo. */
+static bool ask(const char *address, char text[PRN_TOKEN_MAX])
+{
+    struct termios former;
+    bool hidden = tcgetattr(STDIN_FILENO, &former) == 0;
+    struct termios quiet = former;
+    quiet.c_lflag &= ~(tcflag_t)ECHO;
+    fprintf(stderr, "token for '%s': ", address);
+    if (hidden)
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+    bool given = fgets(text, PRN_TOKEN_MAX, stdin) != NULL;
+    if (hidden)
+        tcsetattr(STDIN_FILENO, TCSAFLUSH, &former);
+    fputc('\n', stderr);
+    if (given)
+        text[strcspn(text, "\r\n")] = '\0';
+    return given && text[0];
+}
+
+static int try_token(const struct prn_remote_config *config, struct prony_error *err)
+{
+    const struct prn_net *net;
+    struct prn_remote *remote = NULL;
+    int code = prn_net_load(&net, err);
+    if (code == 0)
+        code = net->remote->connect(config, &remote, err);
+    if (code == 0)
+        code = net->remote->ping(remote, err);
+    if (remote)
+        net->remote->free(remote);
+    return code;
+}
+
+/* A token that the service takes is kept for the next time. */
+static int ask_for_token(struct prn_remote_config *config, struct prn_token *token,
+                         struct prony_error *err)
+{
+    int code = PRONY_EDENIED;
+    snprintf(token->source, sizeof token->source, "the prompt");
+    for (int i = 0; i < TRIES && code == PRONY_EDENIED; i++) {
+        if (!ask(config->address, token->text))
+            return prn_fail(err, PRONY_EDENIED, "no token was given for '%s'", config->address);
+        if (!prn_token_is_sound(token->text)) {
+            code = prn_fail(err, PRONY_EDENIED, "what was typed can't be a token");
+            continue;
+        }
+        config->token = token->text;
+        code = try_token(config, err);
+        if (code == PRONY_EDENIED)
+            prn_warn("%s", err->text);
+    }
+    struct prony_error fault;
+    if (code == 0 && prn_token_save(token->text, &fault) < 0)
+        prn_warn("%s", fault.text);
+    return code;
+}
+
+/* ---- Connecting ---- */
+
+int prn_server_config(const struct prn_server_options *o, struct prn_token *token,
+                      struct prn_remote_config *ret_config, struct prony_error *err)
+{
+    struct prn_remote_config config = {
+        .address = o->address,
+        .insecure = o->insecure,
+        .ca_file = o->ca_file,
+        .token_source = token->source,
+    };
+    int code = 0;
+    token->text[0] = token->source[0] = '\0';
+    if (prn_remote_is_secure(o->address, o->insecure, o->ca_file)) {
+        code = o->token_file ? prn_token_read(o->token_file, token, err)
+                             : prn_token_find(NULL, token, err);
+        config.token = token->text[0] ? token->text : NULL;
+        if (code == 0 && !config.token && isatty(STDIN_FILENO) && isatty(STDERR_FILENO))
+            code = ask_for_token(&config, token, err);
+    }
+    if (code == 0)
+        *ret_config = config;
+    return code;
+}
+
+int prn_server_connect(const struct prn_server_options *o, const volatile int *cancelled,
+                       const struct prn_remote_ops **ret_ops, struct prn_remote **ret_remote,
+                       struct prony_error *err)
+{
+    const struct prn_net *net;
+    struct prn_token *token = calloc(1, sizeof *token);
+    if (!token)
+        return prn_fail_memory(err);
+    struct prn_remote_config config;
+    int code = prn_server_config(o, token, &config, err);
+    if (code == 0)
+        code = prn_net_load(&net, err);
+    if (code == 0) {
+        config.cancelled = cancelled;
+        code = net->remote->connect(&config, ret_remote, err);
+    }
+    if (code == 0)
+        *ret_ops = net->remote;
+    explicit_bzero(token, sizeof *token);
+    free(token);
+    return code;
+}

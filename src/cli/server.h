@@ -1,0 +1,64 @@
+/* The options of every command that can talk to a service, and what follows from them. */
+#ifndef PRN_CLI_SERVER_H
+#define PRN_CLI_SERVER_H
+
+#include "cli/command.h"
+#include "record/net.h"
+#include "record/remote.h"
+#include "record/token.h"
+
+struct prn_server_options {
+    const char *address, *token_file, *ca_file;
+    bool insecure;
+};
+
+/* Rows of an option table, for the field `server` of the command's options struct. */
+#define PRN_SERVER_ROWS(type)                                                                      \
+    {PRN_OPTION_TEXT,                                                                              \
+     0,                                                                                            \
+     "server",                                                                                     \
+     "ADDR",                                                                                       \
+     "the service to use, HOST:PORT or unix:PATH, with TLS unless it is on this machine",          \
+     offsetof(type, server.address),                                                               \
+     0,                                                                                            \
+     0,                                                                                            \
+     NULL},                                                                                        \
+        {PRN_OPTION_TEXT,                                                                          \
+         0,                                                                                        \
+         "token-file",                                                                             \
+         "FILE",                                                                                   \
+         "file with the token for it (default: PRONY_TOKEN, or the one in ~/.config/prony/token)", \
+         offsetof(type, server.token_file),                                                        \
+         0,                                                                                        \
+         0,                                                                                        \
+         NULL},                                                                                    \
+        {PRN_OPTION_TEXT,                                                                          \
+         0,                                                                                        \
+         "ca",                                                                                     \
+         "FILE",                                                                                   \
+         "PEM file of who signs its certificate (default: the system's authorities)",              \
+         offsetof(type, server.ca_file),                                                           \
+         0,                                                                                        \
+         0,                                                                                        \
+         NULL},                                                                                    \
+    {                                                                                              \
+        PRN_OPTION_FLAG, 0, "insecure", NULL, "no TLS, and so no token",                           \
+            offsetof(type, server.insecure), 0, 0, NULL                                            \
+    }
+
+/* Fails when options are given that need --server. */
+PRONY_MUST_CHECK int prn_server_check(const struct prn_server_options *o, struct prony_error *err);
+
+/* How to connect. Finds the token or, on a terminal, asks for it, has the service check it, and
+ * keeps it. `token` must live as long as the configuration. */
+PRONY_MUST_CHECK int prn_server_config(const struct prn_server_options *o, struct prn_token *token,
+                                       struct prn_remote_config *ret_config,
+                                       struct prony_error *err);
+
+/* The same, and connects. To be ended with prn_server_disconnect(). */
+PRONY_MUST_CHECK int prn_server_connect(const struct prn_server_options *o,
+                                        const volatile int *cancelled,
+                                        const struct prn_remote_ops **ret_ops,
+                                        struct prn_remote **ret_remote, struct prony_error *err);
+
+#endif

@@ -1,0 +1,406 @@
+#include "record/remote_job.h"
+
+#include "measure/ops.h"
+#include "record/files.h"
+#include "record/net.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARENA_BYTES ((size_t)64 << 20)
+#define INPUTS_FOLDER "inputs"
+#define TEST_DATA_FOLDER "inputs/test_data"
+
+/* One host of the session. */
+struct host {
+    const char *hardware;
+    struct prn_profile *latest; /* what it last sent to be saved, or its result; NULL: nothing */
+    bool finished;
+    int error_code;
+    const char *error;
+};
+
+struct work {
+    struct prn_remote_job *remote;
+    const struct prn_job *job;
+    const struct prn_remote_ops *ops;
+    struct prn_remote *connection;
+    struct prn_remote_offer offer;
+    struct prn_arena arena;
+    const struct prn_spec *backends;
+    size_t n_backends, n_hosts;
+    struct host *hosts;
+    struct prn_profile *profile;
+    const char **inputs; /* texts that name files by what they are called there */
+};
+
+/* ---- Backends ---- */
+
+static int resolve(void *context, const struct prn_job *job, const struct prn_texts *texts,
+                   struct prn_arena *arena, struct prn_profile *profile,
+                   struct prn_spec **ret_backends, size_t *ret_n, struct prony_error *err)
+{
+    struct work *w = context;
+    const char *preset = NULL;
+    const struct prn_net *net;
+    int code = prn_net_load(&net, err);
+    if (code < 0)
+        return code;
+    w->ops = net->remote;
+    code = w->ops->connect(&w->remote->config, &w->connection, err);
+    if (code == 0)
+        code = w->ops->list(w->connection, &w->arena, &w->offer, err);
+    if (code == 0)
+        code = prn_remote_choose(&w->offer, texts, w->remote->config.address, arena, ret_backends,
+                                 ret_n, &preset, err);
+    if (code < 0)
+        return code;
+    if (preset && w->remote->chosen)
+        w->remote->chosen(w->remote->config.context, preset, *ret_n);
+    return prn_remote_describe(&w->offer, *ret_backends, *ret_n, job->hardware_file, profile, err);
+}
+
+static int find_hosts(struct work *w, struct prony_error *err)
+{
+    while (prn_remote_hardware(w->backends, w->n_backends, w->n_hosts))
+        w->n_hosts++;
+    w->hosts = PRN_ARENA_ARRAY(&w->arena, w->n_hosts, struct host);
+    if (!w->hosts)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < w->n_hosts; i++)
+        w->hosts[i].hardware = prn_remote_hardware(w->backends, w->n_backends, i);
+    return 0;
+}
+
+/* ---- Files ---- */
+
+/* What is behind the last dot, where it can be part of any name. */
+static const char *extension(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *dot = strrchr(slash ? slash : path, '.');
+    size_t len = dot ? strlen(dot) : 0;
+    return len > 1 && len < 16 && strspn(dot + 1, "abcdefghijklmnopqrstuvwxyz0123456789") == len - 1
+               ? dot
+               : "";
+}
+
+/* "NAME=@somewhere/x.npy" goes up as inputs/0.npy. */
+static int add_input(struct work *w, struct prn_files *files, size_t i, struct prony_error *err)
+{
+    const char *text = w->job->inputs.items[i];
+    struct prn_input_source source;
+    char name[64];
+    int code = prn_input_source_parse(text, &w->arena, &source, err);
+    w->inputs[i] = text;
+    if (code < 0 || !source.file)
+        return code;
+    snprintf(name, sizeof name, INPUTS_FOLDER "/%zu%s", i, extension(source.file));
+    struct prn_buffer renamed = PRN_BUFFER_INIT((size_t)1 << 20);
+    prn_buffer_printf(&renamed, "%s=@%s", source.name, name);
+    code = prn_buffer_error(&renamed, err);
+    w->inputs[i] = code == 0 ? prn_arena_strdup(&w->arena, prn_buffer_text(&renamed)) : NULL;
+    prn_buffer_release(&renamed);
+    if (code == 0 && !w->inputs[i])
+        code = prn_fail_memory(err);
+    return code == 0 ? prn_files_add(files, name, source.file, err) : code;
+}
+
+static int add_inputs(struct work *w, const struct prn_model *model, struct prn_files *files,
+                      struct prony_error *err)
+{
+    int code = 0;
+    w->inputs = PRN_ARENA_ARRAY(&w->arena, w->job->inputs.n + 1, const char *);
+    if (!w->inputs)
+        return prn_fail_memory(err);
+    for (size_t i = 0; code == 0 && i < w->job->inputs.n; i++)
+        code = add_input(w, files, i, err);
+    for (size_t i = 0; code == 0 && w->job->inputs_folder && i < model->n_inputs; i++) {
+        char name[64];
+        char path[PATH_MAX];
+        snprintf(name, sizeof name, TEST_DATA_FOLDER "/input_%zu.pb", i);
+        if (snprintf(path, sizeof path, "%s/input_%zu.pb", w->job->inputs_folder, i) >= PATH_MAX)
+            return prn_fail(err, PRONY_EUSAGE, "--inputs: the path is too long");
+        code = prn_files_add(files, name, path, err);
+    }
+    return code;
+}
+
+static int upload(struct work *w, struct prn_remote_model *model_there, struct prony_error *err)
+{
+    struct prn_files files = PRN_FILES_INIT;
+    struct prn_model *model;
+    struct prony_error *failures = calloc(w->n_backends, sizeof *failures);
+    int code = failures ? prn_model_open(w->job->model_path, &model, err) : prn_fail_memory(err);
+    if (code == 0) {
+        code = prn_files_add_model(&files, w->job->model_path, model, err);
+        if (code == 0)
+            code = add_inputs(w, model, &files, err);
+        prn_model_free(model);
+    }
+    if (code == 0)
+        code = w->ops->upload(w->connection, model_there, files.items, files.n, failures, err);
+    /* A host that can't take a file can't measure either, and will say so. */
+    prn_files_release(&files);
+    free(failures);
+    return code;
+}
+
+/* ---- From hosts to one profile ---- */
+
+/* What a host sent must be about its own backends. */
+static int check_profile(const struct work *w, size_t host, const struct prn_profile *p,
+                         struct prony_error *err)
+{
+    size_t at = 0;
+    bool fits = p->n_points == w->profile->n_points && !p->recorded;
+    for (size_t i = 0; fits && i < w->profile->n_results; i++) {
+        size_t backend = i % w->n_backends;
+        if (prn_remote_host(w->backends, backend) != host)
+            continue;
+        fits = at < p->n_results && p->results[at].point == w->profile->results[i].point &&
+               strcmp(p->results[at].software, w->backends[backend].software) == 0;
+        at++;
+    }
+    if (fits && at == p->n_results)
+        return 0;
+    return prn_fail(err, PRONY_EFORMAT, "what '%s' of '%s' sent isn't what was to be measured",
+                    w->hosts[host].hardware, w->remote->config.address);
+}
+
+/* The result keeps who it is and what it costs; all else is the host's. */
+static void take_result(struct prn_result *to, const struct prn_result *from)
+{
+    struct prn_result own = *to;
+    *to = *from;
+    to->name = own.name;
+    to->hardware = own.hardware;
+    to->software = own.software;
+    to->processor = own.processor;
+    to->usd_per_hour = own.usd_per_hour;
+    to->point = own.point;
+    if (!to->runtime_version)
+        to->runtime_version = own.runtime_version;
+}
+
+/* Puts the latest of each host where it belongs; it is borrowed from the hosts' profiles. */
+static int gather(struct work *w, struct prony_error *err)
+{
+    struct prn_profile *p = w->profile;
+    for (size_t h = 0; h < w->n_hosts; h++) {
+        const struct prn_profile *latest = w->hosts[h].latest;
+        size_t at = 0;
+        for (size_t i = 0; latest && i < p->n_results; i++)
+            if (prn_remote_host(w->backends, i % w->n_backends) == h)
+                take_result(&p->results[i], &latest->results[at++]);
+        if (!latest)
+            continue;
+        p->hosts[h].environment = latest->environment;
+        p->hosts[h].timer_ns = latest->timer_ns;
+        p->hosts[h].canary_best_ns = latest->canary_best_ns;
+    }
+    p->environment = p->hosts[0].environment;
+    p->timer_ns = p->hosts[0].timer_ns;
+    p->canary_best_ns = p->hosts[0].canary_best_ns;
+    return prn_summarise(p, err);
+}
+
+static int make_hosts(struct work *w, struct prony_error *err)
+{
+    struct prn_profile *p = w->profile;
+    p->hosts = PRN_ARENA_ARRAY(&p->arena, w->n_hosts, struct prn_profile_host);
+    if (!p->hosts)
+        return prn_fail_memory(err);
+    p->n_hosts = w->n_hosts;
+    for (size_t i = 0; i < w->n_hosts; i++) {
+        p->hosts[i] = (struct prn_profile_host){
+            .hardware = prn_arena_strdup(&p->arena, w->hosts[i].hardware),
+            .environment = {.cores = -1,
+                            .mhz = NAN,
+                            .memory_bytes = -1,
+                            .load_before = NAN,
+                            .load_after = NAN},
+            .timer_ns = NAN,
+            .canary_best_ns = NAN,
+        };
+        if (!p->hosts[i].hardware)
+            return prn_fail_memory(err);
+    }
+    return 0;
+}
+
+static int take_notes(struct work *w, struct prony_error *err)
+{
+    int code = 0;
+    for (size_t h = 0; h < w->n_hosts; h++) {
+        const struct prn_profile *latest = w->hosts[h].latest;
+        for (size_t i = 0; code == 0 && latest && i < latest->n_notes; i++)
+            code = prn_profile_note(w->profile, latest->notes[i], err);
+    }
+    if (code == 0 && w->n_hosts > 1)
+        code = prn_profile_note(w->profile, "outputs were compared on each host by itself", err);
+    return code;
+}
+
+/* A host that didn't finish: what it had sent counts, and where that is nothing, the reason does.
+ */
+static void mark_unfinished(struct work *w, int code, const char *reason)
+{
+    for (size_t i = 0; i < w->profile->n_results; i++) {
+        const struct host *host = &w->hosts[prn_remote_host(w->backends, i % w->n_backends)];
+        struct prn_result *r = &w->profile->results[i];
+        if (host->finished && !host->error_code)
+            continue;
+        if (!host->error_code)
+            r->flags |= PRN_FLAG_INTERRUPTED;
+        if (host->error_code || r->n_samples == 0) {
+            r->error_code = host->error_code ? host->error_code : code;
+            r->error = host->error_code ? host->error : reason;
+        }
+    }
+}
+
+/* The profile owns from now on what its results point to. */
+static void adopt(struct work *w)
+{
+    for (size_t i = 0; i < w->n_hosts; i++)
+        if (w->hosts[i].latest) {
+            prn_arena_join(&w->profile->arena, &w->hosts[i].latest->arena);
+            prn_profile_free(w->hosts[i].latest);
+            w->hosts[i].latest = NULL;
+        }
+}
+
+/* ---- Measuring ---- */
+
+static int take_profile(struct work *w, const struct prn_remote_event *event,
+                        struct prony_error *err)
+{
+    struct host *host = &w->hosts[event->host];
+    int code = check_profile(w, event->host, event->profile, err);
+    if (code < 0) {
+        prn_profile_free(event->profile);
+        return code;
+    }
+    struct prn_profile *former = host->latest;
+    host->latest = event->profile;
+    code = gather(w, err);
+    prn_profile_free(former);
+    if (code == 0 && w->job->checkpoint)
+        w->job->checkpoint(w->job->context, w->profile);
+    return code;
+}
+
+static int take_event(void *context, const struct prn_remote_event *event, struct prony_error *err)
+{
+    struct work *w = context;
+    struct host *host = &w->hosts[event->host];
+    if (event->progress && w->job->progress)
+        w->job->progress(w->job->context, event->progress);
+    int code = event->profile ? take_profile(w, event, err) : 0;
+    if (code == 0 && event->finished) {
+        host->finished = true;
+        host->error_code = event->error_code;
+        host->error = event->error ? prn_arena_strdup(&w->profile->arena, event->error) : "";
+        if (!host->error)
+            code = prn_fail_memory(err);
+    }
+    return code;
+}
+
+static int measure_there(struct work *w, struct prony_error *err)
+{
+    struct prn_remote_model model = {0};
+    const struct prn_job *job = w->job;
+    int code = upload(w, &model, err);
+    if (code < 0)
+        return code;
+    struct prn_remote_measure request = {
+        .model = model.id,
+        .model_file = PRN_FILES_MODEL,
+        .dims = job->dims,
+        .shapes = job->shapes,
+        .inputs = {w->inputs, job->inputs.n},
+        .inputs_folder = job->inputs_folder ? TEST_DATA_FOLDER : NULL,
+        .settings = &w->profile->settings,
+        .load = &job->load,
+        .ops = job->ops,
+        .timeout_s = job->timeout_s,
+        .resume = job->resume,
+    };
+    return w->ops->measure(w->connection, &request, take_event, w, err);
+}
+
+/* When every host fails with the same words, it is the job that is wrong. */
+static int common_failure(const struct work *w, struct prony_error *err)
+{
+    const struct host *first = &w->hosts[0];
+    for (size_t i = 0; i < w->n_hosts; i++)
+        if (!w->hosts[i].error_code || strcmp(w->hosts[i].error, first->error) != 0)
+            return 0;
+    return prn_fail(err, first->error_code, "%s", first->error);
+}
+
+static bool any_sent(const struct work *w)
+{
+    for (size_t i = 0; i < w->n_hosts; i++)
+        if (w->hosts[i].latest)
+            return true;
+    return false;
+}
+
+static int measure(void *context, const struct prn_job *job, const struct prn_spec *backends,
+                   size_t n, struct prn_profile *profile, struct prony_error *err)
+{
+    struct work *w = context;
+    struct prony_error fault = {0};
+    w->job = job;
+    w->backends = backends;
+    w->n_backends = n;
+    w->profile = profile;
+    int code = find_hosts(w, err);
+    if (code == 0)
+        code = make_hosts(w, err);
+    if (code == 0)
+        code = w->ops->open(w->connection, backends, n, err);
+    if (code < 0)
+        return code;
+    int ended = measure_there(w, &fault);
+    w->ops->close(w->connection);
+    if (ended == 0)
+        code = common_failure(w, err);
+    else if (ended == PRONY_ENOMEM || !any_sent(w))
+        code = prn_fail(err, ended, "%s", fault.text);
+    if (code < 0)
+        return code;
+    mark_unfinished(w, ended, "nothing had been measured when it ended");
+    code = take_notes(w, err);
+    if (code == 0)
+        code = prn_summarise(profile, err);
+    if (code == 0)
+        code = prn_ops_compare(profile, err);
+    if (ended < 0 && ended != PRONY_ECANCELED)
+        w->remote->lost = fault;
+    adopt(w);
+    return code;
+}
+
+int prn_remote_job_run(struct prn_remote_job *remote, const struct prn_job *job,
+                       struct prn_profile **ret_profile, struct prony_error *err)
+{
+    struct work w = {.remote = remote, .arena = PRN_ARENA_INIT(ARENA_BYTES)};
+    struct prn_job_place place = {.resolve = resolve, .measure = measure, .context = &w};
+    struct prn_job there = *job;
+    there.place = &place;
+    remote->config.cancelled = job->cancelled;
+    remote->lost.code = 0;
+    int code = prn_job_run(&there, ret_profile, err);
+    for (size_t i = 0; i < w.n_hosts; i++)
+        prn_profile_free(w.hosts[i].latest);
+    if (w.connection)
+        w.ops->free(w.connection);
+    prn_arena_release(&w.arena);
+    return code;
+}

@@ -1,0 +1,187 @@
+/* Measuring on a service: a stream of events of all hosts until each has its result. */
+#include "rpc/remote_parts.h"
+
+#include "base/buffer.h"
+#include "prony.pb-c.h"
+#include "report/load_json.h"
+#include "report/profile_json.h"
+#include "report/profile_report.h"
+#include "report/progress_json.h"
+
+#include <string.h>
+
+#define SLICE_S 1.0 /* after which the session's life is looked at again */
+#define SETTINGS_MAX ((size_t)1 << 20)
+#define EVENT_ARENA_MAX ((size_t)1 << 20)
+
+struct measuring {
+    struct prn_remote *r;
+    int (*event)(void *context, const struct prn_remote_event *event, struct prony_error *err);
+    void *context;
+    size_t finished;
+    bool done[PRN_REMOTE_BACKENDS_MAX]; /* by host */
+};
+
+/* ---- The request ---- */
+
+struct texts {
+    struct prn_buffer settings, load, resume;
+};
+
+static int write_texts(const struct prn_remote_measure *m, struct texts *t, struct prony_error *err)
+{
+    int code = prn_settings_write_json(m->settings, &t->settings, err);
+    if (code == 0 && prn_load_wanted(m->load))
+        code = prn_load_settings_write_json(m->load, &t->load, err);
+    if (code == 0 && m->resume)
+        code = prn_profile_write_json(m->resume, &t->resume, err);
+    return code;
+}
+
+static void fill_request(const struct prn_remote *r, const struct prn_remote_measure *m,
+                         const struct texts *t, Prony__MeasureRequest *request)
+{
+    request->session_uuid =
+        (ProtobufCBinaryData){sizeof r->session, (uint8_t *)(uintptr_t)r->session};
+    request->model_id = m->model;
+    request->model_file = (char *)(uintptr_t)m->model_file;
+    request->n_dims = m->dims.n;
+    request->dims = (char **)(uintptr_t)m->dims.items;
+    request->n_shapes = m->shapes.n;
+    request->shapes = (char **)(uintptr_t)m->shapes.items;
+    request->n_inputs = m->inputs.n;
+    request->inputs = (char **)(uintptr_t)m->inputs.items;
+    request->inputs_folder = (char *)(uintptr_t)m->inputs_folder;
+    request->settings = (char *)(uintptr_t)prn_buffer_text(&t->settings);
+    request->has_ops = 1;
+    request->ops = m->ops;
+    request->load = t->load.len ? (char *)(uintptr_t)prn_buffer_text(&t->load) : NULL;
+    request->has_timeout_s = 1;
+    request->timeout_s = m->timeout_s;
+    request->has_resume = m->resume != NULL;
+    request->resume =
+        (ProtobufCBinaryData){t->resume.len, (uint8_t *)(uintptr_t)prn_buffer_text(&t->resume)};
+}
+
+/* NULL: out of memory, as from prn_rpc_pack(). */
+static int pack_request(const struct prn_remote *r, const struct prn_remote_measure *m,
+                        struct prn_out **ret_out, struct prony_error *err)
+{
+    Prony__MeasureRequest request = PRONY__MEASURE_REQUEST__INIT;
+    struct texts t = {PRN_BUFFER_INIT(SETTINGS_MAX), PRN_BUFFER_INIT(SETTINGS_MAX),
+                      PRN_BUFFER_INIT(PRN_REPORT_MAX)};
+    int code = write_texts(m, &t, err);
+    if (code == 0) {
+        fill_request(r, m, &t, &request);
+        *ret_out = prn_rpc_pack(&request.base);
+    }
+    prn_buffer_release(&t.settings);
+    prn_buffer_release(&t.load);
+    prn_buffer_release(&t.resume);
+    return code;
+}
+
+/* ---- Events ---- */
+
+static int take_progress(struct measuring *m, const Prony__MeasureEvent *wire,
+                         struct prn_remote_event *event, struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT(EVENT_ARENA_MAX);
+    struct prn_progress progress;
+    int code = prn_progress_parse_json(wire->progress, &arena, &progress, err);
+    if (code == 0) {
+        event->progress = &progress;
+        code = m->event(m->context, event, err);
+    }
+    event->progress = NULL;
+    prn_arena_release(&arena);
+    return code;
+}
+
+static int take_profile(struct measuring *m, const ProtobufCBinaryData *json, bool finished,
+                        struct prn_remote_event *event, struct prony_error *err)
+{
+    int code = prn_profile_parse_json((const char *)json->data, json->len, "the host's profile",
+                                      &event->profile, err);
+    if (code < 0)
+        return code;
+    event->finished = finished;
+    code = m->event(m->context, event, err);
+    event->profile = NULL;
+    return code;
+}
+
+static int take_event(struct measuring *m, const Prony__MeasureEvent *wire, struct prony_error *err)
+{
+    struct prn_remote_event event = {.host = wire->has_host ? wire->host : 0};
+    if (event.host >= m->r->n_hosts || m->done[event.host])
+        return prn_remote_odd(m->r, "for a host that the session doesn't have", err);
+    int code = 0;
+    if (wire->progress)
+        code = take_progress(m, wire, &event, err);
+    if (code == 0 && wire->has_checkpoint)
+        code = take_profile(m, &wire->checkpoint, false, &event, err);
+    if (code == 0 && wire->has_result)
+        code = take_profile(m, &wire->result, true, &event, err);
+    if (code == 0 && !wire->has_result && wire->error) {
+        event.finished = true;
+        event.error_code = prn_remote_error_code((int)wire->error->code);
+        event.error = wire->error->message;
+        code = m->event(m->context, &event, err);
+    }
+    if (code == 0 && event.finished) {
+        m->done[event.host] = true;
+        m->finished++;
+    }
+    return code;
+}
+
+static int receive(struct measuring *m, struct prn_stream *stream, struct prony_error *err)
+{
+    while (m->finished < m->r->n_hosts) {
+        struct prn_bytes *bytes = NULL;
+        ProtobufCMessage *message = NULL;
+        int code = prn_stream_receive(stream, SLICE_S, &bytes, err);
+        if (code == PRONY_ETIMEDOUT && prn_remote_is_alive(m->r))
+            continue;
+        if (code == PRONY_ETIMEDOUT)
+            return prn_fail(err, PRONY_EUNAVAILABLE, "'%s' has stopped answering",
+                            m->r->config.address);
+        if (code == 0 && !bytes)
+            return prn_remote_odd(m->r, "without a result of every host", err);
+        if (code == 0)
+            code = prn_rpc_unpack(bytes, &prony__measure_event__descriptor, &message, err);
+        prn_bytes_free(bytes);
+        if (code == 0)
+            code = take_event(m, (Prony__MeasureEvent *)message, err);
+        if (message)
+            protobuf_c_message_free_unpacked(message, NULL);
+        if (code < 0)
+            return code;
+    }
+    return 0;
+}
+
+int prn_remote_measure(struct prn_remote *r, const struct prn_remote_measure *request,
+                       int (*event)(void *context, const struct prn_remote_event *event,
+                                    struct prony_error *err),
+                       void *context, struct prony_error *err)
+{
+    struct measuring m = {.r = r, .event = event, .context = context};
+    struct prn_stream *stream = NULL;
+    struct prn_out *out = NULL;
+    int code = pack_request(r, request, &out, err);
+    if (code == 0)
+        code = prn_stream_open(r->calls, "/prony.Prony/Measure", 0, &stream, err);
+    if (code < 0) {
+        prn_out_free(out);
+        return code;
+    }
+    code = prn_stream_send(stream, out, PRN_REMOTE_CALL_S, err);
+    if (code == 0)
+        code = prn_stream_end(stream, err);
+    if (code == 0)
+        code = receive(&m, stream, err);
+    prn_stream_free(stream);
+    return code;
+}
