@@ -9,6 +9,7 @@ import re
 import signal
 import stat
 import subprocess
+import sys
 import threading
 import time
 
@@ -568,3 +569,13 @@ def test_the_real_service_measures(prony, served, double):
     assert [h["hardware"] for h in data["hosts"]] == ["local"]
     status = json.loads(prony("status", "--server", served, "--format", "json").stdout)
     assert status["sessions"] == [] and status["cache"]["blobs"] >= 2
+
+
+def test_the_example_client(prony, fake, served, double):
+    """examples/grpc_client.py, against a service that isn't ours and one that is."""
+    wait_for_backends(prony, served)
+    for address, backend in ((fake.address, "metal/onnxrt-cpu"), (served, "local/onnxrt-cpu")):
+        done = run_program([sys.executable, ROOT / "examples/grpc_client.py", address, double, backend])
+        assert done.status == 0, done.stderr
+        assert re.fullmatch(rf"{backend}  median of 10 runs: \d+\.\d+ ms\n", done.stdout)
+    assert fake.closed.is_set()
