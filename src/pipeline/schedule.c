@@ -156,9 +156,10 @@ static int find_bound(struct prn_space *s, double *ret_period, bool *ret_found,
     bool reached = false;
     for (;;) {
         int code = prn_space_set_bound(s, bound, err);
+        if (code < 0)
+            return code;
         double period = fmin(bound, next_below(s, INFINITY));
-        if (code == 0)
-            code = ask(s, period, false, &reached, err);
+        code = ask(s, period, false, &reached, err);
         if (code == 0 && !reached)
             code = ask(s, period, true, &reached, err);
         if (code < 0)
