@@ -316,8 +316,9 @@ static void fill_finish(struct prn_moves *m, uint32_t *needed)
 {
     const struct prn_space *s = m->space;
     size_t level_words = s->n_types * m->words;
-    for (size_t i = 0; i < s->n_types * s->n_layers; i++)
-        needed[i] = i % s->n_layers + 1 < s->n_layers ? NEVER : 0;
+    for (size_t u = 0; u < s->n_types; u++)
+        for (size_t j = 0; j < s->n_layers; j++)
+            needed[u * s->n_layers + j] = j + 1 < s->n_layers ? NEVER : 0;
     for (size_t done = s->n_layers; done > 0; done--) {
         for (size_t v = 0; done < s->n_layers && v < s->n_types; v++) {
             uint32_t fewest = fewest_behind(m, needed, v, done);
