@@ -1,0 +1,8 @@
+/* How large the pipeline's files, and what makes them, may get. */
+#ifndef PRN_PIPELINE_LIMITS_H
+#define PRN_PIPELINE_LIMITS_H
+
+#define PRN_PIPELINE_LAYERS_MAX 4096
+#define PRN_PIPELINE_BATCH_MAX 1000000
+
+#endif
