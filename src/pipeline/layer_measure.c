@@ -378,6 +378,24 @@ static int do_layer(struct chain *c, size_t index)
 
 /* ---- All of them ---- */
 
+/* Whether the runtime is there, before gigabytes are written for it. */
+static int try_backend(struct chain *c, const struct prn_spec *backend)
+{
+    struct prn_executor *executor = NULL;
+    struct prn_executor_config process = {.inputs_fd = -1,
+                                          .timeout_s = c->bench.job->timeout_s,
+                                          .cancelled = c->bench.job->cancelled};
+    struct prn_runtime_config runtime = {.software = backend->software,
+                                         .options = backend->options,
+                                         .n_options = backend->n_options,
+                                         .library = c->bench.job->ort_library};
+    int code = prn_executor_spawn(&process, &executor, c->err);
+    if (code == 0)
+        code = prn_executor_open(executor, &runtime, NULL, NULL, c->err);
+    prn_executor_free(executor);
+    return code < 0 ? prn_fail_in(c->err, code, "backend '%s'", backend->name) : 0;
+}
+
 static int resolve_backends(struct chain *c)
 {
     struct prn_layer_bench *b = &c->bench;
@@ -395,7 +413,13 @@ static int resolve_backends(struct chain *c)
         code = prn_backends_resolve(&of_memory, b->job->ort_library, NULL, &b->arena,
                                     &b->memory_backend, &n, c->err);
     b->measurement->backend = prn_arena_strdup(&b->measurement->arena, b->backend->name);
-    return code == 0 && !b->measurement->backend ? prn_fail_memory(c->err) : code;
+    if (code == 0 && !b->measurement->backend)
+        code = prn_fail_memory(c->err);
+    if (code == 0)
+        code = try_backend(c, b->backend);
+    if (code == 0 && b->memory_backend != b->backend)
+        code = try_backend(c, b->memory_backend);
+    return code;
 }
 
 /* A layer that is there already is an error, and better now than after an hour. */
