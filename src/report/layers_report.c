@@ -49,12 +49,12 @@ static void flags_cell(struct prn_table *t, unsigned flags)
 
 /* ---- Text and Markdown ---- */
 
-/* "±1.2 %" of a time; "" when that isn't known. */
+/* "1.2 %" of a time; "" when that isn't known. */
 static const char *precision(char text[PRN_FORMAT_SIZE], double time_s, double ci_s)
 {
     text[0] = '\0';
     if (isfinite(ci_s) && time_s > 0)
-        snprintf(text, PRN_FORMAT_SIZE, "±%.1f %%", 100 * ci_s / time_s);
+        snprintf(text, PRN_FORMAT_SIZE, "%.1f %%", 100 * ci_s / time_s);
     return text;
 }
 
@@ -106,7 +106,7 @@ static int write_table(const struct view *v, bool markdown, struct prn_buffer *o
         enum prn_table_align align;
     } columns[] = {
         {"Layer", PRN_TABLE_ALIGN_RIGHT},  {"Time", PRN_TABLE_ALIGN_RIGHT},
-        {"95 %", PRN_TABLE_ALIGN_RIGHT},   {"Share", PRN_TABLE_ALIGN_RIGHT},
+        {"±", PRN_TABLE_ALIGN_RIGHT},      {"Share", PRN_TABLE_ALIGN_RIGHT},
         {"Memory", PRN_TABLE_ALIGN_RIGHT}, {"Takes", PRN_TABLE_ALIGN_LEFT},
         {"Gives", PRN_TABLE_ALIGN_LEFT},
     };
@@ -163,7 +163,7 @@ static void write_whole(const struct prn_layer_measurement *m, struct prn_prose 
     prn_buffer_printf(&p->line,
                       "The whole model takes %s%s%s with nothing fused across the cuts; the sum of "
                       "the layers is ",
-                      time, width[0] ? " " : "", width);
+                      time, width[0] ? " ±" : "", width);
     add_relation(p, sum);
     prn_prose_paragraph(p, "%s",
                         fabs(sum - 1) <= PRN_LAYERS_AGREE
@@ -174,7 +174,7 @@ static void write_whole(const struct prn_layer_measurement *m, struct prn_prose 
     prn_format_duration(time, fused->time_s * 1e9);
     precision(width, fused->time_s, fused->time_ci_s);
     double saved = 1 - fused->time_s / m->sum_s;
-    prn_buffer_printf(&p->line, "As it is, it takes %s%s%s: ", time, width[0] ? " " : "", width);
+    prn_buffer_printf(&p->line, "As it is, it takes %s%s%s: ", time, width[0] ? " ±" : "", width);
     if (saved > 0.0005)
         prn_prose_paragraph(p, "fusing across the cuts would save %.1f %% of the sum.",
                             100 * saved);
