@@ -27,12 +27,23 @@ int prn_layers_check_idle(const struct prn_layers_options *o, struct prony_error
         const char *name;
         bool given;
     } options[] = {
-        {"-o", o->results},         {"-d", o->device},
-        {"--backend", o->backend},  {"-m", o->model_name},
-        {"-l", o->layer_start > 0}, {"-L", o->layer_end > 0},
-        {"-s", o->shapes_in.n > 0}, {"--input", o->inputs.n > 0},
-        {"-w", o->warmup},          {"--no-warmup", o->no_warmup},
-        {"-i", o->iterations > 0},  {"--launches", o->launches > 0},
+        {"-o", o->results},
+        {"-d", o->device},
+        {"--backend", o->backend},
+        {"-m", o->model_name},
+        {"-l", o->layer_start > 0},
+        {"-L", o->layer_end > 0},
+        {"-s", o->shapes_in.n > 0},
+        {"--input", o->inputs.n > 0},
+        {"-w", o->warmup},
+        {"--no-warmup", o->no_warmup},
+        {"-i", o->iterations > 0},
+        {"--launches", o->launches > 0},
+        {"--precision", !isnan(o->precision)},
+        {"--max-time", !isnan(o->max_time_s)},
+        {"--timeout", !isnan(o->timeout_s)},
+        {"--seed", o->seed >= 0},
+        {"--ort-lib", o->ort_lib},
         {"--resume", o->resume},
     };
     for (size_t i = 0; i < PRN_ARRAY_SIZE(options); i++)

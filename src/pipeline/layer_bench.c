@@ -139,6 +139,31 @@ void prn_bench_run_release(struct prn_bench_run *run)
     run->fd = -1;
 }
 
+int prn_bench_find(const struct prn_bench_run *run, const char *name,
+                   const struct prn_place **ret_place, struct prony_error *err)
+{
+    for (size_t i = 0; i < run->n_outputs; i++)
+        if (strcmp(run->outputs[i].name, name) == 0) {
+            *ret_place = &run->outputs[i];
+            return 0;
+        }
+    return prn_fail(err, PRONY_ERUNTIME, "the runtime doesn't give '%s'", name);
+}
+
+int prn_bench_copy(struct prn_layer_bench *b, const struct prn_bench_run *run,
+                   const struct prn_cut_tensor *const *tensors, size_t n,
+                   struct prn_inputs *ret_copies, struct prony_error *err)
+{
+    struct prn_input_copy *copies = PRN_ARENA_ARRAY(&b->arena, n + 1, struct prn_input_copy);
+    int code = copies ? 0 : prn_fail_memory(err);
+    for (size_t i = 0; i < n && code == 0; i++) {
+        copies[i].fd = run->fd;
+        code = prn_bench_find(run, tensors[i]->value.name, &copies[i].place, err);
+    }
+    return code < 0 ? code
+                    : prn_inputs_copy(copies, n, "the layer before", &b->arena, ret_copies, err);
+}
+
 /* ---- Measuring ---- */
 
 static int fill_profile(struct prn_layer_bench *b, struct prn_profile *p, const char *const *labels,

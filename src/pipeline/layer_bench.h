@@ -44,6 +44,14 @@ PRONY_MUST_CHECK int prn_bench_run(struct prn_layer_bench *b, const struct prn_s
                                    struct prony_error *err);
 void prn_bench_run_release(struct prn_bench_run *run);
 
+/* Copies the outputs of these names: for a layer to be fed with, or to be kept when the others
+ * aren't needed. Fails when one isn't there. */
+PRONY_MUST_CHECK int prn_bench_copy(struct prn_layer_bench *b, const struct prn_bench_run *run,
+                                    const struct prn_cut_tensor *const *tensors, size_t n,
+                                    struct prn_inputs *ret_copies, struct prony_error *err);
+PRONY_MUST_CHECK int prn_bench_find(const struct prn_bench_run *run, const char *name,
+                                    const struct prn_place **ret_place, struct prony_error *err);
+
 /* A profile to measure n models with. */
 PRONY_MUST_CHECK int prn_bench_profile(struct prn_layer_bench *b, const char *const *labels,
                                        size_t n, int64_t model_bytes,

@@ -184,32 +184,11 @@ static int make_inputs(struct chain *c)
     return code;
 }
 
-static const struct prn_place *find_place(const struct prn_place *places, size_t n,
-                                          const char *name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (strcmp(places[i].name, name) == 0)
-            return &places[i];
-    return NULL;
-}
-
 /* The next layer gets what this one gave. */
 static int hand_on(struct chain *c, const struct prn_layer *layer, const struct prn_bench_run *run)
 {
-    struct prn_input_copy *tensors =
-        PRN_ARENA_ARRAY(&c->bench.arena, layer->n_out + 1, struct prn_input_copy);
-    if (!tensors)
-        return prn_fail_memory(c->err);
-    for (size_t i = 0; i < layer->n_out; i++) {
-        const char *name = layer->out[i]->value.name;
-        tensors[i].fd = run->fd;
-        tensors[i].place = find_place(run->outputs, run->n_outputs, name);
-        if (!tensors[i].place)
-            return prn_fail(c->err, PRONY_ERUNTIME, "it doesn't give '%s'", name);
-    }
     struct prn_inputs next;
-    int code =
-        prn_inputs_copy(tensors, layer->n_out, "the layer before", &c->bench.arena, &next, c->err);
+    int code = prn_bench_copy(&c->bench, run, layer->out, layer->n_out, &next, c->err);
     if (code < 0)
         return code;
     if (c->inputs.fd != c->first.fd)
@@ -235,11 +214,9 @@ static int describe(struct chain *c, size_t index, const struct prn_bench_run *r
     for (size_t i = 0; i < c->inputs.n && code == 0; i++)
         code = shape_of(c, c->inputs.places[i].dims, c->inputs.places[i].rank, &in[i]);
     for (size_t i = 0; i < n_out && code == 0; i++) {
-        const struct prn_place *place =
-            find_place(run->outputs, run->n_outputs, given[i]->value.name);
-        if (!place)
-            code = prn_fail(c->err, PRONY_ERUNTIME, "it doesn't give '%s'", given[i]->value.name);
-        else
+        const struct prn_place *place;
+        code = prn_bench_find(run, given[i]->value.name, &place, c->err);
+        if (code == 0)
             code = shape_of(c, place->dims, place->rank, &out[i]);
     }
     *entry = (struct prn_layer_entry){.layer = (int64_t)index + 1,

@@ -25,14 +25,6 @@ struct prn_whole {
 
 /* ---- What it computes ---- */
 
-static const struct prn_place *find_place(const struct prn_bench_run *run, const char *name)
-{
-    for (size_t i = 0; i < run->n_outputs; i++)
-        if (strcmp(run->outputs[i].name, name) == 0)
-            return &run->outputs[i];
-    return NULL;
-}
-
 static double tolerance_of(int dtype)
 {
     return prn_dtype_bits(dtype) >= 32 ? TOLERANCE : TOLERANCE_HALF;
@@ -43,15 +35,17 @@ static double tolerance_of(int dtype)
 static int compare(struct prn_whole *w, const struct prn_bench_run *run, const char *name,
                    double *error, bool *differs, struct prony_error *err)
 {
-    const struct prn_place *here = find_place(run, name);
-    const struct prn_place *there = find_place(&w->reference, name);
+    const struct prn_place *here = NULL;
+    const struct prn_place *there = NULL;
     struct prn_output_check *check;
-    if (!here || !there)
-        return prn_fail(err, PRONY_ERUNTIME, "output '%s' is missing", name);
+    int code = prn_bench_find(run, name, &here, err);
+    if (code == 0)
+        code = prn_bench_find(&w->reference, name, &there, err);
+    if (code < 0)
+        return code;
     if (here->dtype == PRN_DTYPE_UNDEFINED && there->dtype == PRN_DTYPE_UNDEFINED)
         return 0; /* no tensor */
-    int code =
-        prn_outputs_compare(w->reference.fd, there, run->fd, here, 1, &w->b->arena, &check, err);
+    code = prn_outputs_compare(w->reference.fd, there, run->fd, here, 1, &w->b->arena, &check, err);
     if (code < 0)
         return code;
     double tolerance = fmax(tolerance_of(here->dtype), w->b->measurement->repeatability);
@@ -67,6 +61,24 @@ int prn_whole_compare(struct prn_whole *w, const struct prn_layer *layer,
     int code = 0;
     for (size_t i = 0; i < layer->n_results && code == 0; i++)
         code = compare(w, run, layer->results[i]->value.name, &m->difference, &m->mismatch, err);
+    return code;
+}
+
+/* Keeps the model's outputs; what passes the cuts may be hundreds of megabytes. */
+static int find_reference(struct prn_whole *w, struct prony_error *err)
+{
+    const struct prn_cuts *cuts = w->b->job->cuts;
+    const struct prn_layer *whole = &cuts->layers[cuts->n_layers];
+    struct prn_bench_run run;
+    struct prn_inputs kept;
+    int code = prn_bench_run(w->b, w->b->backend, &w->model.file, &w->inputs[0], &run, err);
+    if (code < 0)
+        return code;
+    code = prn_bench_copy(w->b, &run, whole->results, whole->n_results, &kept, err);
+    prn_bench_run_release(&run);
+    if (code == 0)
+        w->reference =
+            (struct prn_bench_run){.outputs = kept.places, .n_outputs = kept.n, .fd = kept.fd};
     return code;
 }
 
@@ -101,8 +113,7 @@ static int begin(struct prn_whole *w, struct prony_error *err)
     w->models[PRN_WHOLE_FUSED] =
         (struct prn_model_file){w->place.path, external ? w->place.folder : NULL};
     if (code == 0)
-        code =
-            prn_bench_run(w->b, w->b->backend, &w->model.file, &w->inputs[0], &w->reference, err);
+        code = find_reference(w, err);
     if (code == 0)
         code = find_repeatability(w, err);
     if (code == 0)

@@ -49,12 +49,14 @@ static void flags_cell(struct prn_table *t, unsigned flags)
 
 /* ---- Text and Markdown ---- */
 
-/* "1.2 %" of a time; "" when that isn't known. */
+/* "1.2 %" of a time; "" when that isn't known. How much more than all of it says nothing. */
 static const char *precision(char text[PRN_FORMAT_SIZE], double time_s, double ci_s)
 {
     text[0] = '\0';
-    if (isfinite(ci_s) && time_s > 0)
+    if (isfinite(ci_s) && ci_s <= time_s)
         snprintf(text, PRN_FORMAT_SIZE, "%.1f %%", 100 * ci_s / time_s);
+    else if (isfinite(ci_s))
+        snprintf(text, PRN_FORMAT_SIZE, ">100 %%");
     return text;
 }
 
