@@ -66,14 +66,16 @@ def wait_for(condition, what, seconds=20):
 
 
 class Terminal:
-    """prony profile on a terminal, so that it shows progress."""
+    """prony profile, or another command, on a terminal, so that it shows progress."""
 
-    def __init__(self, program, arguments, **options):
+    def __init__(self, program, arguments, command="profile", **options):
+        if command == "profile":
+            arguments = on_one_backend(arguments)
         self.master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (24, 400))  # so that no name pushes the phase out of the line
         self.before = executors()
         self.process = subprocess.Popen(
-            [program, "profile", *on_one_backend(arguments)], stdout=subprocess.PIPE, stderr=slave,
+            [program, command, *arguments], stdout=subprocess.PIPE, stderr=slave,
             start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
             **options)
         os.close(slave)

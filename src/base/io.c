@@ -31,6 +31,23 @@ int prn_pwrite_all(int fd, const void *data, size_t len, size_t offset)
     return write_all(fd, data, len, offset, true);
 }
 
+int prn_pread_all(int fd, void *data, size_t len, size_t offset)
+{
+    for (char *at = data; len > 0;) {
+        ssize_t n = pread(fd, at, len, (off_t)offset);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            errno = n < 0 ? errno : ENODATA;
+            return -1;
+        }
+        at += n;
+        offset += (size_t)n;
+        len -= (size_t)n;
+    }
+    return 0;
+}
+
 int prn_write_and_rename(const char *path, const char *temporary, mode_t mode,
                          prn_write_producer *produce, void *context, struct prony_error *err)
 {

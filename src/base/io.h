@@ -1,5 +1,5 @@
 /* Writing all of something to a descriptor, through short writes and signals, or into a file that
- * is replaced as a whole. */
+ * is replaced as a whole, and reading it. */
 #ifndef PRN_BASE_IO_H
 #define PRN_BASE_IO_H
 
@@ -10,6 +10,9 @@
 /* 0, or -1 with errno. */
 int prn_write_all(int fd, const void *data, size_t len);
 int prn_pwrite_all(int fd, const void *data, size_t len, size_t offset);
+
+/* The same for reading; ENODATA when the file ends before. */
+int prn_pread_all(int fd, void *data, size_t len, size_t offset);
 
 /* Writes it all to the descriptor; `name` is for its errors. */
 typedef int prn_write_producer(int fd, const char *name, void *context, struct prony_error *err);

@@ -1,35 +1,23 @@
 /*
- * `prony layers`: cuts a model into layers that run one after the other, shows them, and writes
- * each as a model of its own.
+ * `prony layers`: cuts a model into layers that run one after the other, and measures them, shows
+ * them, or writes each as a model of its own.
  */
-#include "cli/command.h"
+#include "cli/layers.h"
 
 #include "base/map.h"
 #include "model/bindings.h"
-#include "model/cut.h"
+#include "pipeline/limits.h"
 #include "report/cuts_report.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define BATCH_MAX 65536
 #define TENSORS_MAX 65536
-
-struct options {
-    const char *model_file;
-    const char *cuts;
-    int64_t max_tensors;
-    int64_t batch; /* 0: not given */
-    struct prn_strings dims, shapes;
-    bool list;
-    const char *extract;
-    int format; /* enum prn_report_format */
-    const char *output;
-};
 
 /* ---- Layers as files ---- */
 
@@ -144,8 +132,8 @@ static int extract_layer(const struct extraction *x, size_t layer, struct prony_
     return prn_output_stream(path, produce_layer, &part, err);
 }
 
-static int extract(const struct options *o, const struct prn_model *model, struct prn_cuts *cuts,
-                   struct prn_arena *arena, struct prony_error *err)
+static int extract(const struct prn_layers_options *o, const struct prn_model *model,
+                   struct prn_cuts *cuts, struct prn_arena *arena, struct prony_error *err)
 {
     char digits[24];
     int n = snprintf(digits, sizeof digits, "%zu", cuts->n_layers);
@@ -162,8 +150,8 @@ static int extract(const struct options *o, const struct prn_model *model, struc
 
 /* ---- The command ---- */
 
-static int list(const struct options *o, const struct prn_model *model, const struct prn_cuts *cuts,
-                struct prony_error *err)
+static int list(const struct prn_layers_options *o, const struct prn_model *model,
+                const struct prn_cuts *cuts, struct prony_error *err)
 {
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
     int code = prn_cuts_report(model, cuts, (enum prn_report_format)o->format, &out, err);
@@ -173,8 +161,8 @@ static int list(const struct options *o, const struct prn_model *model, const st
     return code;
 }
 
-static int cut(const struct options *o, const struct prn_model *model, struct prn_input *inputs,
-               struct prn_arena *arena, struct prony_error *err)
+static int cut(const struct prn_layers_options *o, const struct prn_model *model,
+               struct prn_input *inputs, struct prn_arena *arena, struct prony_error *err)
 {
     struct prn_cut_options how;
     struct prn_work *work = NULL;
@@ -190,12 +178,14 @@ static int cut(const struct options *o, const struct prn_model *model, struct pr
         code = extract(o, model, cuts, arena, err);
     if (code == 0 && o->list)
         code = list(o, model, cuts, err);
+    if (code == 0 && !o->list && !o->extract)
+        code = prn_layers_run(o, model, inputs, cuts, arena, err);
     prn_cuts_free(cuts);
     prn_work_free(work);
     return code;
 }
 
-static int check_use(const struct options *o, const struct prn_strings *arguments,
+static int check_use(const struct prn_layers_options *o, const struct prn_strings *arguments,
                      const char **ret_path, struct prony_error *err)
 {
     if (arguments->n == 0 && !o->model_file)
@@ -203,30 +193,33 @@ static int check_use(const struct options *o, const struct prn_strings *argument
     if (arguments->n > 0 && o->model_file)
         return prn_fail(err, PRONY_EUSAGE, "'%s' and -M '%s' are two models; one is cut at a time",
                         arguments->items[0], o->model_file);
-    if (!o->list && !o->extract)
-        return prn_fail(err, PRONY_EUSAGE, "nothing to do: give --list, --extract FOLDER or both");
-    if (!o->list && o->output)
-        return prn_fail(err, PRONY_EUSAGE, "--output is where --list goes, which is missing");
+    if (!o->list && o->extract && o->output)
+        return prn_fail(err, PRONY_EUSAGE,
+                        "--output is where a list or a report goes, and --extract makes neither");
     if (o->extract && !*o->extract)
         return prn_fail(err, PRONY_EUSAGE, "--extract: the folder's name is empty");
     *ret_path = o->model_file ? o->model_file : arguments->items[0];
-    return prn_output_spares(o->output, *ret_path, err);
+    int code = o->list || o->extract ? prn_layers_check_idle(o, err) : 0;
+    return code == 0 ? prn_output_spares(o->output, *ret_path, err) : code;
 }
 
 static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
 {
-    const struct options *o = opaque;
+    const struct prn_layers_options *o = opaque;
     struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 30);
     struct prn_bindings bindings;
+    struct prn_strings shapes = o->shapes;
     struct prn_input *inputs;
     struct prn_model *model = NULL;
     const char *path = NULL;
     int code = check_use(o, arguments, &path, err);
     if (code == 0)
-        code = prn_bindings_parse(o->dims.items, o->dims.n, o->shapes.items, o->shapes.n, &arena,
-                                  &bindings, err);
-    if (code == 0)
         code = prn_model_open(path, &model, err);
+    if (code == 0 && o->shapes_in.n > 0 && o->layer_start <= 1)
+        code = prn_layers_input_shapes(o, model, &arena, &shapes, err);
+    if (code == 0)
+        code = prn_bindings_parse(o->dims.items, o->dims.n, shapes.items, shapes.n, &arena,
+                                  &bindings, err);
     if (code == 0)
         code = prn_model_bind(model, &bindings, &arena, &inputs, err);
     if (code == 0)
@@ -236,7 +229,14 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     return code;
 }
 
-#define FIELD(name) offsetof(struct options, name)
+#define FIELD(name) offsetof(struct prn_layers_options, name)
+
+static void set_defaults(void *opaque)
+{
+    struct prn_layers_options *o = opaque;
+    o->seed = -1;
+    o->precision = o->max_time_s = o->timeout_s = NAN;
+}
 
 static const struct prn_option option_table[] = {
     {PRN_OPTION_TEXT, 'M', "model-file", "MODEL.onnx", "the model, instead of the argument",
@@ -252,39 +252,102 @@ static const struct prn_option option_table[] = {
     {PRN_OPTION_GROUP, 0, NULL, NULL, "Sizes", 0, 0, 0, NULL},
     {PRN_OPTION_COUNT, 'b', "batch-size", "N",
      "size of the inputs' outer dimension, where the model leaves it open (default 8)",
-     FIELD(batch), 1, BATCH_MAX, NULL},
+     FIELD(batch), 1, PRN_PIPELINE_BATCH_MAX, NULL},
     {PRN_OPTION_LIST, 0, "dim", "NAME=SIZE",
      "size of another open dimension, repeatable (default 1)", FIELD(dims), 0, 0, NULL},
     {PRN_OPTION_LIST, 0, "shape", "INPUT=SIZES",
      "shape of an input, repeatable, e.g. x=1x3x224x224", FIELD(shapes), 0, 0, NULL},
+    {PRN_OPTION_GROUP, 0, NULL, NULL, "What to measure", 0, 0, 0, NULL},
+    {PRN_OPTION_TEXT, 'd', "device", "DEVICE",
+     "cpu, cuda or cuda:N, with ONNX Runtime (default cpu)", FIELD(device), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "backend", "SPEC",
+     "any backend instead, e.g. 'openvino-cpu' or 'onnxrt-cpu[threads=1]' ('prony backends' lists "
+     "them)",
+     FIELD(backend), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "ONNX Runtime library to load (libonnxruntime.so)",
+     FIELD(ort_lib), 0, 0, NULL},
+    {PRN_OPTION_COUNT, 'l', "layer-start", "N", "first layer to measure (default 1)",
+     FIELD(layer_start), 1, PRN_PIPELINE_LAYERS_MAX, NULL},
+    {PRN_OPTION_COUNT, 'L', "layer-end", "N", "last layer to measure (default: the last)",
+     FIELD(layer_end), 1, PRN_PIPELINE_LAYERS_MAX, NULL},
+    {PRN_OPTION_LIST, 's', "shape-input", "SIZES",
+     "shape of an input of the first layer to measure, without the batch, e.g. 3,224,224; once for "
+     "each. From layer 2 on its inputs are random then, and the layers before aren't run",
+     FIELD(shapes_in), 0, 0, NULL},
+    {PRN_OPTION_LIST, 0, "input", "INPUT=VALUE",
+     "ones, zeros, random, a number, or @FILE (.npy, .pb, .raw), repeatable (default: as 'prony "
+     "profile')",
+     FIELD(inputs), 0, 0, NULL},
+    {PRN_OPTION_COUNT, 0, "seed", "N", "seed of random inputs (default 0)", FIELD(seed), 0, 9e15,
+     NULL},
+    {PRN_OPTION_GROUP, 0, NULL, NULL, "How to measure", 0, 0, 0, NULL},
+    {PRN_OPTION_FLAG, 'w', "warmup", NULL, "warm up until times settle (the default)",
+     FIELD(warmup), 0, 0, NULL},
+    {PRN_OPTION_FLAG, 0, "no-warmup", NULL, "time everything but the first run of a process",
+     FIELD(no_warmup), 0, 0, NULL},
+    {PRN_OPTION_COUNT, 'i', "iterations", "N",
+     "exactly N timed runs per layer (default: as many as the precision needs)", FIELD(iterations),
+     1, 1e7, NULL},
+    {PRN_OPTION_PERCENT, 0, "precision", "P",
+     "stop when the 95 % interval of the median is within ±P (default 1%)", FIELD(precision), 1e-4,
+     1, NULL},
+    {PRN_OPTION_COUNT, 0, "launches", "N",
+     "fresh processes per layer (default: 5, up to 20 while precision needs them)", FIELD(launches),
+     1, 1000, NULL},
+    {PRN_OPTION_NUMBER, 0, "max-time", "SECONDS",
+     "stop measuring a layer after this time; the whole model gets as long as its layers "
+     "(default 10)",
+     FIELD(max_time_s), 0.1, 1e6, NULL},
+    {PRN_OPTION_NUMBER, 0, "timeout", "SECONDS",
+     "give up when loading or one run takes longer (default 120)", FIELD(timeout_s), 0.1, 1e6,
+     NULL},
     {PRN_OPTION_GROUP, 0, NULL, NULL, "Results", 0, 0, 0, NULL},
+    {PRN_OPTION_TEXT, 'o', "results-yml", "FILE",
+     "results per layer; extended if it exists (default profiler_results.yml)", FIELD(results), 0,
+     0, NULL},
+    {PRN_OPTION_TEXT, 'm', "model-name", "NAME",
+     "what the results call the model (default: its file without .onnx)", FIELD(model_name), 0, 0,
+     NULL},
+    {PRN_OPTION_FLAG, 0, "resume", NULL,
+     "keep the layers that the results have, and measure the others", FIELD(resume), 0, 0, NULL},
+    {PRN_OPTION_CHOICE, 0, "format", "FORMAT",
+     "of the report or the list: text, json, csv or md (default text)", FIELD(format), 0, 0,
+     prn_report_formats},
+    {PRN_OPTION_TEXT, 0, "output", "FILE",
+     "write the report or the list to FILE instead of standard output", FIELD(output), 0, 0, NULL},
+    {PRN_OPTION_GROUP, 0, NULL, NULL, "Instead of measuring", 0, 0, 0, NULL},
     {PRN_OPTION_FLAG, 0, "list", NULL,
      "show the layers: what passes between them, parameters and work", FIELD(list), 0, 0, NULL},
     {PRN_OPTION_TEXT, 0, "extract", "FOLDER",
      "write each layer as a model of its own: layer_01.onnx, ...", FIELD(extract), 0, 0, NULL},
-    {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "of --list: text, json, csv or md (default text)",
-     FIELD(format), 0, 0, prn_report_formats},
-    {PRN_OPTION_TEXT, 0, "output", "FILE", "write the list to FILE instead of standard output",
-     FIELD(output), 0, 0, NULL},
     {0},
 };
 
 const struct prn_command prn_command_layers = {
     .name = "layers",
     .arguments = "MODEL.onnx",
-    .summary = "cut a model into layers that run one after the other",
+    .summary = "cut a model into layers that run one after the other, and measure each",
     .description =
         "Cuts a model where few tensors pass: a layer per group of operators that have weights, "
         "and between two of them the place where the fewest bytes are alive. In a transformer that "
         "is four layers per block. Layers that run one after the other, each with what the one "
         "before hands on, give the model's outputs.\n"
-        "Nothing is run, and with --list no weight is read.",
-    .examples = "# where a model would be cut\n"
+        "Measures the time, memory and shapes of each layer, in processes of its own and with the "
+        "real outputs of the layer before, into a file of results, which 'prony models' and "
+        "'prony device-types' read. The whole model is measured beside them. Ctrl-C loses the "
+        "layer that is being measured; --resume goes on.\n"
+        "With --list or --extract nothing is run, and with --list no weight is read.",
+    .examples = "# what each layer takes\n"
+                "prony layers vit.onnx -m google/vit-base-patch16-224\n"
+                "# on another runtime, and go on after Ctrl-C\n"
+                "prony layers vit.onnx --backend openvino-cpu -o openvino.yml --resume\n"
+                "# where a model would be cut\n"
                 "prony layers vit.onnx --list\n"
                 "# four layers of about the same work, as models\n"
                 "prony layers vit.onnx --cuts 4 --extract vit-layers",
     .options = option_table,
-    .options_size = sizeof(struct options),
+    .options_size = sizeof(struct prn_layers_options),
+    .defaults = set_defaults,
     .max_arguments = 1,
     .run = run,
 };

@@ -1,5 +1,6 @@
 /* `prony profile MODEL`: measures a model on backends and reports. */
 #include "cli/command.h"
+#include "cli/progress.h"
 
 #include "base/format.h"
 #include "cli/server.h"
@@ -11,12 +12,8 @@
 #include "report/profile_report.h"
 
 #include <math.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 struct profile_options {
     struct prn_strings backends, dims, shapes, inputs, rates;
@@ -28,69 +25,12 @@ struct profile_options {
     struct prn_server_options server;
 };
 
-static volatile sig_atomic_t cancelled;
-
-/* The first Ctrl-C ends measuring and reports what there is; the second ends the program. */
-static void on_interrupt(int number)
-{
-    if (cancelled) {
-        signal(number, SIG_DFL);
-        raise(number); /* delivered when this returns */
-    }
-    cancelled = 1;
-}
-
-static void catch_signals(void)
-{
-    static const int signals[] = {SIGINT, SIGTERM};
-    struct sigaction action = {.sa_handler = on_interrupt};
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(signals); i++) {
-        struct sigaction former;
-        sigaction(signals[i], NULL, &former);
-        if (former.sa_handler != SIG_IGN)
-            sigaction(signals[i], &action, NULL);
-    }
-}
-
 /* What the callbacks of a job need to know. */
 struct session {
     const char *save_path; /* where the profile is kept while it is measured; NULL: nowhere */
     bool warned;
     int64_t begun_ns, shown_ns; /* sending files; 0: not yet */
 };
-
-/* One line on the terminal that is written over, behind the time. */
-static void show_line(double elapsed_s, const char *line)
-{
-    struct winsize window = {0};
-    int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 10
-                    ? window.ws_col - 1
-                    : 79;
-    struct prony_error safe; /* a line is as safe to print as an error */
-    prn_fail(&safe, 0, "%s", line);
-    fprintf(stderr, "\r\033[K%5.1f s  %.*s", elapsed_s, width - 9, safe.text);
-}
-
-static void show_progress(void *context, const struct prn_progress *p)
-{
-    (void)context;
-    char row[64] = "";
-    char median[PRN_FORMAT_SIZE] = "";
-    char width_text[32] = "";
-    char line[512];
-    if (p->rows > 1)
-        snprintf(row, sizeof row, "row %zu of %zu, ", p->row, p->rows);
-    bool known = p->samples > 0 && isfinite(p->median_ns);
-    if (known)
-        prn_format_duration(median, p->median_ns);
-    if (p->samples > 0 && isfinite(p->half_width))
-        snprintf(width_text, sizeof width_text, " ±%.1f %%", 100 * p->half_width);
-    snprintf(line, sizeof line, "%s%s%s%s%s: %s, launch %lld of %lld or more, %lld samples%s%s%s",
-             row, p->backend, p->point[0] ? " (" : "", p->point, p->point[0] ? ")" : "", p->phase,
-             (long long)p->launch, (long long)p->launches, (long long)p->samples, known ? ", " : "",
-             median, width_text);
-    show_line(p->elapsed_s, line);
-}
 
 /* Who holds the hardware is known by a hash, which is enough to see whether it is always the same.
  */
@@ -101,7 +41,7 @@ static void show_queue(void *context, const struct prn_remote_place *place)
     snprintf(line, sizeof line, "waiting for %s: place %llu in the queue%s%s%s", place->hardware,
              (unsigned long long)place->place, place->n_holders ? ", held by " : "",
              place->n_holders ? place->holders[0] : "", place->n_holders > 1 ? " and others" : "");
-    show_line(place->waited_s, line);
+    prn_progress_line(place->waited_s, line);
 }
 
 static void show_upload(void *context, const char *file, uint64_t done, uint64_t total)
@@ -119,30 +59,18 @@ static void show_upload(void *context, const char *file, uint64_t done, uint64_t
     snprintf(line, sizeof line, "sending %.100s: %s of %s", file,
              prn_format_bytes(done_text, (double)done),
              prn_format_bytes(total_text, (double)total));
-    show_line((double)(now - session->begun_ns) / 1e9, line);
+    prn_progress_line((double)(now - session->begun_ns) / 1e9, line);
 }
 
-static void end_progress(void)
-{
-    fputs("\r\033[K", stderr);
-}
-
-/* Keeps what was measured so far, so that a power cut costs one round of launches at most. A signal
- * waits meanwhile: it is to end measuring, not this file. */
+/* Keeps what was measured so far, so that a power cut costs one round of launches at most. */
 static void save_progress(void *context, const struct prn_profile *profile)
 {
     struct session *session = context;
     struct prony_error err = {0};
-    sigset_t waiting;
-    sigset_t former;
-    sigemptyset(&waiting);
-    sigaddset(&waiting, SIGINT);
-    sigaddset(&waiting, SIGTERM);
-    sigaddset(&waiting, SIGHUP);
-    sigprocmask(SIG_BLOCK, &waiting, &former);
+    sigset_t former = prn_signals_hold();
     int code = prn_output_profile(session->save_path, profile, PRN_REPORT_FORMAT_JSON,
                                   PRN_REPORT_TABLE_RESULTS, &err);
-    sigprocmask(SIG_SETMASK, &former, NULL);
+    prn_signals_release(&former);
     if (code < 0 && !session->warned)
         prn_warn("what is measured can't be kept meanwhile: %s", err.text);
     session->warned |= code < 0;
@@ -238,7 +166,7 @@ static struct prn_job job_of(const struct profile_options *o, const char *model_
                      .max_time_s = o->max_time_s},
         .ops = o->ops,
         .timeout_s = o->timeout_s,
-        .cancelled = &cancelled,
+        .cancelled = &prn_cancelled,
         .checkpoint = save_path_of(o) ? save_progress : NULL,
     };
 }
@@ -292,14 +220,12 @@ static int measure(const struct profile_options *o, struct prn_job *job, struct 
     struct prony_error lost = {0};
     struct session session = {.save_path = save_path_of(o)};
     struct prn_profile *profile = NULL;
-    bool terminal = isatty(STDERR_FILENO);
     job->context = &session;
-    job->progress = terminal ? show_progress : NULL;
-    catch_signals();
+    job->progress = prn_progress_shown();
+    prn_signals_catch();
     int code = o->server.address ? run_there(o, &session, job, &profile, &lost, err)
                                  : prn_job_run(job, &profile, err);
-    if (terminal)
-        end_progress();
+    prn_progress_end();
     if (code == 0)
         code = report(o, &session, profile, err);
     if (code == 0 && lost.code < 0)

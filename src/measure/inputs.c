@@ -16,6 +16,7 @@
 
 /* Runtimes want their tensors aligned; a cache line is enough for all of them. */
 #define ALIGNMENT 64
+#define PIECE ((size_t)1 << 20) /* that is copied at a time */
 
 static bool parse_value(const char *text, struct prn_input_source *source)
 {
@@ -148,6 +149,11 @@ static int make_tensor(struct prn_input *input, const struct prn_input_source *s
     return prn_tensor_fill(input, fill, source ? source->number : 0, seed, ret_tensor, err);
 }
 
+static size_t aligned(size_t offset)
+{
+    return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
 static int add_input(struct prn_inputs *all, size_t *offset, struct prn_input *input,
                      const struct prn_input_source *source, const char *file, uint64_t seed,
                      struct prn_arena *arena, struct prony_error *err)
@@ -171,10 +177,43 @@ static int add_input(struct prn_inputs *all, size_t *offset, struct prn_input *i
     }
     if (code == 0) {
         all->n++;
-        *offset = (*offset + tensor.bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+        *offset = aligned(*offset + tensor.bytes);
     }
     prn_buffer_release(&text);
     prn_tensor_release(&tensor);
+    return code;
+}
+
+/* Room for n inputs. */
+static int begin(size_t n, struct prn_arena *arena, struct prn_inputs *all, struct prony_error *err)
+{
+    *all = (struct prn_inputs){.fd = -1};
+    if (n > PRN_EXECUTOR_TENSORS_MAX)
+        return prn_fail(err, PRONY_ELIMIT, "the model has %zu inputs, more than %d", n,
+                        PRN_EXECUTOR_TENSORS_MAX);
+    all->places = PRN_ARENA_ARRAY(arena, n + 1, struct prn_place);
+    all->sources = PRN_ARENA_ARRAY(arena, n + 1, const char *);
+    if (!all->places || !all->sources)
+        return prn_fail_memory(err);
+    all->fd = memfd_create("prony-inputs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    return all->fd < 0 ? prn_fail_errno(err, errno, "create", "shared memory") : 0;
+}
+
+/* All are made, up to `end`, if `code` is 0. */
+static int finish(int code, struct prn_inputs *all, size_t end, struct prn_inputs *ret_inputs,
+                  struct prony_error *err)
+{
+    /* The last tensor's padding is part of the file, so that all offsets lie inside. */
+    if (code == 0 && ftruncate(all->fd, (off_t)end) < 0)
+        code = prn_fail_errno(err, errno, "size", "shared memory");
+    /* All backends are to see the same bytes, so none may change them. */
+    const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+    if (code == 0 && fcntl(all->fd, F_ADD_SEALS, seals) < 0)
+        code = prn_fail_errno(err, errno, "seal", "shared memory");
+    if (code < 0)
+        prn_inputs_release(all);
+    else
+        *ret_inputs = *all;
     return code;
 }
 
@@ -182,20 +221,11 @@ int prn_inputs_make(struct prn_input *inputs, size_t n, const struct prn_input_s
                     size_t n_sources, const char *folder, uint64_t seed, struct prn_arena *arena,
                     struct prn_inputs *ret_inputs, struct prony_error *err)
 {
-    struct prn_inputs all = {.fd = -1};
+    struct prn_inputs all;
     int code = check_names(inputs, n, sources, n_sources, err);
     if (code < 0)
         return code;
-    if (n > PRN_EXECUTOR_TENSORS_MAX)
-        return prn_fail(err, PRONY_ELIMIT, "the model has %zu inputs, more than %d", n,
-                        PRN_EXECUTOR_TENSORS_MAX);
-    all.places = PRN_ARENA_ARRAY(arena, n + 1, struct prn_place);
-    all.sources = PRN_ARENA_ARRAY(arena, n + 1, const char *);
-    if (!all.places || !all.sources)
-        return prn_fail_memory(err);
-    all.fd = memfd_create("prony-inputs", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    if (all.fd < 0)
-        return prn_fail_errno(err, errno, "create", "shared memory");
+    code = begin(n, arena, &all, err);
     size_t offset = 0;
     for (size_t i = 0; code == 0 && i < n; i++) {
         char path[PATH_MAX];
@@ -206,18 +236,43 @@ int prn_inputs_make(struct prn_input *inputs, size_t n, const struct prn_input_s
                              find_source(sources, n_sources, inputs[i].name), folder ? path : NULL,
                              seed, arena, err);
     }
-    /* The last tensor's padding is part of the file, so that all offsets lie inside. */
-    if (code == 0 && ftruncate(all.fd, (off_t)offset) < 0)
-        code = prn_fail_errno(err, errno, "size", "shared memory");
-    /* All backends are to see the same bytes, so none may change them. */
-    const int seals = F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
-    if (code == 0 && fcntl(all.fd, F_ADD_SEALS, seals) < 0)
-        code = prn_fail_errno(err, errno, "seal", "shared memory");
-    if (code < 0)
-        prn_inputs_release(&all);
-    else
-        *ret_inputs = all;
-    return code;
+    return finish(code, &all, offset, ret_inputs, err);
+}
+
+static int copy_bytes(const struct prn_input_copy *from, int fd, size_t offset, void *piece,
+                      struct prony_error *err)
+{
+    const struct prn_place *place = from->place;
+    for (size_t at = 0; at < place->bytes; at += PIECE) {
+        size_t len = place->bytes - at < PIECE ? place->bytes - at : PIECE;
+        if (prn_pread_all(from->fd, piece, len, place->offset + at) < 0 ||
+            prn_pwrite_all(fd, piece, len, offset + at) < 0)
+            return prn_fail_errno(err, errno, "copy", place->name);
+    }
+    return 0;
+}
+
+int prn_inputs_copy(const struct prn_input_copy *tensors, size_t n, const char *source,
+                    struct prn_arena *arena, struct prn_inputs *ret_inputs, struct prony_error *err)
+{
+    struct prn_inputs all;
+    size_t offset = 0;
+    void *piece = malloc(PIECE);
+    int code = begin(n, arena, &all, err);
+    if (code == 0 && !piece)
+        code = prn_fail_memory(err);
+    for (size_t i = 0; code == 0 && i < n; i++) {
+        struct prn_place *place = &all.places[all.n++];
+        *place = *tensors[i].place;
+        place->name = prn_arena_strdup(arena, place->name);
+        place->offset = offset;
+        all.sources[i] = source;
+        code = place->name ? copy_bytes(&tensors[i], all.fd, offset, piece, err)
+                           : prn_fail_memory(err);
+        offset = aligned(offset + place->bytes);
+    }
+    free(piece);
+    return finish(code, &all, offset, ret_inputs, err);
 }
 
 void prn_inputs_release(struct prn_inputs *inputs)

@@ -40,6 +40,17 @@ PRONY_MUST_CHECK int prn_inputs_make(struct prn_input *inputs, size_t n,
                                      const struct prn_input_source *sources, size_t n_sources,
                                      const char *folder, uint64_t seed, struct prn_arena *arena,
                                      struct prn_inputs *ret_inputs, struct prony_error *err);
+
+/* A tensor in a file of shared memory. */
+struct prn_input_copy {
+    int fd;
+    const struct prn_place *place;
+};
+
+/* Makes inputs of tensors that are there already. Names belong to `arena`. */
+PRONY_MUST_CHECK int prn_inputs_copy(const struct prn_input_copy *tensors, size_t n,
+                                     const char *source, struct prn_arena *arena,
+                                     struct prn_inputs *ret_inputs, struct prony_error *err);
 void prn_inputs_release(struct prn_inputs *inputs);
 
 #endif

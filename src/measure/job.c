@@ -202,8 +202,7 @@ static int measure(struct work *w, struct prony_error *err)
 {
     const struct prn_job *job = w->job;
     struct prn_measure_request request = {
-        .model_path = w->place.path,
-        .model_folder = w->feed.external ? w->place.folder : NULL,
+        .model = {w->place.path, w->feed.external ? w->place.folder : NULL},
         .backends = w->backends,
         .ort_library = job->ort_library,
         .inputs = w->feed.inputs,

@@ -7,6 +7,12 @@ int64_t prn_launch_memory(void)
     return (int64_t)((double)prn_memory_available() * MEMORY_SHARE);
 }
 
+static const struct prn_model_file *model_of(const struct prn_launch_config *config)
+{
+    const struct prn_measure_request *q = config->request;
+    return q->models ? &q->models[config->point] : &q->model;
+}
+
 int prn_launch_open(const struct prn_launch_config *config, struct prn_executor **ret_executor,
                     struct prony_error *err)
 {
@@ -29,7 +35,8 @@ int prn_launch_open(const struct prn_launch_config *config, struct prn_executor 
     struct prn_executor *executor = NULL;
     int code = prn_executor_spawn(&process, &executor, err);
     if (code == 0)
-        code = prn_executor_open(executor, &runtime, q->model_path, q->model_folder, err);
+        code = prn_executor_open(executor, &runtime, model_of(config)->path,
+                                 model_of(config)->folder, err);
     if (code == 0)
         *ret_executor = executor;
     else
@@ -43,7 +50,7 @@ int prn_launch_load(const struct prn_launch_config *config, struct prn_executor 
     const struct prn_inputs *inputs = &config->request->inputs[config->point];
     size_t n = 0;
     launch->baseline_bytes = prn_executor_resident(executor);
-    int code = prn_executor_load(executor, config->request->model_path, &launch->load_ns, err);
+    int code = prn_executor_load(executor, model_of(config)->path, &launch->load_ns, err);
     if (code == 0)
         code = prn_executor_bind(executor, inputs->places, inputs->n, err);
     if (code == 0)

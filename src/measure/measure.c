@@ -80,7 +80,8 @@ struct engine {
     int64_t redo_ns;   /* spent on blocks that were redone */
     double bring_up_s; /* what the last launch took until it measured */
     int64_t launches_min, launches_max;
-    double max_time_s; /* for all points together */
+    int64_t launches_left; /* of the least number, after those that are there already */
+    double max_time_s;     /* for all points together */
     int64_t memory_bytes;
     int32_t block; /* next number */
     bool interrupted;
@@ -354,12 +355,13 @@ static size_t live_rows(const struct engine *e)
     return live > 0 ? live : 1;
 }
 
-/* How many runs make a block, so that the least number of launches fits into the time. */
+/* How many runs make a block, so that what is left of the least number of launches fits into the
+ * time. */
 static size_t plan_blocks(struct engine *e)
 {
     size_t blocks = BLOCKS_PER_LAUNCH;
     double share_ns =
-        e->max_time_s * 1e9 * MEASURING_SHARE / (double)live_rows(e) / (double)e->launches_min;
+        e->max_time_s * 1e9 * MEASURING_SHARE / (double)live_rows(e) / (double)e->launches_left;
     for (size_t i = 0; i < e->n_members; i++) {
         struct runner *r = e->members[i];
         if (!r->executor)
@@ -793,12 +795,15 @@ static int begin(struct engine *e, struct prony_error *err)
         return prn_fail_memory(err);
     for (size_t i = 0; i < e->n_points; i++)
         e->points[i].reference_fd = -1;
+    e->launches_left = 1;
     for (size_t i = 0; i < e->n_runners; i++) {
         e->runners[i].spec = &e->request->backends[i];
         e->runners[i].result = &e->profile->results[i];
         int code = begin_runner(e, &e->runners[i], err);
         if (code < 0)
             return code;
+        int64_t left = e->launches_min - (int64_t)e->runners[i].n_launches;
+        e->launches_left = left > e->launches_left ? left : e->launches_left;
     }
     return 0;
 }

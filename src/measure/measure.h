@@ -39,13 +39,18 @@ struct prn_progress {
  * be reported; what isn't finished is flagged as interrupted. */
 typedef void prn_checkpoint(void *context, const struct prn_profile *profile);
 
+struct prn_model_file {
+    const char *path;   /* absolute */
+    const char *folder; /* NULL: the model keeps nothing beside its file */
+};
+
 struct prn_measure_request {
-    const char *model_path;          /* absolute */
-    const char *model_folder;        /* NULL: the model keeps nothing beside its file */
-    const struct prn_spec *backends; /* one for each result of the profile */
-    const char *ort_library;         /* NULL: search */
-    const char *program;             /* of the executor; NULL: this one */
-    const struct prn_inputs *inputs; /* one for each point of the profile */
+    struct prn_model_file model;
+    const struct prn_model_file *models; /* one for each point of the profile; NULL: `model` */
+    const struct prn_spec *backends;     /* one for each result of the profile */
+    const char *ort_library;             /* NULL: search */
+    const char *program;                 /* of the executor; NULL: this one */
+    const struct prn_inputs *inputs;     /* one for each point of the profile */
     double timeout_s;
     const volatile int *cancelled;
     void (*progress)(void *context, const struct prn_progress *progress); /* may be NULL */

@@ -1,11 +1,11 @@
 /* Compares the outputs of two backends, read piece by piece from shared memory. */
+#include "base/io.h"
 #include "measure/measure.h"
 #include "model/tensor.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define PIECE ((size_t)64 * 1024)
 
@@ -31,11 +31,6 @@ static void add_numbers(struct sums *s, const void *reference, const void *other
         s->square += b * b;
         s->square_reference += a * a;
     }
-}
-
-static int read_piece(int fd, void *data, size_t len, size_t offset)
-{
-    return pread(fd, data, len, (off_t)offset) == (ssize_t)len ? 0 : -1;
 }
 
 static int compare_one(int reference_fd, const struct prn_place *reference, int fd,
@@ -69,8 +64,8 @@ static int compare_one(int reference_fd, const struct prn_place *reference, int 
         size_t len = reference->bytes - at < PIECE ? reference->bytes - at : PIECE;
         if (text && len > other->bytes - at)
             len = other->bytes - at;
-        if (read_piece(reference_fd, pieces, len, reference->offset + at) < 0 ||
-            read_piece(fd, pieces + PIECE, len, other->offset + at) < 0)
+        if (prn_pread_all(reference_fd, pieces, len, reference->offset + at) < 0 ||
+            prn_pread_all(fd, pieces + PIECE, len, other->offset + at) < 0)
             return -1;
         if (text) {
             s.unlike |= memcmp(pieces, pieces + PIECE, len) != 0;

@@ -17,8 +17,8 @@ struct layering {
     const struct prn_cut_graph *g;
     const struct prn_cut_plan *plan;
     struct prn_cut_shapes *shapes;
-    struct prn_arena *arena; /* of the result */
-    struct prn_layer *layers;
+    struct prn_arena *arena;  /* of the result */
+    struct prn_layer *layers; /* and, behind them, the whole */
     size_t n_layers;
     struct prn_cut_walk walk;
     size_t *constant_of; /* by constant: the last layer that reads it, + 1 */
@@ -131,7 +131,7 @@ static int share_lists(struct layering *l)
         nodes[i] = l->nodes.items[i];
     for (size_t i = 0; i < l->constants.n; i++)
         constants[i] = l->constants.items[i];
-    for (size_t i = 0; i < l->n_layers; i++) {
+    for (size_t i = 0; i <= l->n_layers; i++) {
         l->layers[i].nodes = nodes;
         l->layers[i].constants = constants;
         nodes += l->layers[i].n_nodes;
@@ -144,14 +144,15 @@ static int share_lists(struct layering *l)
 
 struct passing {
     struct layering *l;
-    const struct prn_cut_tensor ***in; /* by layer; writable views of layers[].in */
+    const struct prn_cut_tensor ***in;  /* by layer; writable views of layers[].in */
+    const struct prn_cut_tensor **made; /* a writable view of what the whole gives */
 };
 
 static int pass(struct passing *p, size_t id)
 {
     const struct prn_cut_plan *plan = p->l->plan;
     const struct prn_cut_span *span = &plan->spans[id];
-    const struct prn_cut_tensor *tensor;
+    const struct prn_cut_tensor *tensor = NULL;
     for (size_t c = find_cut(plan, span->from); c < plan->n_cuts && plan->cuts[c] <= span->to;
          c++) {
         int code = prn_cut_shapes_tensor(p->l->shapes, id, p->l->arena, &tensor);
@@ -159,6 +160,8 @@ static int pass(struct passing *p, size_t id)
             return code;
         p->in[c + 1][p->l->layers[c + 1].n_in++] = tensor;
     }
+    if (tensor && p->l->g->values[id].node != PRN_CUT_NONE)
+        p->made[p->l->layers[p->l->n_layers].n_out++] = tensor;
     return 0;
 }
 
@@ -186,10 +189,11 @@ static int fill_passing(struct layering *l)
         return prn_fail(g->err, PRONY_ELIMIT,
                         "cannot cut '%s': more than %zu tensors would pass the cuts together",
                         g->model->path, PRN_CUT_ENTRIES_MAX);
-    struct passing p = {l, PRN_ARENA_ARRAY(g->arena, l->n_layers, const struct prn_cut_tensor **)};
+    struct passing p = {l, PRN_ARENA_ARRAY(g->arena, l->n_layers, const struct prn_cut_tensor **),
+                        PRN_ARENA_ARRAY(l->arena, n + 1, const struct prn_cut_tensor *)};
     const struct prn_cut_tensor **in =
         PRN_ARENA_ARRAY(l->arena, n + 1, const struct prn_cut_tensor *);
-    if (!p.in || !in)
+    if (!p.in || !p.made || !in)
         return prn_fail_memory(g->err);
     for (size_t i = 0; i < l->n_layers; i++) {
         l->layers[i].in = p.in[i] = in;
@@ -199,6 +203,10 @@ static int fill_passing(struct layering *l)
     for (size_t i = 0; i < g->model->n_inputs && code == 0; i++)
         code = prn_cut_shapes_tensor(l->shapes, g->first_input + i, l->arena, &p.in[0][i]);
     l->layers[0].n_in = g->model->n_inputs;
+    struct prn_layer *whole = &l->layers[l->n_layers];
+    whole->in = l->layers[0].in;
+    whole->n_in = l->layers[0].n_in;
+    whole->out = p.made;
     if (code == 0)
         code = pass_all(&p);
     for (size_t i = 1; i < l->n_layers; i++) {
@@ -251,7 +259,22 @@ static int fill_results(struct layering *l)
         if (code < 0)
             return code;
     }
+    l->layers[l->n_layers].results = l->layers[0].results;
+    l->layers[l->n_layers].n_results = n;
     return 0;
+}
+
+/* The whole has all nodes, in the order of the layers, and what it gives is theirs. */
+static int fill_whole(struct layering *l)
+{
+    const struct prn_layer *first = &l->layers[0];
+    int code = fill_nodes(l, l->n_layers, 0, l->plan->order.n);
+    for (size_t i = 0; i < first->n_results && code == 0; i++) {
+        size_t id = prn_map_get(&l->g->by_name, first->results[i]->value.name);
+        if (id < l->g->first_input)
+            code = add_constant(l, l->n_layers, id);
+    }
+    return code;
 }
 
 /* ---- All of it ---- */
@@ -260,7 +283,7 @@ static int fill_layers(struct layering *l)
 {
     const struct prn_cut_graph *g = l->g;
     l->n_layers = l->plan->n_cuts + 1;
-    l->layers = PRN_ARENA_ARRAY(l->arena, l->n_layers, struct prn_layer);
+    l->layers = PRN_ARENA_ARRAY(l->arena, l->n_layers + 1, struct prn_layer);
     l->constant_of = PRN_ARENA_ARRAY(g->arena, g->first_input + 1, size_t);
     if (!l->layers || !l->constant_of)
         return prn_fail_memory(g->err);
@@ -270,6 +293,8 @@ static int fill_layers(struct layering *l)
         code = fill_results(l);
     for (size_t i = 0; i < l->n_layers && code == 0; i++)
         code = fill_nodes(l, i, layer_begin(l->plan, i), layer_end(l->plan, i));
+    if (code == 0)
+        code = fill_whole(l);
     if (code == 0)
         code = share_lists(l);
     return code == 0 ? fill_passing(l) : code;

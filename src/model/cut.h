@@ -26,6 +26,8 @@
 #include "model/model.h"
 
 #define PRN_CUT_TENSORS_DEFAULT 2
+#define PRN_CUT_BATCH_DEFAULT 8
+#define PRN_CUT_LAYERS_MAX 4096
 
 struct prn_cut_options {
     /* Cut at these tensors, or behind these nodes, and nowhere else: names with the wildcards of
@@ -80,6 +82,9 @@ struct prn_layer {
 
 struct prn_cuts {
     size_t n_layers;
+    /* Behind the last one, at [n_layers], is the whole: all nodes as one layer that also gives what
+     * passes between layers. A runtime that has to give those tensors can't fuse nodes across the
+     * cuts; otherwise it is free to optimise. */
     const struct prn_layer *layers;
 };
 
@@ -102,9 +107,9 @@ double prn_cut_bytes(const struct prn_cut_tensor *const *tensors, size_t n);
  * into a second one. */
 bool prn_cut_needs_data(const struct prn_cuts *cuts, size_t layer);
 
-/* Writes a layer as a model; `name` is for errors. External data of the model is copied into it, so
- * that a layer can be moved; or its weights are left to `data_name`, a file beside it, which
- * prn_cut_write_data() fills. Weights are streamed: memory stays small. */
+/* Writes a layer, or the whole, as a model; `name` is for errors. External data of the model is
+ * copied into it, so that a layer can be moved; or its weights are left to `data_name`, a file
+ * beside it, which prn_cut_write_data() fills. Weights are streamed: memory stays small. */
 PRONY_MUST_CHECK int prn_cut_write(struct prn_cuts *cuts, size_t layer, const char *data_name,
                                    int fd, const char *name, struct prony_error *err);
 PRONY_MUST_CHECK int prn_cut_write_data(struct prn_cuts *cuts, size_t layer, int fd,

@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BATCH_DEFAULT 8
-#define LAYERS_MAX 1000000
-
 static bool is_number(const char *text)
 {
     size_t len = strspn(text, "0123456789");
@@ -39,8 +36,9 @@ int prn_cut_options_parse(const char *text, size_t max_tensors, struct prn_arena
         errno = 0;
         unsigned long long n = strtoull(text, NULL, 10);
         cuts.n_layers = (size_t)n;
-        if (errno || n < 1 || n > LAYERS_MAX)
-            code = prn_fail(err, PRONY_EUSAGE, "--cuts: '%s' isn't from 1 to %d", text, LAYERS_MAX);
+        if (errno || n < 1 || n > PRN_CUT_LAYERS_MAX)
+            code = prn_fail(err, PRONY_EUSAGE, "--cuts: '%s' isn't from 1 to %d", text,
+                            PRN_CUT_LAYERS_MAX);
     } else if (code == 0 && strcmp(text, "auto") != 0) {
         for (const char *at = text; code == 0; at += strcspn(at, ",") + 1) {
             size_t len = strcspn(at, ",");
@@ -61,7 +59,7 @@ int prn_cut_bind_batch(const struct prn_model *model, int64_t batch, struct prn_
     struct prn_map names = PRN_MAP_INIT;
     bool bound = batch == 0;
     int code = 0;
-    int64_t size = batch ? batch : BATCH_DEFAULT;
+    int64_t size = batch ? batch : PRN_CUT_BATCH_DEFAULT;
     for (size_t i = 0; i < model->n_inputs && code == 0; i++) {
         const struct prn_value *declared = model->inputs[i];
         bool open = inputs[i].rank > 0 && inputs[i].assumed[0];

@@ -267,20 +267,15 @@ static int read_stream(void *context, void *data, size_t len, struct prony_error
     struct stream *s = context;
     const struct prn_constant *c = s->constant;
     int code = open_location(s->reading, c->external_location, err);
-    for (char *at = data; len > 0 && code == 0;) {
-        ssize_t n = pread(s->reading->fd, at, len, (off_t)(c->external_offset + s->done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return prn_fail_errno(err, errno, "read", c->external_location);
-        if (n == 0)
-            return prn_fail(err, PRONY_EFORMAT, "'%s' has changed since it was read: it ends early",
-                            c->external_location);
-        at += n;
-        len -= (size_t)n;
-        s->done += (uint64_t)n;
-    }
-    return code;
+    if (code < 0)
+        return code;
+    if (prn_pread_all(s->reading->fd, data, len, c->external_offset + s->done) < 0)
+        return errno == ENODATA ? prn_fail(err, PRONY_EFORMAT,
+                                           "'%s' has changed since it was read: it ends early",
+                                           c->external_location)
+                                : prn_fail_errno(err, errno, "read", c->external_location);
+    s->done += len;
+    return 0;
 }
 
 /* ---- A layer ---- */
@@ -406,8 +401,8 @@ static int write_functions(struct writing *w)
     for (size_t i = 0; i < model->n_functions && code == 0; i++) {
         if (w->set->file->called[i] && graph_has_external(&model->functions[i].body))
             return prn_fail(w->err, PRONY_EUNSUPPORTED,
-                            "cannot write layer %zu: function '%s' keeps a tensor in another file",
-                            w->index + 1, model->functions[i].name);
+                            "function '%s' keeps a tensor in another file",
+                            model->functions[i].name);
         if (w->set->file->called[i])
             copy(w, PRN_WRITER_FUNCTION, TABLE_FUNCTIONS, i);
     }
@@ -423,8 +418,8 @@ static int write_nodes(struct writing *w)
         const struct prn_node *node = &graph->nodes[index];
         if (has_external(node))
             return prn_fail(w->err, PRONY_EUNSUPPORTED,
-                            "cannot write layer %zu: node '%s' (%s) keeps a tensor in another file",
-                            w->index + 1, node->name, node->op_type);
+                            "node '%s' (%s) keeps a tensor in another file", node->name,
+                            node->op_type);
         copy(w, PRN_WRITER_NODE, TABLE_NODES, index);
         for (size_t o = 0; o < node->n_outputs; o++) {
             size_t value = prn_map_get(&w->set->file->values, node->outputs[o]);
@@ -444,9 +439,12 @@ static bool goes_apart(const struct prn_constant *c)
     return c->bytes >= DATA_BYTES_MIN && (c->data || c->external_location);
 }
 
-static uint64_t align(uint64_t offset)
+/* Where a weight goes in the second file, which ends at `*end` so far. */
+static uint64_t place_apart(const struct prn_constant *c, uint64_t *end)
 {
-    return (offset + DATA_ALIGNMENT - 1) / DATA_ALIGNMENT * DATA_ALIGNMENT;
+    uint64_t offset = (*end + DATA_ALIGNMENT - 1) / DATA_ALIGNMENT * DATA_ALIGNMENT;
+    *end = offset + c->bytes;
+    return offset;
 }
 
 static int check_constant(struct writing *w, size_t index)
@@ -454,8 +452,7 @@ static int check_constant(struct writing *w, size_t index)
     const struct prn_constant *c = &w->set->model->graph.constants[index];
     bool sparse = index >= w->set->file->tables[TABLE_INITIALISERS].n;
     if (c->external_location && (sparse || prn_dtype_bits(c->dtype) == 0))
-        return prn_fail(w->err, PRONY_EUNSUPPORTED,
-                        "cannot write layer %zu: '%s' is %s in another file", w->index + 1, c->name,
+        return prn_fail(w->err, PRONY_EUNSUPPORTED, "'%s' is %s in another file", c->name,
                         sparse ? "a sparse tensor" : "a tensor without a fixed size");
     return 0;
 }
@@ -481,7 +478,7 @@ static void write_constant(struct writing *w, size_t index, struct stream *strea
 
 static int write_constants(struct writing *w, const char *data_name)
 {
-    uint64_t offset = 0;
+    uint64_t end = 0;
     for (size_t i = 0; i < w->layer->n_constants; i++) {
         size_t index = w->layer->constants[i];
         struct prn_constant apart = w->set->model->graph.constants[index];
@@ -494,9 +491,8 @@ static int write_constants(struct writing *w, const char *data_name)
         }
         apart.data = NULL;
         apart.external_location = data_name;
-        apart.external_offset = align(offset);
+        apart.external_offset = place_apart(&apart, &end);
         apart.external_length = apart.bytes;
-        offset = apart.external_offset + apart.external_length;
         write_constant(w, index, &w->streams[i], &apart);
     }
     return 0;
@@ -508,7 +504,9 @@ static int describe(struct writing *w, const char *data_name)
 {
     const struct prn_model *model = w->set->model;
     struct prn_buffer name = PRN_BUFFER_INIT(PRN_CUT_BYTES_MAX);
-    prn_buffer_printf(&name, "%s/layer.%zu", model->graph.name, w->index + 1);
+    prn_buffer_add(&name, model->graph.name);
+    if (w->index < w->set->cuts.n_layers)
+        prn_buffer_printf(&name, "/layer.%zu", w->index + 1);
     int code = prn_buffer_error(&name, w->err);
     if (code == 0)
         prn_writer_graph_name(w->writer, prn_buffer_text(&name));
@@ -541,6 +539,10 @@ int prn_cut_write(struct prn_cuts *cuts, size_t layer, const char *data_name, in
     w.writer = prn_writer_new("prony", prony_version());
     w.streams = calloc(w.layer->n_constants + 1, sizeof *w.streams);
     code = w.writer && w.streams ? describe(&w, data_name) : prn_fail_memory(err);
+    if (code == PRONY_EUNSUPPORTED && layer < cuts->n_layers)
+        prn_fail_in(err, code, "cannot write layer %zu", layer + 1);
+    else if (code == PRONY_EUNSUPPORTED)
+        prn_fail_in(err, code, "cannot write the layers as one");
     if (code == 0)
         code = prn_writer_write(w.writer, fd, name, err);
     prn_writer_free(w.writer);
@@ -586,16 +588,16 @@ int prn_cut_write_data(struct prn_cuts *cuts, size_t layer, int fd, const char *
     struct prn_cut_set *set = (struct prn_cut_set *)cuts;
     struct reading reading = READING_INIT(set->model);
     const struct prn_layer *own = &cuts->layers[layer];
-    uint64_t offset = 0;
+    uint64_t end = 0;
     int code = 0;
     for (size_t i = 0; i < own->n_constants && code == 0; i++) {
         const struct prn_constant *c = &set->model->graph.constants[own->constants[i]];
         if (!goes_apart(c))
             continue;
-        code = put(fd, padding, (size_t)(align(offset) - offset), name, err);
+        uint64_t written = end;
+        code = put(fd, padding, (size_t)(place_apart(c, &end) - written), name, err);
         if (code == 0)
             code = put_constant(&reading, c, fd, name, err);
-        offset = align(offset) + c->bytes;
     }
     reading_release(&reading);
     return code;

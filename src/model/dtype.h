@@ -14,6 +14,7 @@ enum prn_dtype {
 #define PRN_X(number, name, text, bits) PRN_DTYPE_##name = number,
     PRN_DTYPE_MAP(PRN_X)
 #undef PRN_X
+        PRN_DTYPE_COUNT, /* one more than the last */
 };
 
 /* "float"; "type 99" for a number that isn't known. Never NULL. */

@@ -8,13 +8,12 @@
 
 #include "base/arena.h"
 #include "format/yaml.h"
+#include "pipeline/limits.h"
 
 /* Of a file; a results file of 4096 layers takes about one. */
 #define PRN_PIPELINE_FILE_MAX ((size_t)64 << 20)
 #define PRN_PIPELINE_ARENA_MAX ((size_t)256 << 20)
 
-#define PRN_PIPELINE_LAYERS_MAX 4096
-#define PRN_PIPELINE_BATCH_MAX 1000000
 /* Counts of elements and bytes are exact as doubles, here and in whatever reads the files. */
 #define PRN_PIPELINE_COUNT_MAX 0x1p53
 

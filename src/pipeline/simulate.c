@@ -76,8 +76,9 @@ static int prepare_backend(struct work *w, struct prony_error *err)
     const char *text = w->request->backend ? w->request->backend : "onnxrt-cpu";
     struct prn_texts texts = {&text, 1};
     size_t n;
-    int code = prn_backends_resolve(&texts, w->request->ort_library, w->request->program, &w->arena,
-                                    &w->backend, &n, err);
+    const struct prn_backends_here here = {.ort_library = w->request->ort_library,
+                                           .program = w->request->program};
+    int code = prn_backends_resolve(&texts, &here, &w->arena, &w->backend, &n, err);
     if (code < 0)
         return code;
     w->result->backend = prn_arena_strdup(&w->result->arena, w->backend->name);

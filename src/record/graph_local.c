@@ -229,14 +229,8 @@ static int copy_outputs(struct prony_outputs *outputs, int fd, struct prony_erro
     outputs->data = malloc(bytes + 1);
     if (!outputs->data)
         return prn_fail_memory(err);
-    for (size_t done = 0; done < bytes;) {
-        ssize_t n = pread(fd, outputs->data + done, bytes - done, (off_t)done);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return prn_fail_errno(err, n < 0 ? errno : EIO, "read", "outputs");
-        done += (size_t)n;
-    }
+    if (prn_pread_all(fd, outputs->data, bytes, 0) < 0)
+        return prn_fail_errno(err, errno, "read", "outputs");
     return 0;
 }
 

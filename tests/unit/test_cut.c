@@ -209,12 +209,12 @@ static void add_names(struct prn_buffer *out, const struct prn_cut_tensor *const
 
 /* "x > MatMul Relu > h | h > MatMul > y": per layer what it takes, its operators, what it hands on
  * or, behind '!', what it gives as the model's output. */
-static void assert_layers(const char *expected)
+static void assert_range(size_t from, size_t to, const char *expected)
 {
     struct prn_buffer out = PRN_BUFFER_INIT(1 << 16);
-    for (size_t i = 0; i < cuts->n_layers; i++) {
+    for (size_t i = from; i < to; i++) {
         const struct prn_layer *layer = &cuts->layers[i];
-        prn_buffer_add(&out, i ? " | " : "");
+        prn_buffer_add(&out, i > from ? " | " : "");
         add_names(&out, layer->in, layer->n_in);
         prn_buffer_add(&out, " >");
         for (size_t k = 0; k < layer->n_nodes; k++)
@@ -226,6 +226,17 @@ static void assert_layers(const char *expected)
     }
     assert_string_equal(prn_buffer_text(&out), expected);
     prn_buffer_release(&out);
+}
+
+static void assert_layers(const char *expected)
+{
+    assert_range(0, cuts->n_layers, expected);
+}
+
+/* The same of the whole, which stands behind the layers. */
+static void assert_whole(const char *expected)
+{
+    assert_range(cuts->n_layers, cuts->n_layers + 1, expected);
 }
 
 /* ---- Places ---- */
@@ -579,6 +590,33 @@ static void unknown_types_do_not_pass(void **state)
                    "element type of 'a'");
 }
 
+/* ---- The whole ---- */
+
+/* Everything once, also what several layers compute or read; what passes is given, inputs that are
+ * only carried aren't. */
+static void whole_gives_what_passes(void **state)
+{
+    (void)state;
+    input("x", "1,8");
+    input("late", "1,8");
+    weight("w", 8, 8);
+    node("Transpose w > t");
+    node("MatMul x t > a");
+    node("Relu a > early");
+    node("MatMul early t > b");
+    node("Add b late > y");
+    output("early");
+    output("y");
+    cut(&(struct prn_cut_options){0});
+    assert_layers("x,late > Transpose MatMul Relu > early,late!early | "
+                  "early,late > Transpose MatMul Add > !y");
+    assert_whole("x,late > Transpose MatMul Relu MatMul Add > early!early,y");
+    assert_int_equal(cuts->layers[2].n_parameters, 64);
+    assert_int_equal(cuts->layers[2].n_constants, 1);
+    cut(&(struct prn_cut_options){.n_layers = 1});
+    assert_whole("x,late > Transpose MatMul Relu MatMul Add > !early,y");
+}
+
 /* ---- Joining ---- */
 
 /* The smallest possible maximum of the sums of `parts` runs of neighbours. */
@@ -842,6 +880,7 @@ int main(void)
         TEST(limit_is_named),
         TEST(sequences_do_not_pass),
         TEST(unknown_types_do_not_pass),
+        TEST(whole_gives_what_passes),
         TEST(joined_layers_are_balanced),
         TEST(named_layers_are_joined),
         TEST(open_dimensions_stay_open),

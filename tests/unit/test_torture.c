@@ -303,7 +303,7 @@ static int cut_stored(const char *name, struct prn_model **kept,
     torture.armed = true;
     int code = prn_cuts_find(*kept, inputs, work, options, &cuts, err);
     assert_int_equal(cuts == NULL, code < 0);
-    for (size_t i = 0; code == 0 && i < cuts->n_layers; i++) {
+    for (size_t i = 0; code == 0 && i <= cuts->n_layers; i++) {
         code = prn_cut_write(cuts, i, NULL, fd, "layer.onnx", err);
         if (code == 0)
             code = prn_cut_write_data(cuts, i, fd, "layer.onnx.data", err);

@@ -79,10 +79,14 @@ enum { ORT_MEMORY_DEFAULT = 0 };
     X(170, SessionOptionsAppendExecutionProvider_TensorRT_V2, OrtStatus *,                        \
       (OrtSessionOptions *, const OrtTensorRTProviderOptionsV2 *))                                \
     X(171, CreateTensorRTProviderOptions, OrtStatus *, (OrtTensorRTProviderOptionsV2 **))         \
+    X(172, UpdateTensorRTProviderOptions, OrtStatus *,                                            \
+      (OrtTensorRTProviderOptionsV2 *, const char *const *, const char *const *, size_t))         \
     X(174, ReleaseTensorRTProviderOptions, void, (OrtTensorRTProviderOptionsV2 *))                \
     X(204, SessionOptionsAppendExecutionProvider_CUDA_V2, OrtStatus *,                            \
       (OrtSessionOptions *, const OrtCUDAProviderOptionsV2 *))                                    \
     X(205, CreateCUDAProviderOptions, OrtStatus *, (OrtCUDAProviderOptionsV2 **))                 \
+    X(206, UpdateCUDAProviderOptions, OrtStatus *,                                                \
+      (OrtCUDAProviderOptionsV2 *, const char *const *, const char *const *, size_t))             \
     X(208, ReleaseCUDAProviderOptions, void, (OrtCUDAProviderOptionsV2 *))
 
 struct ort_api {

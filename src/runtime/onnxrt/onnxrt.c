@@ -146,17 +146,21 @@ static int set_option(struct prn_runtime *r, const struct prn_spec_option *o,
             return setters[i].set(r, o->value, err);
     if (strncmp(o->key, "ort.", 4) == 0)
         return set_config(r, o->key + 4, o->value, err);
-    return 0; /* lib: was used to load the library */
+    return 0; /* lib and device are used elsewhere */
 }
 
 /* The library lists providers that it can't load: only appending one tells. */
-static int append_provider(struct prn_runtime *r, enum provider provider, struct prony_error *err)
+static int append_provider(struct prn_runtime *r, enum provider provider, const char *device,
+                           struct prony_error *err)
 {
+    static const char *const keys[] = {"device_id"};
     const struct ort_api *api = &r->library.api;
     OrtStatus *status = NULL;
     if (provider == PROVIDER_CUDA) {
         OrtCUDAProviderOptionsV2 *options = NULL;
         status = api->CreateCUDAProviderOptions(&options);
+        if (!status && device)
+            status = api->UpdateCUDAProviderOptions(options, keys, &device, 1);
         if (!status)
             status = api->SessionOptionsAppendExecutionProvider_CUDA_V2(r->options, options);
         if (options)
@@ -164,6 +168,8 @@ static int append_provider(struct prn_runtime *r, enum provider provider, struct
     } else if (provider == PROVIDER_TENSORRT) {
         OrtTensorRTProviderOptionsV2 *options = NULL;
         status = api->CreateTensorRTProviderOptions(&options);
+        if (!status && device)
+            status = api->UpdateTensorRTProviderOptions(options, keys, &device, 1);
         if (!status)
             status = api->SessionOptionsAppendExecutionProvider_TensorRT_V2(r->options, options);
         if (options)
@@ -189,17 +195,24 @@ static int set_profiling(struct prn_runtime *r, const char *folder, struct prony
 
 static void ort_close(struct prn_runtime *r);
 
+/* The value of an option; NULL when it isn't given. */
+static const char *option_of(const struct prn_runtime_config *config, const char *key)
+{
+    const char *value = NULL;
+    for (size_t i = 0; i < config->n_options; i++)
+        if (strcmp(config->options[i].key, key) == 0)
+            value = config->options[i].value;
+    return value;
+}
+
 static int open_provider(const struct prn_runtime_config *config, enum provider provider,
                          struct prn_runtime **ret_runtime, struct prony_error *err)
 {
     struct prn_runtime *r = calloc(1, sizeof *r);
     if (!r)
         return prn_fail_memory(err);
-    const char *library = config->library;
-    for (size_t i = 0; i < config->n_options; i++)
-        if (strcmp(config->options[i].key, "lib") == 0)
-            library = config->options[i].value;
-    int code = ort_library_load(&r->library, library, err);
+    const char *library = option_of(config, "lib");
+    int code = ort_library_load(&r->library, library ? library : config->library, err);
     if (code < 0) {
         free(r);
         return code;
@@ -217,7 +230,7 @@ static int open_provider(const struct prn_runtime_config *config, enum provider 
     for (size_t i = 0; code == 0 && i < config->n_options; i++)
         code = set_option(r, &config->options[i], err);
     if (code == 0 && provider != PROVIDER_CPU)
-        code = append_provider(r, provider, err);
+        code = append_provider(r, provider, option_of(config, "device"), err);
     if (code == 0 && config->profile_folder)
         code = set_profiling(r, config->profile_folder, err);
     if (code < 0) {
@@ -515,7 +528,9 @@ static void ort_close(struct prn_runtime *r)
     free(r);
 }
 
-static const struct prn_runtime_option ort_options[] = {
+/* The option for GPUs comes first, so that the others are a table of their own. */
+static const struct prn_runtime_option ort_gpu_options[] = {
+    {"device", "N", "which GPU (default 0)", false},
     {"threads", "N", "threads inside an operator (0: one per core, the default)", false},
     {"inter_threads", "N", "threads between operators; more than one runs them in parallel", false},
     {"opt", "off|basic|extended|all", "graph optimisation (default all)", false},
@@ -531,7 +546,7 @@ static const struct prn_runtime_option ort_options[] = {
         .software = name,                          \
         .title = text,                             \
         .gpu = is_gpu,                             \
-        .options = ort_options,                    \
+        .options = ort_gpu_options + !(is_gpu),    \
         .open = opener,                            \
         .version = ort_version,                    \
         .library = ort_library,                    \

@@ -1,0 +1,45 @@
+/* The options of `prony layers`, and the part of it that measures. */
+#ifndef PRN_CLI_LAYERS_H
+#define PRN_CLI_LAYERS_H
+
+#include "cli/command.h"
+#include "model/cut.h"
+
+struct prn_layers_options {
+    const char *model_file;
+    const char *cuts;
+    int64_t max_tensors;
+    int64_t batch; /* 0: not given */
+    struct prn_strings dims, shapes;
+    bool list;
+    const char *extract;
+    int format; /* enum prn_report_format */
+    const char *output;
+    /* of measuring */
+    const char *results, *model_name; /* NULL: not given */
+    const char *device, *backend;
+    const char *ort_lib;
+    int64_t layer_start, layer_end; /* 0: not given */
+    struct prn_strings shapes_in, inputs;
+    bool warmup, no_warmup, resume;
+    int64_t iterations, launches, seed;      /* 0, 0, -1: not given */
+    double precision, max_time_s, timeout_s; /* NAN: not given */
+};
+
+/* Fails when something is given that only measuring needs. */
+PRONY_MUST_CHECK int prn_layers_check_idle(const struct prn_layers_options *o,
+                                           struct prony_error *err);
+
+/* -s for the first layer: texts of --shape, one for each input of the model. */
+PRONY_MUST_CHECK int prn_layers_input_shapes(const struct prn_layers_options *o,
+                                             const struct prn_model *model, struct prn_arena *arena,
+                                             struct prn_strings *ret_texts,
+                                             struct prony_error *err);
+
+/* Measures the layers and reports. */
+PRONY_MUST_CHECK int prn_layers_run(const struct prn_layers_options *o,
+                                    const struct prn_model *model, struct prn_input *inputs,
+                                    struct prn_cuts *cuts, struct prn_arena *arena,
+                                    struct prony_error *err);
+
+#endif

@@ -1,0 +1,360 @@
+/* `prony layers` without --list and --extract: measures each layer into a file of results. */
+#include "cli/layers.h"
+
+#include "cli/progress.h"
+#include "measure/resume.h"
+#include "report/layers_report.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define RESULTS_DEFAULT "profiler_results.yml"
+#define MAX_TIME_DEFAULT_S 10
+#define TIMEOUT_DEFAULT_S 120
+#define DIMS_MAX (PRN_RANK_MAX - 1)
+
+static const char *results_path(const struct prn_layers_options *o)
+{
+    return o->results ? o->results : RESULTS_DEFAULT;
+}
+
+int prn_layers_check_idle(const struct prn_layers_options *o, struct prony_error *err)
+{
+    const struct {
+        const char *name;
+        bool given;
+    } options[] = {
+        {"-o", o->results},
+        {"-d", o->device},
+        {"--backend", o->backend},
+        {"-m", o->model_name},
+        {"-l", o->layer_start > 0},
+        {"-L", o->layer_end > 0},
+        {"-s", o->shapes_in.n > 0},
+        {"--input", o->inputs.n > 0},
+        {"-w", o->warmup},
+        {"--no-warmup", o->no_warmup},
+        {"-i", o->iterations > 0},
+        {"--launches", o->launches > 0},
+        {"--precision", !isnan(o->precision)},
+        {"--max-time", !isnan(o->max_time_s)},
+        {"--timeout", !isnan(o->timeout_s)},
+        {"--seed", o->seed >= 0},
+        {"--ort-lib", o->ort_lib},
+        {"--resume", o->resume},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(options); i++)
+        if (options[i].given)
+            return prn_fail(err, PRONY_EUSAGE,
+                            "%s is for measuring, and with %s nothing is measured", options[i].name,
+                            o->list ? "--list" : "--extract");
+    return 0;
+}
+
+/* ---- Options ---- */
+
+/* "3,224,224"; "scalar" has no dimension but the batch. */
+static int parse_shape(const char *text, struct prn_arena *arena, struct prn_layer_shape *ret,
+                       struct prony_error *err)
+{
+    int64_t *dims = PRN_ARENA_ARRAY(arena, DIMS_MAX, int64_t);
+    if (!dims)
+        return prn_fail_memory(err);
+    size_t n = 0;
+    const char *at = text;
+    bool fine = true;
+    while (fine && strcmp(text, "scalar") != 0) {
+        char *end;
+        errno = 0;
+        long long size = strtoll(at, &end, 10);
+        fine = n < DIMS_MAX && *at >= '0' && *at <= '9' && errno == 0 && size > 0 &&
+               (*end == ',' || *end == '\0');
+        if (fine)
+            dims[n++] = size;
+        if (!fine || *end == '\0')
+            break;
+        at = end + 1;
+    }
+    if (!fine)
+        return prn_fail(err, PRONY_EUSAGE,
+                        "-s '%s' is no shape without the batch, such as 3,224,224", text);
+    *ret = (struct prn_layer_shape){dims, n};
+    return 0;
+}
+
+static int parse_shapes(const struct prn_layers_options *o, struct prn_arena *arena,
+                        struct prn_layer_shape **ret_shapes, struct prony_error *err)
+{
+    struct prn_layer_shape *shapes =
+        PRN_ARENA_ARRAY(arena, o->shapes_in.n + 1, struct prn_layer_shape);
+    int code = shapes ? 0 : prn_fail_memory(err);
+    for (size_t i = 0; i < o->shapes_in.n && code == 0; i++)
+        code = parse_shape(o->shapes_in.items[i], arena, &shapes[i], err);
+    if (code == 0)
+        *ret_shapes = shapes;
+    return code;
+}
+
+/* "x=8x3x224x224", with the batch that the model wants. */
+static int shape_text(const struct prn_layers_options *o, const struct prn_value *input,
+                      const struct prn_layer_shape *shape, struct prn_arena *arena,
+                      const char **ret_text, struct prony_error *err)
+{
+    struct prn_buffer text = PRN_BUFFER_INIT((size_t)1 << 16);
+    int64_t batch = o->batch ? o->batch : PRN_CUT_BATCH_DEFAULT;
+    if (!o->batch && input->has_shape && input->rank > 0 && input->dims[0].value >= 0)
+        batch = input->dims[0].value;
+    prn_buffer_printf(&text, "%s=%lld", input->name, (long long)batch);
+    for (size_t i = 0; i < shape->rank; i++)
+        prn_buffer_printf(&text, "x%lld", (long long)shape->dims[i]);
+    int code = prn_buffer_error(&text, err);
+    *ret_text = code == 0 ? prn_arena_strdup(arena, prn_buffer_text(&text)) : NULL;
+    prn_buffer_release(&text);
+    return code == 0 && !*ret_text ? prn_fail_memory(err) : code;
+}
+
+int prn_layers_input_shapes(const struct prn_layers_options *o, const struct prn_model *model,
+                            struct prn_arena *arena, struct prn_strings *ret_texts,
+                            struct prony_error *err)
+{
+    struct prn_layer_shape *shapes;
+    const char **texts = PRN_ARENA_ARRAY(arena, o->shapes_in.n + 1, const char *);
+    if (!texts)
+        return prn_fail_memory(err);
+    if (o->shapes_in.n != model->n_inputs)
+        return prn_fail(err, PRONY_EUSAGE, "-s is given %zu time%s, but '%s' has %zu input%s",
+                        o->shapes_in.n, o->shapes_in.n == 1 ? "" : "s", model->path,
+                        model->n_inputs, model->n_inputs == 1 ? "" : "s");
+    int code = parse_shapes(o, arena, &shapes, err);
+    for (size_t i = 0; i < o->shapes_in.n && code == 0; i++)
+        code = shape_text(o, model->inputs[i], &shapes[i], arena, &texts[i], err);
+    if (code == 0)
+        *ret_texts = (struct prn_strings){texts, o->shapes_in.n};
+    return code;
+}
+
+/* "cpu", "cuda", "cuda:1", as PyTorch calls devices; or a backend of its own. */
+static int backend_of(const struct prn_layers_options *o, struct prn_arena *arena,
+                      const char **ret_backend, struct prony_error *err)
+{
+    static const char cuda[] = "cuda:";
+    if (o->device && o->backend)
+        return prn_fail(err, PRONY_EUSAGE, "-d '%s' and --backend '%s' both say where to measure",
+                        o->device, o->backend);
+    *ret_backend = o->backend;
+    if (o->backend)
+        return 0;
+    *ret_backend = "onnxrt-cpu";
+    if (!o->device || strcmp(o->device, "cpu") == 0)
+        return 0;
+    *ret_backend = "onnxrt-cuda";
+    if (strcmp(o->device, "cuda") == 0)
+        return 0;
+    const char *number =
+        strncmp(o->device, cuda, strlen(cuda)) == 0 ? o->device + strlen(cuda) : "";
+    size_t len = strspn(number, "0123456789");
+    if (len == 0 || len > 4 || number[len])
+        return prn_fail(err, PRONY_EUSAGE,
+                        "-d '%s' is not cpu, cuda or cuda:N; --backend takes other backends",
+                        o->device);
+    struct prn_buffer text = PRN_BUFFER_INIT(64);
+    prn_buffer_printf(&text, "onnxrt-cuda[device=%s]", number);
+    *ret_backend = prn_arena_strdup(arena, prn_buffer_text(&text));
+    prn_buffer_release(&text);
+    return *ret_backend ? 0 : prn_fail_memory(err);
+}
+
+static int range_of(const struct prn_layers_options *o, struct prn_layer_job *job,
+                    struct prony_error *err)
+{
+    int64_t n = (int64_t)job->cuts->n_layers;
+    int64_t first = o->layer_start > 0 ? o->layer_start : 1;
+    int64_t last = o->layer_end > 0 ? o->layer_end : n;
+    if (first > n || last > n)
+        return prn_fail(err, PRONY_EUSAGE, "%s %lld: '%s' has %lld layer%s",
+                        first > n ? "-l" : "-L", (long long)(first > n ? first : last),
+                        job->model->path, (long long)n, n == 1 ? "" : "s");
+    if (first > last)
+        return prn_fail(err, PRONY_EUSAGE, "-l %lld is behind -L %lld", (long long)first,
+                        (long long)last);
+    job->first = (size_t)first;
+    job->last = (size_t)last;
+    return 0;
+}
+
+static int parse_sources(const struct prn_layers_options *o, struct prn_arena *arena,
+                         struct prn_layer_job *job, struct prony_error *err)
+{
+    struct prn_input_source *sources =
+        PRN_ARENA_ARRAY(arena, o->inputs.n + 1, struct prn_input_source);
+    int code = sources ? 0 : prn_fail_memory(err);
+    for (size_t i = 0; i < o->inputs.n && code == 0; i++)
+        code = prn_input_source_parse(o->inputs.items[i], arena, &sources[i], err);
+    job->sources = sources;
+    job->n_sources = o->inputs.n;
+    return code;
+}
+
+/* "vit" of "models/vit.onnx". */
+static const char *name_of(const char *path, struct prn_arena *arena)
+{
+    static const char ending[] = ".onnx";
+    const char *slash = strrchr(path, '/');
+    const char *name = slash ? slash + 1 : path;
+    size_t len = strlen(name);
+    if (len > strlen(ending) && strcmp(name + len - strlen(ending), ending) == 0)
+        len -= strlen(ending);
+    return prn_arena_strndup(arena, name, len);
+}
+
+/* The batch that the inputs have, whoever chose it. */
+static int64_t batch_of(const struct prn_model *model, const struct prn_input *inputs)
+{
+    for (size_t i = 0; i < model->n_inputs; i++)
+        if (inputs[i].rank > 0)
+            return inputs[i].dims[0] > 0 ? inputs[i].dims[0] : 1;
+    return 1;
+}
+
+static int settings_of(const struct prn_layers_options *o, struct prn_settings *ret,
+                       struct prony_error *err)
+{
+    if (o->warmup && o->no_warmup)
+        return prn_fail(err, PRONY_EUSAGE, "--warmup and --no-warmup contradict each other");
+    *ret = (struct prn_settings){.seed = o->seed < 0 ? PRN_SEED_UNSET : (uint64_t)o->seed,
+                                 .precision = o->precision,
+                                 .smallest_difference = NAN,
+                                 .tolerance = NAN,
+                                 .launches = o->launches,
+                                 .repeats = o->iterations,
+                                 .warmups = o->no_warmup ? 0 : -1,
+                                 .max_time_s =
+                                     isnan(o->max_time_s) ? MAX_TIME_DEFAULT_S : o->max_time_s};
+    return prn_resume_settings(NULL, ret, err);
+}
+
+/* ---- Measuring ---- */
+
+struct session {
+    const char *path;
+};
+
+/* After each layer, so that whatever happens later costs one layer at most. */
+static int save(void *context, const struct prn_layer_profile *profile, struct prony_error *err)
+{
+    const struct session *session = context;
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_LAYER_PROFILE_TEXT_MAX);
+    int code = prn_layer_profile_write(profile, &out, err);
+    if (code == 0) {
+        sigset_t former = prn_signals_hold();
+        code = prn_output(session->path, &out, err);
+        prn_signals_release(&former);
+    }
+    prn_buffer_release(&out);
+    return code;
+}
+
+static int fail_interrupted(const struct prn_layer_profile *profile, struct prony_error *err)
+{
+    size_t n = prn_layer_profile_count(profile);
+    if (n == 0)
+        return prn_fail(err, PRONY_ECANCELED,
+                        "interrupted before a layer was measured; nothing is written");
+    return prn_fail(err, PRONY_ECANCELED,
+                    "interrupted; '%s' has %zu of %lld layers, and the same command with --resume "
+                    "goes on",
+                    prn_layer_profile_path(profile), n,
+                    (long long)prn_layer_profile_head(profile)->layers);
+}
+
+static int report(const struct prn_layers_options *o,
+                  const struct prn_layer_measurement *measurement,
+                  const struct prn_layer_profile *profile, struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
+    int code =
+        prn_layers_report(measurement, profile, (enum prn_report_format)o->format, &out, err);
+    if (code == 0)
+        code = prn_output(o->output, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
+static int measure(const struct prn_layers_options *o, const struct prn_layer_job *job,
+                   struct prn_layer_profile *profile, struct prony_error *err)
+{
+    struct prn_layer_measurement *measurement = NULL;
+    prn_signals_catch();
+    int code = prn_layers_measure(job, profile, &measurement, err);
+    prn_progress_end();
+    if (code == 0)
+        code = report(o, measurement, profile, err);
+    else if (code == PRONY_ECANCELED)
+        code = fail_interrupted(profile, err);
+    prn_layer_measurement_free(measurement);
+    return code;
+}
+
+static int check_files(const struct prn_layers_options *o, const struct prn_model *model,
+                       struct prony_error *err)
+{
+    const char *results = results_path(o);
+    if (!prn_output_is_file(results))
+        return prn_fail(err, PRONY_EUSAGE, "-o '%s' isn't a file, and results are extended",
+                        results);
+    int code = prn_output_spares(results, model->path, err);
+    if (code == 0)
+        code = prn_output_check(results, err);
+    if (code == 0 && o->output && strcmp(o->output, results) == 0)
+        code = prn_fail(err, PRONY_EUSAGE, "--output '%s' is where results go", o->output);
+    if (code == 0)
+        code = prn_output_spares(o->output, results, err);
+    return code == 0 ? prn_output_check(o->output, err) : code;
+}
+
+int prn_layers_run(const struct prn_layers_options *o, const struct prn_model *model,
+                   struct prn_input *inputs, struct prn_cuts *cuts, struct prn_arena *arena,
+                   struct prony_error *err)
+{
+    struct session session = {results_path(o)};
+    struct prn_layer_shape *shapes = NULL;
+    struct prn_layer_profile *profile = NULL;
+    struct prn_layer_head head;
+    struct prn_layer_job job = {.model = model,
+                                .cuts = cuts,
+                                .inputs = inputs,
+                                .batch = batch_of(model, inputs),
+                                .ort_library = o->ort_lib,
+                                .resume = o->resume,
+                                .timeout_s = isnan(o->timeout_s) ? TIMEOUT_DEFAULT_S : o->timeout_s,
+                                .cancelled = &prn_cancelled,
+                                .progress = prn_progress_shown(),
+                                .save = save,
+                                .context = &session};
+    const char *name = o->model_name ? o->model_name : name_of(model->path, arena);
+    int code = name ? check_files(o, model, err) : prn_fail_memory(err);
+    if (code == 0)
+        code = backend_of(o, arena, &job.backend, err);
+    if (code == 0)
+        code = range_of(o, &job, err);
+    if (code == 0)
+        code = settings_of(o, &job.settings, err);
+    if (code == 0)
+        code = parse_sources(o, arena, &job, err);
+    /* Of the first layer, they are shapes of the model's inputs. */
+    if (code == 0 && job.first > 1)
+        code = parse_shapes(o, arena, &shapes, err);
+    job.shapes = shapes;
+    job.n_shapes = job.first > 1 ? o->shapes_in.n : 0;
+    if (code == 0)
+        code = prn_layer_job_head(&job, name, &head, err);
+    if (code == 0)
+        code = prn_layer_profile_open(session.path, &head, &profile, err);
+    if (code == 0)
+        code = measure(o, &job, profile, err);
+    prn_layer_profile_free(profile);
+    return code;
+}

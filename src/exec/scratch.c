@@ -1,0 +1,78 @@
+#include "exec/scratch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void remove_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    for (const struct dirent *e; folder && (e = readdir(folder));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            unlinkat(dirfd(folder), e->d_name, 0);
+    if (folder)
+        closedir(folder);
+    rmdir(path);
+}
+
+/* In a session of its own, so that Ctrl-C and a closed terminal don't reach it, and without
+ * anything of prony's open, so that nobody waits for it. */
+static void keep(const char *path, int fd)
+{
+    char byte;
+    setsid();
+    close_range(0, (unsigned)fd - 1, 0);
+    close_range((unsigned)fd + 1, ~0U, 0);
+    while (read(fd, &byte, 1) < 0 && errno == EINTR)
+        ;
+    remove_folder(path);
+    _exit(0);
+}
+
+static int start_keeper(struct prn_scratch *s, struct prony_error *err)
+{
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0)
+        return prn_fail_errno(err, errno, "create", "a pipe");
+    s->keeper = fork();
+    if (s->keeper == 0)
+        keep(s->folder, ends[0]);
+    int failed = s->keeper < 0 ? errno : 0;
+    close(ends[0]);
+    s->end_fd = ends[1];
+    if (failed) {
+        close(ends[1]);
+        return prn_fail_errno(err, failed, "start", "a process");
+    }
+    return 0;
+}
+
+int prn_scratch_open(struct prn_scratch *ret_scratch, struct prony_error *err)
+{
+    struct prn_scratch s;
+    const char *parent = secure_getenv("TMPDIR");
+    if (!parent || parent[0] != '/')
+        parent = "/tmp";
+    if (snprintf(s.folder, sizeof s.folder, "%s/prony-XXXXXX", parent) >= (int)sizeof s.folder)
+        return prn_fail_errno(err, ENAMETOOLONG, "make a folder in", parent);
+    if (!mkdtemp(s.folder))
+        return prn_fail_errno(err, errno, "make a folder in", parent);
+    int code = start_keeper(&s, err);
+    if (code < 0)
+        rmdir(s.folder);
+    else
+        *ret_scratch = s;
+    return code;
+}
+
+void prn_scratch_close(struct prn_scratch *scratch)
+{
+    close(scratch->end_fd);
+    while (waitpid(scratch->keeper, NULL, 0) < 0 && errno == EINTR)
+        ;
+}

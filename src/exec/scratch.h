@@ -1,0 +1,30 @@
+/*
+ * A folder for large files that a runtime is to load. Only this user can look into it, and it is
+ * gone when prony is, however prony ends: a process of its own waits for that and removes it.
+ *
+ *     struct prn_scratch scratch;
+ *     prn_scratch_open(&scratch, err);
+ *     …                                  (files, no folders, in scratch.folder)
+ *     prn_scratch_close(&scratch);
+ */
+#ifndef PRN_EXEC_SCRATCH_H
+#define PRN_EXEC_SCRATCH_H
+
+#include "base/error.h"
+
+#include <limits.h>
+#include <sys/types.h>
+
+struct prn_scratch {
+    char folder[PATH_MAX]; /* absolute */
+    int end_fd;            /* closed when prony ends */
+    pid_t keeper;
+};
+
+/* In TMPDIR, or in /tmp. */
+PRONY_MUST_CHECK int prn_scratch_open(struct prn_scratch *ret_scratch, struct prony_error *err);
+
+/* Removes the folder with what is in it. */
+void prn_scratch_close(struct prn_scratch *scratch);
+
+#endif

@@ -1,0 +1,390 @@
+#include "report/layers_report.h"
+
+#include "base/format.h"
+#include "base/table.h"
+#include "format/json.h"
+#include "report/profile_json.h"
+#include "report/profile_parts.h"
+#include "report/profile_view.h"
+#include "report/prose.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+struct view {
+    const struct prn_layer_measurement *m;
+    const struct prn_layer_profile *profile;
+};
+
+static const struct prn_layer_entry *entry_of(const struct view *v, size_t row)
+{
+    return prn_layer_profile_find(v->profile, v->m->rows[row].layer);
+}
+
+/* "197x768 + 197x768"; of nothing but the batch, "scalar". */
+static void write_shapes(const struct prn_layer_shape *shapes, size_t n, struct prn_buffer *out)
+{
+    char text[512];
+    for (size_t i = 0; i < n; i++)
+        prn_buffer_printf(out, "%s%s", i ? " + " : "",
+                          prn_dims_text(shapes[i].dims, shapes[i].rank, text, sizeof text));
+}
+
+static void shapes_cell(struct prn_table *t, const struct prn_layer_shape *shapes, size_t n)
+{
+    struct prn_buffer text = PRN_BUFFER_INIT(PRN_REPORT_MAX);
+    write_shapes(shapes, n, &text);
+    prn_table_cell(t, "%s", prn_buffer_text(&text));
+    prn_buffer_release(&text);
+}
+
+static void flags_cell(struct prn_table *t, unsigned flags)
+{
+    struct prn_buffer text = PRN_BUFFER_INIT(PRN_REPORT_MAX);
+    prn_flags_text(&text, flags);
+    prn_table_cell(t, "%s", prn_buffer_text(&text));
+    prn_buffer_release(&text);
+}
+
+/* ---- Text and Markdown ---- */
+
+/* "1.2 %" of a time; "" when that isn't known. How much more than all of it says nothing. */
+static const char *precision(char text[PRN_FORMAT_SIZE], double time_s, double ci_s)
+{
+    text[0] = '\0';
+    if (isfinite(ci_s) && ci_s <= time_s)
+        snprintf(text, PRN_FORMAT_SIZE, "%.1f %%", 100 * ci_s / time_s);
+    else if (isfinite(ci_s))
+        snprintf(text, PRN_FORMAT_SIZE, ">100 %%");
+    return text;
+}
+
+static void layer_row(const struct view *v, size_t row, bool flagged, struct prn_table *t)
+{
+    const struct prn_layer_entry *e = entry_of(v, row);
+    char text[PRN_FORMAT_SIZE];
+    prn_table_cell(t, "%" PRId64, e->layer);
+    prn_table_cell(t, "%s", prn_format_duration(text, e->time_s * 1e9));
+    prn_table_cell(t, "%s", precision(text, e->time_s, e->time_ci_s));
+    prn_table_cell(t, "%.1f %%", v->m->sum_s > 0 ? 100 * e->time_s / v->m->sum_s : 0);
+    prn_table_cell(t, "%.1f MB", e->memory_mb);
+    shapes_cell(t, e->in, e->n_in);
+    shapes_cell(t, e->out, e->n_out);
+    if (flagged)
+        flags_cell(t, v->m->rows[row].flags);
+}
+
+static void sum_row(const struct view *v, bool flagged, struct prn_table *t)
+{
+    char text[PRN_FORMAT_SIZE];
+    double memory_mb = 0;
+    for (size_t i = 0; i < v->m->n_rows; i++)
+        memory_mb += entry_of(v, i)->memory_mb;
+    prn_table_cell(t, "sum");
+    prn_table_cell(t, "%s", prn_format_duration(text, v->m->sum_s * 1e9));
+    prn_table_cell(t, "%s", precision(text, v->m->sum_s, v->m->sum_ci_s));
+    prn_table_cell(t, "100.0 %%");
+    prn_table_cell(t, "%.1f MB", memory_mb);
+    prn_table_cell(t, "%s", "");
+    prn_table_cell(t, "%s", "");
+    if (flagged)
+        prn_table_cell(t, "%s", "");
+}
+
+static unsigned all_flags(const struct prn_layer_measurement *m)
+{
+    unsigned flags = 0;
+    for (size_t i = 0; i < m->n_rows; i++)
+        flags |= m->rows[i].flags;
+    return flags;
+}
+
+static int write_table(const struct view *v, bool markdown, struct prn_buffer *out,
+                       struct prony_error *err)
+{
+    static const struct {
+        const char *title;
+        enum prn_table_align align;
+    } columns[] = {
+        {"Layer", PRN_TABLE_ALIGN_RIGHT},  {"Time", PRN_TABLE_ALIGN_RIGHT},
+        {"±", PRN_TABLE_ALIGN_RIGHT},      {"Share", PRN_TABLE_ALIGN_RIGHT},
+        {"Memory", PRN_TABLE_ALIGN_RIGHT}, {"Takes", PRN_TABLE_ALIGN_LEFT},
+        {"Gives", PRN_TABLE_ALIGN_LEFT},
+    };
+    bool flagged = all_flags(v->m) != 0;
+    struct prn_table *t = prn_table_new();
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(columns); i++)
+        prn_table_column(t, columns[i].title, columns[i].align);
+    if (flagged)
+        prn_table_column(t, "Flags", PRN_TABLE_ALIGN_LEFT);
+    for (size_t i = 0; i < v->m->n_rows; i++)
+        layer_row(v, i, flagged, t);
+    sum_row(v, flagged, t);
+    int code =
+        prn_table_write(t, markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+static void write_head(const struct view *v, struct prn_prose *p)
+{
+    const struct prn_layer_head *head = prn_layer_profile_head(v->profile);
+    prn_buffer_printf(&p->line, "%s, ", v->m->model_path);
+    if (v->m->n_rows == 1)
+        prn_buffer_printf(&p->line, "layer %" PRId64, v->m->rows[0].layer);
+    else
+        prn_buffer_printf(&p->line, "layers %" PRId64 " to %" PRId64, v->m->rows[0].layer,
+                          v->m->rows[v->m->n_rows - 1].layer);
+    prn_buffer_printf(&p->line, " of %" PRId64 ", batch of %" PRId64 ", %s, on %s", head->layers,
+                      head->batch_size, head->dtype, v->m->backend);
+    if (v->m->runtime[0])
+        prn_buffer_printf(&p->line, " (%s)", v->m->runtime);
+    prn_prose_paragraph(p, ".");
+}
+
+/* "1.2 % more than", "as much as" … the other figure. */
+static void add_relation(struct prn_prose *p, double ratio)
+{
+    double percent = 100 * fabs(ratio - 1);
+    if (percent < 0.05)
+        prn_buffer_add(&p->line, "as much as that");
+    else
+        prn_buffer_printf(&p->line, "%.1f %% %s than that", percent, ratio > 1 ? "more" : "less");
+}
+
+static void write_whole(const struct prn_layer_measurement *m, struct prn_prose *p)
+{
+    char time[PRN_FORMAT_SIZE];
+    char width[PRN_FORMAT_SIZE];
+    const struct prn_whole_time *cut = &m->whole[PRN_WHOLE_CUT];
+    const struct prn_whole_time *fused = &m->whole[PRN_WHOLE_FUSED];
+    double sum = m->sum_s / cut->time_s;
+    prn_format_duration(time, cut->time_s * 1e9);
+    precision(width, cut->time_s, cut->time_ci_s);
+    prn_buffer_printf(&p->line,
+                      "The whole model takes %s%s%s with nothing fused across the cuts; the sum of "
+                      "the layers is ",
+                      time, width[0] ? " ±" : "", width);
+    add_relation(p, sum);
+    prn_prose_paragraph(p, "%s",
+                        fabs(sum - 1) <= PRN_LAYERS_AGREE
+                            ? "."
+                            : ": the layers do not add up. Of layers that take microseconds, "
+                              "starting a run is a part that the whole has once; otherwise "
+                              "measure again, with a longer --max-time, on a quiet machine.");
+    prn_format_duration(time, fused->time_s * 1e9);
+    precision(width, fused->time_s, fused->time_ci_s);
+    double saved = 1 - fused->time_s / m->sum_s;
+    prn_buffer_printf(&p->line, "As it is, it takes %s%s%s: ", time, width[0] ? " ±" : "", width);
+    if (saved > 0.0005)
+        prn_prose_paragraph(p, "fusing across the cuts would save %.1f %% of the sum.",
+                            100 * saved);
+    else
+        prn_prose_paragraph(p, "fusing across the cuts would save nothing.");
+}
+
+static void write_outputs(const struct prn_layer_measurement *m, struct prn_prose *p)
+{
+    if (m->mismatch)
+        prn_buffer_printf(&p->line,
+                          "MISMATCH: the layers, one after the other, do not give the whole "
+                          "model's outputs; the largest difference is %.2g of the largest value",
+                          m->difference);
+    else if (m->difference > 0)
+        prn_buffer_printf(&p->line,
+                          "The layers, one after the other, give the whole model's outputs, to "
+                          "%.2g of the largest value",
+                          m->difference);
+    else
+        prn_buffer_add(&p->line,
+                       "The layers, one after the other, give exactly the whole model's outputs");
+    if (m->repeatability > 0)
+        prn_prose_paragraph(p, "; two processes with the whole model differ by %.2g.",
+                            m->repeatability);
+    else
+        prn_prose_paragraph(p, ".");
+}
+
+static void write_flags(const struct prn_layer_measurement *m, struct prn_prose *p)
+{
+    unsigned flags = all_flags(m);
+    for (size_t i = 0; m->has_whole && i < PRN_WHOLE_KINDS; i++)
+        flags |= m->whole[i].flags;
+#define PRN_X(name, bit, text) \
+    if (flags & (bit))         \
+        prn_prose_paragraph(p, "%s: %s.", #name, text);
+    PRN_FLAG_MAP(PRN_X)
+#undef PRN_X
+}
+
+static void write_notes(const struct view *v, struct prn_prose *p)
+{
+    size_t older = 0;
+    for (size_t i = 0; i < v->m->n_rows; i++)
+        older += !v->m->rows[i].measured;
+    if (v->m->has_whole) {
+        write_whole(v->m, p);
+        write_outputs(v->m, p);
+    }
+    if (older > 0)
+        prn_prose_paragraph(p, "%zu layer%s measured in an earlier run.", older,
+                            older == 1 ? " was" : "s were");
+    write_flags(v->m, p);
+}
+
+static int write_text(const struct view *v, bool markdown, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    struct prn_prose p = prn_prose_init(markdown, out);
+    write_head(v, &p);
+    prn_buffer_add_char(out, '\n');
+    int code = write_table(v, markdown, out, err);
+    if (code == 0) {
+        prn_buffer_add_char(out, '\n');
+        write_notes(v, &p);
+    }
+    prn_prose_release(&p);
+    return code;
+}
+
+/* ---- CSV ---- */
+
+static int write_csv(const struct view *v, struct prn_buffer *out, struct prony_error *err)
+{
+    static const char *const titles[] = {"layer",    "time_s",    "time_ci_s", "memory_mb",
+                                         "shape_in", "shape_out", "measured",  "samples",
+                                         "launches", "flags"};
+    struct prn_table *t = prn_table_new();
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
+    for (size_t i = 0; i < v->m->n_rows; i++) {
+        const struct prn_layer_entry *e = entry_of(v, i);
+        const struct prn_layer_row *row = &v->m->rows[i];
+        prn_table_cell(t, "%" PRId64, e->layer);
+        prn_table_cell_exact(t, e->time_s);
+        prn_table_cell_exact(t, e->time_ci_s);
+        prn_table_cell_exact(t, e->memory_mb);
+        shapes_cell(t, e->in, e->n_in);
+        shapes_cell(t, e->out, e->n_out);
+        prn_table_cell(t, "%s", row->measured ? "true" : "false");
+        prn_table_cell(t, "%" PRId64, row->samples);
+        prn_table_cell(t, "%" PRId64, row->launches);
+        flags_cell(t, row->flags);
+    }
+    int code = prn_table_write(t, PRN_TABLE_STYLE_CSV, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+/* ---- JSON ---- */
+
+static void json_shapes(struct prn_json_writer *w, const char *key,
+                        const struct prn_layer_shape *shapes, size_t n)
+{
+    prn_json_array(w, key);
+    for (size_t i = 0; i < n; i++) {
+        prn_json_array_compact(w, NULL);
+        for (size_t k = 0; k < shapes[i].rank; k++)
+            prn_json_integer(w, NULL, shapes[i].dims[k]);
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+}
+
+static void json_time(struct prn_json_writer *w, double time_s, double ci_s)
+{
+    prn_json_number(w, "time_s", time_s);
+    prn_json_number(w, "time_ci_s", ci_s);
+}
+
+static void json_count(struct prn_json_writer *w, int64_t samples, int64_t launches, unsigned flags)
+{
+    prn_json_integer(w, "samples", samples);
+    prn_json_integer(w, "launches", launches);
+    prn_profile_write_flags(w, flags);
+}
+
+static void json_layer(struct prn_json_writer *w, const struct view *v, size_t index)
+{
+    const struct prn_layer_entry *e = entry_of(v, index);
+    const struct prn_layer_row *row = &v->m->rows[index];
+    prn_json_object(w, NULL);
+    prn_json_integer(w, "layer", e->layer);
+    json_time(w, e->time_s, e->time_ci_s);
+    prn_json_number(w, "memory_mb", e->memory_mb);
+    json_shapes(w, "shape_in", e->in, e->n_in);
+    json_shapes(w, "shape_out", e->out, e->n_out);
+    prn_json_bool(w, "measured", row->measured);
+    json_count(w, row->samples, row->launches, row->flags);
+    prn_json_end(w);
+}
+
+static void json_whole(struct prn_json_writer *w, const struct prn_layer_measurement *m)
+{
+    static const char *const keys[PRN_WHOLE_KINDS] = {
+        [PRN_WHOLE_CUT] = "not_fused", [PRN_WHOLE_FUSED] = "as_it_is"};
+    if (!m->has_whole) {
+        prn_json_null(w, "whole");
+        return;
+    }
+    prn_json_object(w, "whole");
+    for (size_t i = 0; i < PRN_WHOLE_KINDS; i++) {
+        prn_json_object(w, keys[i]);
+        json_time(w, m->whole[i].time_s, m->whole[i].time_ci_s);
+        json_count(w, m->whole[i].samples, m->whole[i].launches, m->whole[i].flags);
+        prn_json_end(w);
+    }
+    prn_part_write_interval(w, "fused_ratio", m->fused);
+    prn_json_number(w, "sum_ratio", m->sum_s / m->whole[PRN_WHOLE_CUT].time_s);
+    prn_json_number(w, "saved_by_fusing", 1 - m->whole[PRN_WHOLE_FUSED].time_s / m->sum_s);
+    prn_json_object(w, "outputs");
+    prn_json_bool(w, "mismatch", m->mismatch);
+    prn_json_number(w, "difference", m->difference);
+    prn_json_number(w, "repeatability", m->repeatability);
+    prn_json_end(w);
+    prn_json_end(w);
+}
+
+static void write_json(const struct view *v, struct prn_buffer *out)
+{
+    const struct prn_layer_measurement *m = v->m;
+    const struct prn_layer_head *head = prn_layer_profile_head(v->profile);
+    struct prn_json_writer w = prn_json_writer_init(out);
+    prn_json_object(&w, NULL);
+    prn_json_text(&w, "schema", "prony.layer-profile/1");
+    prn_json_text(&w, "file", m->model_path);
+    prn_json_text(&w, "results", prn_layer_profile_path(v->profile));
+    prn_json_text(&w, "model_name", head->model_name);
+    prn_json_text(&w, "dtype", head->dtype);
+    prn_json_integer(&w, "batch_size", head->batch_size);
+    prn_json_integer(&w, "layers", head->layers);
+    prn_json_text(&w, "backend", m->backend);
+    prn_json_text(&w, "runtime", m->runtime[0] ? m->runtime : NULL);
+    prn_json_text(&w, "cpu", m->cpu[0] ? m->cpu : NULL);
+    prn_json_array(&w, "profile_data");
+    for (size_t i = 0; i < m->n_rows; i++)
+        json_layer(&w, v, i);
+    prn_json_end(&w);
+    prn_json_object(&w, "sum");
+    json_time(&w, m->sum_s, m->sum_ci_s);
+    prn_json_end(&w);
+    json_whole(&w, m);
+    prn_json_end(&w);
+}
+
+int prn_layers_report(const struct prn_layer_measurement *measurement,
+                      const struct prn_layer_profile *profile, enum prn_report_format format,
+                      struct prn_buffer *out, struct prony_error *err)
+{
+    struct view v = {measurement, profile};
+    switch (format) {
+    case PRN_REPORT_FORMAT_JSON:
+        write_json(&v, out);
+        return 0;
+    case PRN_REPORT_FORMAT_CSV:
+        return write_csv(&v, out, err);
+    default:
+        return write_text(&v, format == PRN_REPORT_FORMAT_MARKDOWN, out, err);
+    }
+}

@@ -1,0 +1,231 @@
+/* What is said of a model that was measured layer by layer, with figures worked out by hand; and
+ * the head of its results. */
+#include "unit.h"
+
+#include "measure/inputs.h"
+#include "pipeline/limits.h"
+#include "report/layers_report.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static const int64_t wide[] = {197, 768};
+static const struct prn_layer_shape one[] = {{wide, 2}}, two[] = {{wide, 2}, {NULL, 0}};
+
+/* Two layers of 60 and 40 ms, and a whole of 100 and 80. */
+static struct prn_layer_profile *profile;
+static struct prn_layer_row rows[2];
+static struct prn_layer_measurement m;
+static struct prn_buffer out;
+
+static void add(int64_t layer, double time_s, double ci_s)
+{
+    struct prn_layer_entry entry = {layer, 10.5, time_s, ci_s, one, two, 1, 2};
+    assert_int_equal(prn_layer_profile_add(profile, &entry, NULL), 0);
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    const struct prn_layer_head head = {"m", "torch.float32", 8, 2};
+    assert_int_equal(prn_layer_profile_open("/nonexistent.yml", &head, &profile, NULL), 0);
+    add(1, 0.06, 0.003);
+    add(2, 0.04, 0.004);
+    rows[0] = (struct prn_layer_row){1, true, 30, 5, 0};
+    rows[1] = (struct prn_layer_row){2, true, 30, 5, 0};
+    m = (struct prn_layer_measurement){
+        .model_path = "m.onnx",
+        .backend = "local/onnxrt-cpu",
+        .runtime = "ONNX Runtime 1.30.0",
+        .cpu = "",
+        .n_rows = 2,
+        .rows = rows,
+        .sum_s = 0.1,
+        .sum_ci_s = 0.005,
+        .has_whole = true,
+        .whole = {{0.1, 0.001, 30, 5, 0}, {0.08, NAN, 30, 5, 0}},
+        .fused = {0.79, 0.8, 0.81},
+    };
+    out = PRN_BUFFER_INIT(1 << 20);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    prn_layer_profile_free(profile);
+    prn_buffer_release(&out);
+    return 0;
+}
+
+static const char *text(enum prn_report_format format)
+{
+    prn_buffer_clear(&out);
+    assert_int_equal(prn_layers_report(&m, profile, format, &out, NULL), 0);
+    return prn_buffer_text(&out);
+}
+
+static void times_and_what_fusing_saves(void **state)
+{
+    (void)state;
+    assert_string_equal(
+        text(PRN_REPORT_FORMAT_TEXT),
+        "m.onnx, layers 1 to 2 of 2, batch of 8, torch.float32, on local/onnxrt-cpu "
+        "(ONNX Runtime 1.30.0).\n"
+        "\n"
+        "Layer     Time       ±    Share   Memory  Takes    Gives\n"
+        "===================================================================\n"
+        "    1  60.0 ms   5.0 %   60.0 %  10.5 MB  197x768  197x768 + scalar\n"
+        "    2  40.0 ms  10.0 %   40.0 %  10.5 MB  197x768  197x768 + scalar\n"
+        "  sum   100 ms   5.0 %  100.0 %  21.0 MB\n"
+        "-------------------------------------------------------------------\n"
+        "\n"
+        "The whole model takes 100 ms ±1.0 % with nothing fused across the cuts; the sum of the "
+        "layers is as\n"
+        "  much as that.\n"
+        "As it is, it takes 80.0 ms: fusing across the cuts would save 20.0 % of the sum.\n"
+        "The layers, one after the other, give exactly the whole model's outputs.\n");
+}
+
+static void layers_that_do_not_add_up(void **state)
+{
+    (void)state;
+    m.whole[PRN_WHOLE_CUT].time_s = 0.09;
+    m.whole[PRN_WHOLE_FUSED].time_s = 0.11;
+    assert_contains(text(PRN_REPORT_FORMAT_MARKDOWN), "is 11.1 % more than that: the layers do not "
+                                                      "add up.");
+    assert_contains(prn_buffer_text(&out), "fusing across the cuts would save nothing.");
+    m.whole[PRN_WHOLE_CUT].time_s = 0.104;
+    assert_contains(text(PRN_REPORT_FORMAT_MARKDOWN), "is 3.8 % less than that.");
+}
+
+static void flags_and_mismatches(void **state)
+{
+    (void)state;
+    rows[1].flags = PRN_FLAG_NOISY;
+    m.whole[0].flags = PRN_FLAG_IMPRECISE;
+    m.mismatch = true;
+    m.difference = 0.25;
+    m.repeatability = 1e-7;
+    rows[0].measured = false;
+    const char *shown = text(PRN_REPORT_FORMAT_MARKDOWN);
+    assert_contains(shown, "| NOISY |");
+    assert_contains(shown, "NOISY: other work disturbed this machine");
+    assert_contains(shown, "IMPRECISE: the wanted precision was not reached.");
+    assert_null(strstr(shown, "UNSTABLE"));
+    assert_contains(shown, "MISMATCH: the layers, one after the other, do not give the whole "
+                           "model's outputs; the largest difference is 0.25 of the largest value; "
+                           "two processes with the whole model differ by 1e-07.");
+    assert_contains(shown, "1 layer was measured in an earlier run.");
+    m.mismatch = false;
+    assert_contains(text(PRN_REPORT_FORMAT_MARKDOWN), "give the whole model's outputs, to 0.25");
+}
+
+static void some_layers_only(void **state)
+{
+    (void)state;
+    m.has_whole = false;
+    m.n_rows = 1;
+    const char *shown = text(PRN_REPORT_FORMAT_MARKDOWN);
+    assert_contains(shown, "m.onnx, layer 1 of 2");
+    assert_null(strstr(shown, "whole model"));
+    assert_contains(text(PRN_REPORT_FORMAT_JSON), "\"whole\": null");
+}
+
+/* ---- The head ---- */
+
+static struct prn_cut_tensor tensor(int dtype, double elements)
+{
+    return (struct prn_cut_tensor){.value = {.name = "t", .dtype = dtype}, .elements = elements};
+}
+
+static int head_of(int in_type, double in_elements, int out_type, double out_elements,
+                   size_t n_layers, struct prn_layer_head *head, struct prony_error *err)
+{
+    const struct prn_cut_tensor in = tensor(in_type, in_elements);
+    const struct prn_cut_tensor given = tensor(out_type, out_elements);
+    const struct prn_cut_tensor *ins[] = {&in};
+    const struct prn_cut_tensor *outs[] = {&given};
+    struct prn_layer *layers = calloc(n_layers, sizeof *layers);
+    assert_non_null(layers);
+    layers[0] = (struct prn_layer){.n_in = 1, .in = ins, .n_out = 1, .out = outs};
+    struct prn_model model = {.path = "m.onnx"};
+    struct prn_cuts cuts = {.n_layers = n_layers, .layers = layers};
+    const struct prn_layer_job job = {.model = &model, .cuts = &cuts, .batch = 3};
+    int code = prn_layer_job_head(&job, "m", head, err);
+    free(layers);
+    return code;
+}
+
+static void type_is_that_of_most_numbers(void **state)
+{
+    (void)state;
+    struct prony_error err;
+    struct prn_layer_head head;
+    assert_int_equal(head_of(PRN_DTYPE_FLOAT, 10, PRN_DTYPE_FLOAT16, 20, 2, &head, &err), 0);
+    assert_string_equal(head.dtype, "torch.float16");
+    assert_int_equal(head.layers, 2);
+    assert_int_equal(head.batch_size, 3);
+    /* Whole numbers don't count beside others, and sizes needn't be known. */
+    assert_int_equal(head_of(PRN_DTYPE_INT64, 99, PRN_DTYPE_DOUBLE, NAN, 2, &head, &err), 0);
+    assert_string_equal(head.dtype, "torch.float64");
+    assert_int_equal(head_of(PRN_DTYPE_INT64, 99, PRN_DTYPE_INT32, 1, 2, &head, &err), 0);
+    assert_string_equal(head.dtype, "torch.int64");
+    assert_int_equal(head_of(PRN_DTYPE_STRING, 9, PRN_DTYPE_INT32, 1, 2, &head, &err),
+                     PRONY_EUNSUPPORTED);
+    assert_contains(err.text, "'m.onnx' passes string between layers");
+    assert_int_equal(
+        head_of(PRN_DTYPE_FLOAT, 1, PRN_DTYPE_FLOAT, 1, PRN_PIPELINE_LAYERS_MAX + 1, &head, &err),
+        PRONY_ELIMIT);
+    assert_contains(err.text, "'m.onnx' has 4097 layers");
+}
+
+/* ---- What a layer is fed ---- */
+
+static void inputs_are_copies(void **state)
+{
+    (void)state;
+    struct prony_error err;
+    struct prn_arena arena = PRN_ARENA_INIT(1 << 20);
+    struct prn_inputs inputs;
+    char bytes[3] = "";
+    int fd = memfd_create("outputs", MFD_CLOEXEC);
+    assert_int_equal(pwrite(fd, "abcdef", 6, 100), 6);
+    const struct prn_place places[] = {{"late", PRN_DTYPE_UINT8, 1, {3}, 103, 3},
+                                       {"early", PRN_DTYPE_UINT8, 1, {3}, 100, 3}};
+    const struct prn_input_copy tensors[] = {{fd, &places[0]}, {fd, &places[1]}};
+    assert_int_equal(prn_inputs_copy(tensors, 2, "here", &arena, &inputs, &err), 0);
+    close(fd);
+    assert_int_equal(inputs.n, 2);
+    assert_string_equal(inputs.places[1].name, "early");
+    assert_int_equal(inputs.places[1].dims[0], 3);
+    assert_int_equal(pread(inputs.fd, bytes, 3, (off_t)inputs.places[0].offset), 3);
+    assert_memory_equal(bytes, "def", 3);
+    assert_int_equal(pread(inputs.fd, bytes, 3, (off_t)inputs.places[1].offset), 3);
+    assert_memory_equal(bytes, "abc", 3);
+    assert_int_equal(pwrite(inputs.fd, "x", 1, 0), -1); /* nobody may change them */
+    prn_inputs_release(&inputs);
+    /* A process that lies about how much there is. */
+    fd = memfd_create("short", MFD_CLOEXEC);
+    const struct prn_input_copy missing = {fd, &places[0]};
+    assert_int_equal(prn_inputs_copy(&missing, 1, "here", &arena, &inputs, &err), PRONY_EIO);
+    close(fd);
+    prn_arena_release(&arena);
+}
+
+#define FIXTURE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        FIXTURE(times_and_what_fusing_saves),
+        FIXTURE(layers_that_do_not_add_up),
+        FIXTURE(flags_and_mismatches),
+        FIXTURE(some_layers_only),
+        cmocka_unit_test(type_is_that_of_most_numbers),
+        cmocka_unit_test(inputs_are_copies),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

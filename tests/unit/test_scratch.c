@@ -1,0 +1,87 @@
+/* The folder that is gone when prony is: closed, and after the process that made it was killed. */
+#include "unit.h"
+
+#include "exec/scratch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void put_file(const char *folder)
+{
+    char path[PATH_MAX + 16];
+    snprintf(path, sizeof path, "%s/layer.onnx", folder);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+    assert_true(fd >= 0);
+    close(fd);
+}
+
+static void folder_is_private_and_removed(void **state)
+{
+    (void)state;
+    struct prony_error err;
+    struct prn_scratch scratch;
+    struct stat status;
+    int before = unit_descriptors();
+    assert_int_equal(prn_scratch_open(&scratch, &err), 0);
+    assert_int_equal(stat(scratch.folder, &status), 0);
+    assert_int_equal(status.st_mode & 0777, 0700);
+    put_file(scratch.folder);
+    prn_scratch_close(&scratch);
+    assert_int_equal(stat(scratch.folder, &status), -1);
+    assert_int_equal(errno, ENOENT);
+    assert_int_equal(unit_descriptors(), before);
+    assert_int_equal(waitpid(-1, NULL, WNOHANG), -1); /* the keeper is gone too */
+}
+
+static void killed_process_leaves_nothing(void **state)
+{
+    (void)state;
+    int ends[2];
+    struct prn_scratch scratch;
+    struct stat status;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        struct prony_error err;
+        if (prn_scratch_open(&scratch, &err) < 0)
+            _exit(1);
+        put_file(scratch.folder);
+        if (write(ends[1], &scratch, sizeof scratch) != sizeof scratch)
+            _exit(1);
+        raise(SIGKILL);
+    }
+    assert_int_equal(read(ends[0], &scratch, sizeof scratch), sizeof scratch);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    int left = 2000;
+    while (stat(scratch.folder, &status) == 0 && left-- > 0)
+        usleep(5000); /* until the keeper has seen it */
+    assert_int_equal(stat(scratch.folder, &status), -1);
+    close(ends[0]);
+    close(ends[1]);
+}
+
+static void no_place_for_it(void **state)
+{
+    (void)state;
+    struct prony_error err;
+    struct prn_scratch scratch;
+    setenv("TMPDIR", "/nowhere/at/all", 1);
+    assert_int_equal(prn_scratch_open(&scratch, &err), PRONY_ENOENT);
+    assert_contains(err.text, "cannot make a folder in '/nowhere/at/all'");
+    unsetenv("TMPDIR");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(folder_is_private_and_removed),
+        cmocka_unit_test(killed_process_leaves_nothing),
+        cmocka_unit_test(no_place_for_it),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
