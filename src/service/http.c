@@ -217,8 +217,10 @@ int prn_http_start(const struct prn_http_config *config, struct prn_http **ret_h
         free(http);
         return code;
     }
+    /* Not epoll: with that, a client that has sent all and waits may be seen only at its timeout.
+     */
     http->daemon = MHD_start_daemon(
-        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_EPOLL | MHD_USE_ITC, 0, NULL, NULL, handle, http,
+        MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL, handle, http,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS_MAX,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_MAX_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         (size_t)MEMORY_MAX, MHD_OPTION_NOTIFY_CONNECTION, notice, http, MHD_OPTION_END);

@@ -37,7 +37,7 @@ static void logs_lines_as_text(void **state)
     PRN_LOG(log, PRN_LOG_DEBUG, "not.shown", PRN_LOG_INTEGER("n", 1));
     PRN_LOG(log, PRN_LOG_INFO, "session.ready", PRN_LOG_TEXT("user", "ann"),
             PRN_LOG_INTEGER("backends", 2), PRN_LOG_NUMBER("waited_s", 0.25),
-            PRN_LOG_TEXT("none", NULL), PRN_LOG_PATH("file", "/home/ann/secret.onnx"));
+            PRN_LOG_TEXT("none", NULL), PRN_LOG_PATH("file", "/models/secret.onnx"));
     const char *text = lines_of(ends[0]);
     assert_non_null(strchr(text, 'Z'));
     assert_string_equal(strchr(text, 'Z'),
