@@ -41,6 +41,7 @@ struct opening {
     struct prn_runtime_config config;
     struct prn_spec_option options[OPTIONS_MAX];
     char library[4096];
+    char library_folder[4096];
 };
 
 struct server {
@@ -146,12 +147,16 @@ static int read_opening(struct server *s, struct prony_error *err)
 }
 
 /* Keeps the path of the library that was found: later instances must not search for another. */
-static const char *keep_library(struct server *s)
+static void keep_library(struct server *s)
 {
-    snprintf(s->opening.library, sizeof s->opening.library, "%s",
-             s->ops->library(s->slots[0]->runtime));
-    s->opening.config.library = s->opening.library;
-    return s->opening.library;
+    struct opening *o = &s->opening;
+    snprintf(o->library, sizeof o->library, "%s", s->ops->library(s->slots[0]->runtime));
+    o->config.library = o->library;
+    memcpy(o->library_folder, o->library, sizeof o->library);
+    char *slash = strrchr(o->library_folder, '/');
+    if (slash)
+        *slash = '\0';
+    s->sandbox.library_folder = slash ? o->library_folder : NULL;
 }
 
 static int serve_open(struct server *s, struct prony_error *err)
@@ -176,12 +181,7 @@ static int serve_open(struct server *s, struct prony_error *err)
         s->ops = NULL;
         return code;
     }
-    char folder[sizeof s->opening.library];
-    snprintf(folder, sizeof folder, "%s", keep_library(s));
-    char *slash = strrchr(folder, '/');
-    if (slash)
-        *slash = '\0';
-    s->sandbox.library_folder = slash ? folder : NULL;
+    keep_library(s);
     s->sandbox.gpu = ops->gpu;
     s->sandbox.namespaces = s->namespaces;
     char confined[PRN_EXECUTOR_SANDBOX_SIZE];
