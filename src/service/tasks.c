@@ -606,7 +606,7 @@ static void keep_report(struct prn_task *task, const Prony__MeasureEvent *event)
         PRN_LOG(task->service->log, PRN_LOG_WARNING, "history", PRN_LOG_TEXT("error", err.text));
 }
 
-void prn_task_event(struct prn_part *part, Prony__MeasureEvent *report)
+void prn_task_event(struct prn_part *part, const Prony__MeasureEvent *report)
 {
     struct prn_task *task = part->task;
     struct prn_session *session = task->session;
