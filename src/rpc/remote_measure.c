@@ -2,12 +2,12 @@
 #include "rpc/remote_parts.h"
 
 #include "base/buffer.h"
-#include "prony.pb-c.h"
 #include "report/load_json.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
 #include "report/progress_json.h"
 
+#include <prony.pb-c.h>
 #include <string.h>
 
 #define SLICE_S 1.0 /* after which the session's life is looked at again */

@@ -2,9 +2,9 @@
 #include "rpc/remote_parts.h"
 
 #include "base/buffer.h"
-#include "prony.pb-c.h"
-#include "remote_inference.pb-c.h"
 
+#include <prony.pb-c.h>
+#include <remote_inference.pb-c.h>
 #include <math.h>
 #include <string.h>
 

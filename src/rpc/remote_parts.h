@@ -2,11 +2,11 @@
 #ifndef PRN_RPC_REMOTE_PARTS_H
 #define PRN_RPC_REMOTE_PARTS_H
 
-#include "inference_base.pb-c.h"
 #include "record/remote.h"
 #include "rpc/client.h"
 #include "rpc/messages.h"
 
+#include <inference_base.pb-c.h>
 #include <pthread.h>
 
 /* The service's own lease; a connection is dialled again for as long. */
@@ -104,7 +104,8 @@ int prn_remote_outputs(const struct prn_remote_reply *reply, size_t backend,
                        struct prony_error *err);
 void prn_remote_reply_free(struct prn_remote_reply *reply);
 int prn_remote_measure(struct prn_remote *r, const struct prn_remote_measure *request,
-                       int (*event)(void *context, const struct prn_remote_event *event, struct prony_error *err),
+                       int (*event)(void *context, const struct prn_remote_event *event,
+                                    struct prony_error *err),
                        void *context, struct prony_error *err);
 
 #endif

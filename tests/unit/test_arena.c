@@ -83,6 +83,27 @@ static void test_copies(void **state)
     prn_arena_release(&a);
 }
 
+/* What one arena handed out lives on in the other, which has its own too. */
+static void test_joined_arenas(void **state)
+{
+    (void)state;
+    struct prn_arena a = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_arena b = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_arena empty = PRN_ARENA_INIT(1);
+    const char *first = prn_arena_strdup(&a, "first");
+    const char *second = prn_arena_strdup(&b, "second");
+    assert_non_null(prn_arena_alloc(&b, 100000));
+    size_t used = a.used_bytes + b.used_bytes;
+    prn_arena_join(&a, &b);
+    prn_arena_join(&a, &empty);
+    assert_null(b.chunks);
+    assert_int_equal(a.used_bytes, used);
+    assert_string_equal(first, "first");
+    assert_string_equal(second, "second");
+    assert_non_null(prn_arena_alloc(&a, 50000));
+    prn_arena_release(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -91,6 +112,7 @@ int main(void)
         cmocka_unit_test(test_limit),
         cmocka_unit_test(test_overflow),
         cmocka_unit_test(test_copies),
+        cmocka_unit_test(test_joined_arenas),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
