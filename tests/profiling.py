@@ -86,9 +86,14 @@ class Terminal:
             self.shown += os.read(self.master, 4096)
 
     def mine(self):
-        """Its executors, each with the two processes above it (src/exec/guard.h); those of others
+        """Its executors, each the last of a row of processes (src/exec/guard.h); those of others
         that run beside this test have other ancestors."""
-        new = executors() - self.before
-        return {pid for pid in new if parent(pid) in (self.process.pid, 1)
-                or parent(parent(pid)) == self.process.pid
-                or parent(parent(parent(pid))) == self.process.pid}
+        above = {pid: parent(pid) for pid in executors() - self.before}
+        ours = set()
+        for pid in above:
+            first = pid
+            while above.get(first) in above:
+                first = above[first]
+            if above[first] in (self.process.pid, 1):
+                ours.add(pid)
+        return ours - {above[pid] for pid in ours}

@@ -5,9 +5,13 @@
 #include "report/schedule_report.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
 
 #define ARENA_MAX ((size_t)256 << 20)
+#define LAUNCHES_DEFAULT 5
+#define DURATION_DEFAULT_S 1
+#define TIMEOUT_DEFAULT_S 120
 
 struct options {
     const char *model_name, *models_file, *types_file, *devices_file, *dtype, *output;
@@ -16,6 +20,12 @@ struct options {
     struct prn_strings hosts;
     int objective, format;
     bool require, explain;
+    /* Trying it out; what isn't given is NULL, 0 or NAN. */
+    const char *simulate, *cuts, *backend, *ort_lib;
+    struct prn_strings dims, shapes;
+    int64_t max_cut_tensors, launches;
+    double duration_s, timeout_s;
+    bool no_links;
 };
 
 static void set_defaults(void *options)
@@ -31,7 +41,48 @@ static void set_defaults(void *options)
                           .buffers_out = 2,
                           .min_throughput = NAN,
                           .max_latency_s = NAN,
+                          .duration_s = NAN,
+                          .timeout_s = NAN,
                           .format = -1};
+}
+
+/* The first option that only makes sense with --simulate; NULL: there is none. */
+static const char *simulation_option(const struct options *o)
+{
+    const struct {
+        bool given;
+        const char *name;
+    } options[] = {
+        {o->cuts, "cuts"},
+        {o->max_cut_tensors, "max-cut-tensors"},
+        {o->dims.n, "dim"},
+        {o->shapes.n, "shape"},
+        {o->backend, "backend"},
+        {o->ort_lib, "ort-lib"},
+        {o->no_links, "no-links"},
+        {o->launches, "launches"},
+        {!isnan(o->duration_s), "duration"},
+        {!isnan(o->timeout_s), "timeout"},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(options); i++)
+        if (options[i].given)
+            return options[i].name;
+    return NULL;
+}
+
+static int check_simulation(const struct options *o, struct prony_error *err)
+{
+    const char *option = simulation_option(o);
+    if (!o->simulate && option)
+        return prn_fail(err, PRONY_EUSAGE, "--%s is for --simulate", option);
+    if (!o->simulate)
+        return 0;
+    if (o->format == PRN_SCHEDULE_FORMAT_YAML)
+        return prn_fail(err, PRONY_EUSAGE,
+                        "--simulate shows text, json or csv; yaml has no place for what is "
+                        "measured");
+    int code = prn_output_check(o->output, err);
+    return code < 0 ? code : prn_output_spares(o->output, o->simulate, err);
 }
 
 static int check_usage(const struct options *o, struct prony_error *err)
@@ -47,7 +98,7 @@ static int check_usage(const struct options *o, struct prony_error *err)
     if (o->explain && o->format >= 0 && o->format != PRN_SCHEDULE_FORMAT_TEXT)
         return prn_fail(err, PRONY_EUSAGE, "--explain draws text; it takes no --format %s",
                         prn_schedule_formats[o->format]);
-    return 0;
+    return check_simulation(o, err);
 }
 
 static struct prn_schedule_goal goal_of(const struct options *o)
@@ -91,23 +142,28 @@ static int tell_shortage(const struct options *o, const struct prn_pipeline *p,
     return 0;
 }
 
-static int show(const struct options *o, const struct prn_pipeline *p,
-                const struct prn_schedule_goal *goal, const struct prn_schedule *schedule,
+static enum prn_schedule_format format_of(const struct options *o)
+{
+    if (o->format >= 0)
+        return (enum prn_schedule_format)o->format;
+    return o->explain || o->simulate ? PRN_SCHEDULE_FORMAT_TEXT : PRN_SCHEDULE_FORMAT_YAML;
+}
+
+static int show(const struct options *o, struct prn_schedule_report *report,
                 struct prony_error *err)
 {
-    enum prn_schedule_format format = o->explain      ? PRN_SCHEDULE_FORMAT_TEXT
-                                      : o->format < 0 ? PRN_SCHEDULE_FORMAT_YAML
-                                                      : (enum prn_schedule_format)o->format;
+    const struct prn_pipeline *p = report->pipeline;
+    enum prn_schedule_format format = format_of(o);
     double *one_more = calloc(p->n_types, sizeof *one_more);
     if (!one_more)
         return prn_fail_memory(err);
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
-    struct prn_schedule_report report = {p, goal, schedule, one_more, o->explain};
     int code = 0;
     if (format != PRN_SCHEDULE_FORMAT_YAML)
-        code = ask_for_more(p, goal, schedule, one_more, err);
+        code = ask_for_more(p, report->goal, report->schedule, one_more, err);
+    report->one_more = one_more;
     if (code == 0)
-        code = prn_schedule_report(&report, format, &out, err);
+        code = prn_schedule_report(report, format, &out, err);
     if (code == 0)
         code = prn_output(o->output, &out, err);
     prn_buffer_release(&out);
@@ -115,18 +171,88 @@ static int show(const struct options *o, const struct prn_pipeline *p,
     return code;
 }
 
+/* ---- Trying it out ---- */
+
+static volatile int cancelled;
+
+/* However often it is asked, processes and files are put away first, which takes no time. */
+static void on_interrupt(int number)
+{
+    (void)number;
+    __atomic_store_n(&cancelled, 1, __ATOMIC_RELAXED);
+}
+
+static void catch_signals(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_interrupt};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(signals); i++) {
+        struct sigaction former;
+        sigaction(signals[i], NULL, &former);
+        if (former.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+    }
+}
+
+static int simulate(const struct options *o, const struct prn_pipeline *p,
+                    const struct prn_schedule *schedule, struct prn_simulation **ret_simulation,
+                    struct prony_error *err)
+{
+    struct prn_simulation_request request = {
+        .models = {.pipeline = p,
+                   .schedule = schedule,
+                   .model_path = o->simulate,
+                   .cuts = o->cuts,
+                   .max_cut_tensors = (size_t)o->max_cut_tensors,
+                   .dims = {o->dims.items, o->dims.n},
+                   .shapes = {o->shapes.items, o->shapes.n},
+                   .warn = prn_warn,
+                   .cancelled = &cancelled},
+        .backend = o->backend,
+        .ort_library = o->ort_lib,
+        .no_links = o->no_links,
+        .launches = o->launches ? (size_t)o->launches : LAUNCHES_DEFAULT,
+        .duration_s = isnan(o->duration_s) ? DURATION_DEFAULT_S : o->duration_s,
+        .timeout_s = isnan(o->timeout_s) ? TIMEOUT_DEFAULT_S : o->timeout_s,
+    };
+    catch_signals();
+    return prn_simulate(&request, ret_simulation, err);
+}
+
+/* A pipeline that computes something else is no result, however fast it is. */
+static int check_outputs(const struct prn_simulation *s, struct prony_error *err)
+{
+    for (size_t i = 0; i < s->n_outputs; i++)
+        if (prn_output_differs(&s->outputs[i], PRN_TOLERANCE_DEFAULT))
+            return prn_fail(err, PRONY_ERUNTIME,
+                            "output '%s' of the pipeline is not that of the whole model",
+                            s->outputs[i].name);
+    return 0;
+}
+
 static int schedule_pipeline(const struct options *o, const struct prn_pipeline *p,
                              struct prony_error *err)
 {
     struct prn_schedule_goal goal = goal_of(o);
+    struct prn_simulation *simulation = NULL;
     struct prn_schedule schedule;
     int code = prn_schedule_find(p, &goal, &schedule, err);
     if (code < 0)
         return code;
     if (schedule.n == 0)
         code = tell_shortage(o, p, &goal, err);
+    else if (o->simulate)
+        code = simulate(o, p, &schedule, &simulation, err);
+    struct prn_schedule_report report = {.pipeline = p,
+                                         .goal = &goal,
+                                         .schedule = &schedule,
+                                         .drawing = o->explain,
+                                         .simulation = simulation};
     if (code == 0)
-        code = show(o, p, &goal, &schedule, err);
+        code = show(o, &report, err);
+    if (code == 0 && simulation)
+        code = check_outputs(simulation, err);
+    prn_simulation_free(simulation);
     prn_schedule_release(&schedule);
     return code;
 }
@@ -252,13 +378,78 @@ static const struct prn_option option_table[] = {
          "use only hosts whose names match one of these patterns (*, ?), or with TYPE=N at most "
          "N hosts of a type; commas between",
      FIELD(hosts)},
+    {.kind = PRN_OPTION_GROUP, .help = "Trying it out on this machine"},
+    {.kind = PRN_OPTION_TEXT,
+     .name = "simulate",
+     .value = "MODEL.onnx",
+     .help = "run the stages of this model here, a process each, all at the same time, and show "
+             "what they take beside what was predicted",
+     FIELD(simulate)},
+    {.kind = PRN_OPTION_TEXT,
+     .name = "cuts",
+     .value = "auto|N|NAME,...",
+     .help = "where its layers begin, as 'prony layers' was told (default auto)",
+     FIELD(cuts)},
+    {.kind = PRN_OPTION_COUNT,
+     .name = "max-cut-tensors",
+     .value = "N",
+     .help = "the same (default 2)",
+     FIELD(max_cut_tensors),
+     .min = 1,
+     .max = 65536},
+    {.kind = PRN_OPTION_LIST,
+     .name = "dim",
+     .value = "NAME=SIZE",
+     .help = "size of an open dimension that isn't the batch, repeatable (default 1)",
+     FIELD(dims)},
+    {.kind = PRN_OPTION_LIST,
+     .name = "shape",
+     .value = "INPUT=SIZES",
+     .help = "shape of an input, repeatable, e.g. x=8x3x224x224",
+     FIELD(shapes)},
+    {.kind = PRN_OPTION_TEXT,
+     .name = "backend",
+     .value = "SPEC",
+     .help = "what runs the stages (default onnxrt-cpu, with as many threads as a stage has cores)",
+     FIELD(backend)},
+    {.kind = PRN_OPTION_TEXT,
+     .name = "ort-lib",
+     .value = "FILE",
+     .help = "the libonnxruntime.so to load (default: search)",
+     FIELD(ort_lib)},
+    {.kind = PRN_OPTION_FLAG,
+     .name = "no-links",
+     .help = "hand batches on at once, instead of waiting as long as a link was predicted to take",
+     FIELD(no_links)},
+    {.kind = PRN_OPTION_COUNT,
+     .name = "launches",
+     .value = "N",
+     .help = "start all processes anew N times; intervals come from that (default 5)",
+     FIELD(launches),
+     .min = 1,
+     .max = 1000},
+    {.kind = PRN_OPTION_NUMBER,
+     .name = "duration",
+     .value = "SECONDS",
+     .help = "keep the pipeline full for so long in each launch, or for ten batches if that is "
+             "longer (default 1)",
+     FIELD(duration_s),
+     .min = 0.001,
+     .max = 1e6},
+    {.kind = PRN_OPTION_NUMBER,
+     .name = "timeout",
+     .value = "SECONDS",
+     .help = "give up when loading or one run of a stage takes longer (default 120)",
+     FIELD(timeout_s),
+     .min = 0.1,
+     .max = 1e6},
     {.kind = PRN_OPTION_GROUP, .help = "How to show it"},
     {.kind = PRN_OPTION_CHOICE,
      .name = "format",
      .value = "FORMAT",
      .help =
          "yaml (hosts and layers), text, json or csv, which also tell times, memory, links, and "
-         "what another host would change (default yaml)",
+         "what another host would change (default yaml; with --simulate text)",
      FIELD(format),
      .choices = prn_schedule_formats},
     {.kind = PRN_OPTION_FLAG,
@@ -287,13 +478,17 @@ const struct prn_command prn_command_schedule = {
         "the memory of its host, and of all such pipelines the slowest stage or link of this one "
         "takes least. Among equals it has the fewest hosts, then the smallest sum of stage times.\n"
         "The schedule goes to standard output as YAML, a list of hosts with their first and last "
-        "layer.",
+        "layer.\n"
+        "--simulate tries it out: a process per stage on cores of its own, real tensors from stage "
+        "to stage, as many buffers between them as were planned with.",
     .examples = "# the schedule\n"
                 "prony schedule -m vit -M models.yml -T device_types.yml -D devices.yml\n"
                 "# why it is so\n"
                 "prony schedule -m vit --explain\n"
                 "# the cheapest hosts for 100 inferences per second\n"
-                "prony schedule -m vit --objective cost --min-throughput 100 --format text",
+                "prony schedule -m vit --objective cost --min-throughput 100 --format text\n"
+                "# does it work as predicted? the stages as processes, here\n"
+                "prony schedule -m vit --simulate vit.onnx",
     .options = option_table,
     .options_size = sizeof(struct options),
     .defaults = set_defaults,

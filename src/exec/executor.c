@@ -57,7 +57,7 @@ static int fail_dead(struct prn_executor *x, const char *doing, struct prony_err
 
 static bool is_cancelled(const struct prn_executor *x)
 {
-    return x->cancelled && *x->cancelled;
+    return x->cancelled && __atomic_load_n(x->cancelled, __ATOMIC_RELAXED);
 }
 
 /* Waits for an answer: 0, or an error with the process killed. */

@@ -35,7 +35,23 @@ struct prn_cut_options {
     size_t n_layers; /* neighbours are joined to so many layers of balanced work; 0: they aren't */
     size_t max_tensors; /* most that may be alive at a cut; 0: PRN_CUT_TENSORS_DEFAULT. Patterns may
                          * cut where there are more. */
+    /* Neighbours are joined to parts that end with these layers, numbered from 1, ascending; the
+     * last is the model's last. With none they aren't. */
+    const size_t *ends;
+    size_t n_ends;
 };
+
+/* "auto", a number of layers, or names with commas between; NULL is "auto". Patterns belong to
+ * `arena`. */
+PRONY_MUST_CHECK int prn_cut_options_parse(const char *text, size_t max_tensors,
+                                           struct prn_arena *arena,
+                                           struct prn_cut_options *ret_options,
+                                           struct prony_error *err);
+
+/* The batch is the outer dimension of the inputs, where it is open: all dimensions of its name get
+ * the size. 0: 8, and nothing has to be open. */
+PRONY_MUST_CHECK int prn_cut_bind_batch(const struct prn_model *model, int64_t batch,
+                                        struct prn_input *inputs, struct prony_error *err);
 
 /* A tensor that goes into or out of a layer. */
 struct prn_cut_tensor {

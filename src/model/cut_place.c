@@ -374,6 +374,16 @@ static int join_layers(const struct prn_cut_graph *g, struct prn_cut_plan *p, si
     return 0;
 }
 
+/* Keeps the cuts behind these layers. */
+static void join_at(struct prn_cut_plan *p, const size_t *ends, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (ends[i] <= p->n_cuts)
+            p->cuts[kept++] = p->cuts[ends[i] - 1];
+    p->n_cuts = kept;
+}
+
 /* ---- Plans ---- */
 
 static int make_plan(const struct prn_cut_graph *g, const struct prn_cut_options *options,
@@ -437,6 +447,8 @@ int prn_cut_plan_make(const struct prn_cut_graph *g, const struct prn_cut_option
         code = fail_uncut(&quiet, &plan);
     if (code < 0)
         return prn_fail(g->err, code, "%s", fault.text);
+    if (options->n_ends > 0)
+        join_at(&plan, options->ends, options->n_ends);
     *ret_plan = plan;
     return 0;
 }

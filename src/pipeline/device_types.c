@@ -19,7 +19,7 @@ static int find_profile(const struct prn_fields *f, const struct prn_yaml_node *
     for (size_t i = 0; i < list->n; i++) {
         const char *text = NULL;
         int64_t size = 0;
-        int code = prn_fields_text(f, list->items[i], "dtype", &text);
+        int code = prn_fields_dtype(f, list->items[i], &text);
         if (code == 0)
             code = prn_fields_integer(f, list->items[i], "batch_size", 1, PRN_PIPELINE_BATCH_MAX,
                                       &size);

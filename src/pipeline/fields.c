@@ -1,6 +1,7 @@
 #include "pipeline/fields.h"
 
 #include "base/text.h"
+#include "pipeline/torch_dtype.h"
 
 #include <errno.h>
 #include <math.h>
@@ -86,6 +87,19 @@ int prn_fields_whole(const struct prn_fields *f, const struct prn_yaml_node *nod
                              node->kind == PRN_YAML_SCALAR ? "'" : "", max);
     *ret = value;
     return 0;
+}
+
+int prn_fields_dtype(const struct prn_fields *f, const struct prn_yaml_node *map,
+                     const char **ret_dtype)
+{
+    const char *text;
+    int code = prn_fields_text(f, map, "dtype", &text);
+    if (code == 0 && prn_torch_dtype_bytes(text) == 0)
+        code = prn_yaml_fail(f->yaml, prn_yaml_get(map, "dtype"), f->err,
+                             "'dtype': '%s' is none of PyTorch's types", text);
+    if (code == 0)
+        *ret_dtype = text;
+    return code;
 }
 
 int prn_fields_integer(const struct prn_fields *f, const struct prn_yaml_node *map, const char *key,

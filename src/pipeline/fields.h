@@ -44,6 +44,10 @@ PRONY_MUST_CHECK int prn_fields_list(const struct prn_fields *f, const struct pr
 PRONY_MUST_CHECK int prn_fields_text(const struct prn_fields *f, const struct prn_yaml_node *map,
                                      const char *key, const char **ret_text);
 
+/* The text of "dtype", which must be one of PyTorch's names. */
+PRONY_MUST_CHECK int prn_fields_dtype(const struct prn_fields *f, const struct prn_yaml_node *map,
+                                      const char **ret_dtype);
+
 PRONY_MUST_CHECK int prn_fields_integer(const struct prn_fields *f, const struct prn_yaml_node *map,
                                         const char *key, int64_t min, int64_t max, int64_t *ret);
 

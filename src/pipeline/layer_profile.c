@@ -8,7 +8,6 @@
 #include "base/array.h"
 #include "format/yaml_write.h"
 #include "pipeline/fields.h"
-#include "pipeline/torch_dtype.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -135,15 +134,6 @@ static int read_entries(const struct prn_fields *f, struct prn_layer_profile *p)
     return code;
 }
 
-static int read_dtype(const struct prn_fields *f, struct prn_layer_profile *p)
-{
-    int code = prn_fields_text(f, p->root, "dtype", &p->head.dtype);
-    if (code == 0 && prn_torch_dtype_bytes(p->head.dtype) == 0)
-        code = prn_yaml_fail(f->yaml, prn_yaml_get(p->root, "dtype"), f->err,
-                             "'dtype': '%s' is none of PyTorch's types", p->head.dtype);
-    return code;
-}
-
 static int read_all(struct prn_layer_profile *p, struct prony_error *err)
 {
     struct prn_fields f = {p->yaml, &p->arena, err};
@@ -155,7 +145,7 @@ static int read_all(struct prn_layer_profile *p, struct prony_error *err)
         return prn_fail(err, PRONY_EFORMAT, "'%s' is empty", p->path);
     code = prn_fields_text(&f, p->root, "model_name", &p->head.model_name);
     if (code == 0)
-        code = read_dtype(&f, p);
+        code = prn_fields_dtype(&f, p->root, &p->head.dtype);
     if (code == 0)
         code = prn_fields_integer(&f, p->root, "batch_size", 1, PRN_PIPELINE_BATCH_MAX,
                                   &p->head.batch_size);

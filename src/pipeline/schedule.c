@@ -25,11 +25,11 @@ static int collect(const struct prn_space *s, double below, struct candidates *r
                    struct prony_error *err)
 {
     size_t n = 0;
-    size_t stages = s->n_types * s->n_layers * s->n_layers;
+    size_t stages = s->n_types * s->n_layers * s->width;
     size_t links = s->n_types * s->n_types * s->n_layers;
-    /* No stage ends before it begins. */
-    size_t bytes = (s->n_types * s->n_layers * (s->n_layers + 1) / 2 + links) * sizeof(double);
-    if (bytes > PRN_SCHEDULE_MEMORY_MAX - s->arena.used_bytes)
+    /* A stage ends where there are layers. */
+    size_t bytes = (stages - s->n_types * s->width * (s->width - 1) / 2 + links) * sizeof(double);
+    if (bytes > prn_space_room(s))
         return prn_space_fail_size(s->pipeline, err);
     double *times = malloc(bytes + 1);
     if (!times)
@@ -102,7 +102,7 @@ static int lower(const struct prn_space *s, bool exactly, double *period, struct
 static double next_below(const struct prn_space *s, double time)
 {
     double next = -INFINITY;
-    for (size_t i = 0; i < s->n_types * s->n_layers * s->n_layers; i++)
+    for (size_t i = 0; i < s->n_types * s->n_layers * s->width; i++)
         if (s->stage[i] < time && s->stage[i] > next)
             next = s->stage[i];
     for (size_t i = 0; i < s->n_types * s->n_types * s->n_layers; i++)
@@ -125,25 +125,70 @@ static int lower_exactly(const struct prn_space *s, double *period, struct prony
     return lower(s, true, period, err);
 }
 
-/* The smallest period for which the end is reached, and with how many stages; 0: none is. */
-static int least_period(const struct prn_space *s, double *ret_period, size_t *ret_stages,
-                        struct prony_error *err)
+/* A period that is likely to be reached: twice the least that there could be, if layers could be
+ * divided between all hosts, or that some layer takes. */
+static double guess_period(const struct prn_space *s)
 {
-    double period = next_below(s, INFINITY);
-    size_t stages = 0;
-    int code = prn_reach(s, period, &stages, err);
-    if (code == 0 && stages > 0)
-        code = lower_exactly(s, &period, err);
-    if (code == 0 && stages > 0)
-        code = prn_reach(s, period, &stages, err);
-    if (code < 0)
-        return code;
-    *ret_period = period;
-    *ret_stages = stages;
-    return 0;
+    double rate = 0;
+    double longest = 0;
+    for (size_t v = 0; v < s->n_types; v++) {
+        const double *times = s->pipeline->types[s->types[v]].time_s;
+        double sum = 0;
+        for (size_t j = 0; j < s->n_layers; j++)
+            sum += times[j];
+        rate += (double)s->counts[v] / sum;
+    }
+    for (size_t j = 0; j < s->n_layers; j++) {
+        double least = INFINITY;
+        for (size_t v = 0; v < s->n_types; v++)
+            least = fmin(least, s->pipeline->types[s->types[v]].time_s[j]);
+        longest = fmax(longest, least);
+    }
+    return 2 * fmax(1 / rate, longest);
 }
 
-static int find_throughput(const struct prn_space *s, struct prn_schedule *ret_schedule,
+/* Finds a period that is reached; false: none is. What takes longer is out of the question then, so
+ * the tables leave it out; most of all stages are that long. */
+static int find_bound(struct prn_space *s, double *ret_period, bool *ret_found,
+                      struct prony_error *err)
+{
+    double bound = guess_period(s);
+    bool reached = false;
+    for (;;) {
+        int code = prn_space_set_bound(s, bound, err);
+        if (code < 0)
+            return code;
+        double period = fmin(bound, next_below(s, INFINITY));
+        code = ask(s, period, false, &reached, err);
+        if (code == 0 && !reached)
+            code = ask(s, period, true, &reached, err);
+        if (code < 0)
+            return code;
+        *ret_period = period;
+        *ret_found = reached;
+        if (reached || !(bound < INFINITY))
+            return 0;
+        bound = bound > 0 && s->width < s->n_layers ? 4 * bound : INFINITY;
+    }
+}
+
+/* The smallest period for which the end is reached, and with how many stages; 0: none is. */
+static int least_period(struct prn_space *s, double *ret_period, size_t *ret_stages,
+                        struct prony_error *err)
+{
+    bool found;
+    size_t stages = 0;
+    int code = find_bound(s, ret_period, &found, err);
+    if (code == 0 && found)
+        code = lower_exactly(s, ret_period, err);
+    if (code == 0 && found)
+        code = prn_reach(s, *ret_period, &stages, err);
+    if (code == 0)
+        *ret_stages = stages;
+    return code;
+}
+
+static int find_throughput(struct prn_space *s, struct prn_schedule *ret_schedule,
                            struct prony_error *err)
 {
     struct prn_sum_goal goal = {.order = PRN_SUM_FEWEST, .limit = INFINITY};
@@ -182,9 +227,13 @@ int prn_schedule_find(const struct prn_pipeline *p, const struct prn_schedule_go
         sum.limit = goal->max_latency_s;
         sum.links = goal->max_latency_s < INFINITY;
     }
-    code = goal->objective == PRN_OBJECTIVE_THROUGHPUT
-               ? find_throughput(&space, &schedule, err)
-               : prn_sum_search(&space, &sum, &schedule, err);
+    if (goal->objective == PRN_OBJECTIVE_THROUGHPUT) {
+        code = find_throughput(&space, &schedule, err);
+    } else {
+        code = prn_space_set_bound(&space, sum.period, err);
+        if (code == 0)
+            code = prn_sum_search(&space, &sum, &schedule, err);
+    }
     prn_space_release(&space);
     if (code < 0)
         return code;
@@ -209,7 +258,9 @@ int prn_schedule_with_one_more(const struct prn_pipeline *p, const struct prn_sc
         code = prn_space_init(&space, &more, goal->max_stages, err);
         if (code == 0) {
             double period = known;
-            code = lower_exactly(&space, &period, err);
+            code = prn_space_set_bound(&space, known, err);
+            if (code == 0)
+                code = lower_exactly(&space, &period, err);
             if (code == 0)
                 *ret_value = period;
             prn_space_release(&space);

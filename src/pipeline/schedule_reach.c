@@ -10,6 +10,7 @@
  */
 #include "pipeline/schedule_space.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,7 +102,7 @@ static size_t widest_level(const struct prn_space *s)
 int prn_reach(const struct prn_space *s, double period, size_t *ret_stages, struct prony_error *err)
 {
     struct reach r = {.space = s};
-    int code = prn_moves_init(&r.moves, s, period, true, err);
+    int code = prn_moves_init(&r.moves, s, period, err);
     if (code < 0)
         return code;
     size_t n = widest_level(s) * s->n_types * r.moves.words + 1;
@@ -123,31 +124,39 @@ int prn_reach(const struct prn_space *s, double period, size_t *ret_stages, stru
 
 struct greedy {
     const struct prn_space *space;
-    struct prn_moves moves;
+    double period;
+    bool *left;        /* [type][layer - 1]: a stage may end here: it is the end, or a link is short
+                          enough */
     uint32_t *longest; /* [type][done]: where the longest stage ends that can be followed by
                           another; 0: nowhere */
     uint32_t *ends;    /* [vector][type]: how far the stages so far come; 0: nowhere */
 };
 
+static bool may_pass(const struct greedy *g, size_t u, size_t v, size_t done)
+{
+    double time = prn_space_link(g->space, u, v)[done - 1];
+    return time <= g->period && time < INFINITY;
+}
+
 static void find_longest(struct greedy *g)
 {
     const struct prn_space *s = g->space;
-    size_t words = g->moves.words;
-    for (size_t v = 0; v < s->n_types; v++)
+    for (size_t v = 0; v < s->n_types; v++) {
+        bool *left = g->left + v * s->n_layers;
+        for (size_t done = 1; done < s->n_layers; done++)
+            for (size_t u = 0; u < s->n_types && !left[done - 1]; u++)
+                left[done - 1] = may_pass(g, v, u, done);
+        left[s->n_layers - 1] = true;
         for (size_t done = 0; done < s->n_layers; done++) {
-            const uint64_t *next = prn_moves_next(&g->moves, v, done);
+            const double *times = prn_space_stage(s, v, done);
             uint32_t *longest = &g->longest[v * s->n_layers + done];
-            for (size_t w = words; w-- > 0 && *longest == 0;) {
-                uint64_t useful = 0;
-                for (size_t u = 0; u < s->n_types; u++)
-                    useful |= prn_moves_pass(&g->moves, v, u)[w];
-                if (w == (s->n_layers - 1) / 64)
-                    useful |= (uint64_t)1 << ((s->n_layers - 1) % 64);
-                if (next[w] & useful)
-                    *longest =
-                        (uint32_t)(w * 64 + 64) - (uint32_t)__builtin_clzll(next[w] & useful);
-            }
+            size_t stop = prn_space_stop(s, done);
+            /* Longer stages take longer, where they fit at all. */
+            for (size_t j = done; j < stop && (times[j] <= g->period || isinf(times[j])); j++)
+                if (left[j] && isfinite(times[j]))
+                    *longest = (uint32_t)j + 1;
         }
+    }
 }
 
 /* How far a stage on `type` comes behind the stages of a vector. */
@@ -159,7 +168,7 @@ static uint32_t go_on(const struct greedy *g, size_t former, size_t type)
         return g->longest[type * s->n_layers];
     for (size_t u = 0; u < s->n_types; u++) {
         uint32_t done = g->ends[former * s->n_types + u];
-        if (done == 0 || !prn_set_has(prn_moves_pass(&g->moves, u, type), done - 1))
+        if (done == 0 || !may_pass(g, u, type, done))
             continue;
         uint32_t end = g->longest[type * s->n_layers + done];
         if (end > farthest)
@@ -188,18 +197,17 @@ static bool walk_greedily(struct greedy *g)
 int prn_reach_greedily(const struct prn_space *s, double period, bool *ret_reached,
                        struct prony_error *err)
 {
-    struct greedy g = {.space = s};
-    int code = prn_moves_init(&g.moves, s, period, false, err);
-    if (code < 0)
-        return code;
+    struct greedy g = {.space = s, .period = period};
+    int code = 0;
+    g.left = calloc(s->n_types * s->n_layers + 1, sizeof *g.left);
     g.longest = calloc(s->n_types * s->n_layers + 1, sizeof *g.longest);
     g.ends = calloc(s->n_vectors * s->n_types + 1, sizeof *g.ends);
-    if (g.longest && g.ends)
+    if (g.left && g.longest && g.ends)
         *ret_reached = walk_greedily(&g);
     else
         code = prn_fail_memory(err);
+    free(g.left);
     free(g.longest);
     free(g.ends);
-    prn_moves_release(&g.moves);
     return code;
 }

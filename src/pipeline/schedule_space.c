@@ -58,32 +58,64 @@ static int choose_types(struct prn_space *s, size_t max_stages, struct prony_err
     return 0;
 }
 
+/* The most layers of a stage that takes no longer than the bound, on any type; at least one. */
+static size_t widest_stage(const struct prn_space *s, double bound)
+{
+    size_t widest = 1;
+    for (size_t v = 0; v < s->n_types; v++) {
+        const double *times = s->pipeline->types[s->types[v]].time_s;
+        /* Sums begin anew behind every layer, as those of the table do. */
+        for (size_t done = 0; done + widest < s->n_layers; done++) {
+            double time = 0;
+            size_t j = done;
+            while (j < s->n_layers && (time += times[j]) <= bound)
+                j++;
+            widest = j - done > widest ? j - done : widest;
+        }
+    }
+    return widest;
+}
+
 /* A stage fits or not whatever its neighbours are: longer ones may fit where shorter ones don't,
  * when less leaves them. */
-static void fill_stages_from(struct prn_space *s, size_t type, size_t done)
+static void fill_stages_from(struct prn_space *s, size_t type, size_t done, double bound)
 {
     const struct prn_pipeline *p = s->pipeline;
-    double *row = s->stage + (type * s->n_layers + done) * s->n_layers;
+    double *row = s->stage + (type * s->n_layers + done) * s->width;
     double available = prn_pipeline_type_memory(p, s->types[type]);
     double weights = 0;
     double time = 0;
-    for (size_t j = 0; j < s->n_layers; j++) {
-        if (j < done) {
-            row[j] = INFINITY;
-            continue;
-        }
+    size_t j = done;
+    for (; j < prn_space_stop(s, done); j++) {
         weights += prn_pipeline_layer_memory(p, j + 1);
         time += p->types[s->types[type]].time_s[j];
+        if (time > bound)
+            break;
         double need = weights + prn_pipeline_buffer_memory(p, done + 1, j + 1);
-        row[j] = available > need ? time : INFINITY;
+        row[j - done] = available > need ? time : INFINITY;
     }
+    for (; j < done + s->width; j++)
+        row[j - done] = INFINITY;
 }
 
-static void fill_stages(struct prn_space *s)
+int prn_space_set_bound(struct prn_space *s, double bound, struct prony_error *err)
 {
+    size_t bytes;
+    free(s->stage);
+    s->stage = NULL;
+    s->stage_bytes = 0;
+    s->width = widest_stage(s, bound);
+    if (__builtin_mul_overflow(s->n_types * s->n_layers * sizeof *s->stage, s->width, &bytes) ||
+        bytes > prn_space_room(s))
+        return prn_space_fail_size(s->pipeline, err);
+    s->stage = malloc(bytes + 1);
+    if (!s->stage)
+        return prn_fail_memory(err);
+    s->stage_bytes = bytes;
     for (size_t v = 0; v < s->n_types; v++)
         for (size_t done = 0; done < s->n_layers; done++)
-            fill_stages_from(s, v, done);
+            fill_stages_from(s, v, done, bound);
+    return 0;
 }
 
 static void fill_links(struct prn_space *s)
@@ -201,12 +233,9 @@ static int make_tables(struct prn_space *s, const struct prn_pipeline *p, size_t
         .pipeline = p, .n_layers = p->n_layers, .arena = PRN_ARENA_INIT(PRN_SCHEDULE_MEMORY_MAX)};
     int code = choose_types(s, max_stages, err);
     if (code == 0)
-        code = take(s, s->n_types * s->n_layers, s->n_layers * sizeof *s->stage, &s->stage, err);
-    if (code == 0)
         code = take(s, s->n_types * s->n_types, s->n_layers * sizeof *s->link, &s->link, err);
     if (code < 0)
         return code;
-    fill_stages(s);
     fill_links(s);
     return 0;
 }
@@ -226,6 +255,8 @@ int prn_space_init_unlimited(struct prn_space *s, const struct prn_pipeline *p,
                              struct prony_error *err)
 {
     int code = make_tables(s, p, 0, err);
+    if (code == 0)
+        code = prn_space_set_bound(s, INFINITY, err);
     s->depth = s->n_layers;
     if (code < 0)
         prn_space_release(s);
@@ -234,6 +265,7 @@ int prn_space_init_unlimited(struct prn_space *s, const struct prn_pipeline *p,
 
 void prn_space_release(struct prn_space *s)
 {
+    free(s->stage);
     prn_arena_release(&s->arena);
 }
 
@@ -247,7 +279,8 @@ static void fill_sets(struct prn_moves *m, double period)
             const double *times = prn_space_stage(s, v, done);
             uint64_t *set = m->next + (v * s->n_layers + done) * m->words;
             /* Longer stages take longer, where they fit at all. */
-            for (size_t j = done; j < s->n_layers && (times[j] <= period || isinf(times[j])); j++)
+            size_t stop = prn_space_stop(s, done);
+            for (size_t j = done; j < stop && (times[j] <= period || isinf(times[j])); j++)
                 if (isfinite(times[j]))
                     set[j / 64] |= (uint64_t)1 << (j % 64);
         }
@@ -261,62 +294,65 @@ static void fill_sets(struct prn_moves *m, double period)
     }
 }
 
-static bool intersect(const uint64_t *a, const uint64_t *b, size_t words)
+#define NEVER UINT32_MAX
+
+/* The fewest stages behind a stage on `type` that begins behind layer `done`, whatever hosts there
+ * are; `needed` knows it of all layers behind. */
+static uint32_t fewest_behind(const struct prn_moves *m, const uint32_t *needed, size_t type,
+                              size_t done)
 {
-    for (size_t w = 0; w < words; w++)
-        if (a[w] & b[w])
-            return true;
-    return false;
+    const uint64_t *next = prn_moves_next(m, type, done);
+    uint32_t fewest = NEVER;
+    for (size_t w = done / 64; w < m->words; w++)
+        for (uint64_t bits = next[w]; bits; bits &= bits - 1) {
+            size_t j = w * 64 + (size_t)__builtin_ctzll(bits);
+            uint32_t n = needed[type * m->space->n_layers + j];
+            fewest = n < fewest ? n : fewest;
+        }
+    return fewest;
 }
 
-static bool can_go_on(const struct prn_moves *m, size_t left, size_t u, size_t done)
-{
-    for (size_t v = 0; v < m->space->n_types; v++)
-        if (prn_set_has(prn_moves_pass(m, u, v), done - 1) &&
-            intersect(prn_moves_next(m, v, done), prn_moves_finish(m, left - 1, v), m->words))
-            return true;
-    return false;
-}
-
-static void fill_finish(struct prn_moves *m)
+static void fill_finish(struct prn_moves *m, uint32_t *needed)
 {
     const struct prn_space *s = m->space;
     size_t level_words = s->n_types * m->words;
-    size_t end = s->n_layers - 1;
-    for (size_t left = 0; left <= s->depth; left++) {
-        uint64_t *level = m->finish + left * level_words;
-        for (size_t u = 0; u < s->n_types; u++) {
-            uint64_t *set = level + u * m->words;
-            set[end / 64] |= (uint64_t)1 << (end % 64);
-            for (size_t done = 1; left > 0 && done <= end; done++)
-                if (can_go_on(m, left, u, done))
-                    set[(done - 1) / 64] |= (uint64_t)1 << ((done - 1) % 64);
+    for (size_t u = 0; u < s->n_types; u++)
+        for (size_t j = 0; j < s->n_layers; j++)
+            needed[u * s->n_layers + j] = j + 1 < s->n_layers ? NEVER : 0;
+    for (size_t done = s->n_layers; done > 0; done--) {
+        for (size_t v = 0; done < s->n_layers && v < s->n_types; v++) {
+            uint32_t fewest = fewest_behind(m, needed, v, done);
+            for (size_t u = 0; fewest != NEVER && u < s->n_types; u++) {
+                uint32_t *n = &needed[u * s->n_layers + done - 1];
+                if (fewest + 1 < *n && prn_set_has(prn_moves_pass(m, u, v), done - 1))
+                    *n = fewest + 1;
+            }
         }
-        /* What another stage doesn't help, no number of stages does. */
-        if (left == 0 || memcmp(level, level - level_words, level_words * sizeof *level) != 0)
-            continue;
-        for (size_t more = left + 1; more <= s->depth; more++)
-            memcpy(m->finish + more * level_words, level, level_words * sizeof *level);
-        return;
+        for (size_t u = 0; u < s->n_types; u++) {
+            uint64_t *set = m->finish + u * m->words + (done - 1) / 64;
+            for (size_t left = needed[u * s->n_layers + done - 1]; left <= s->depth; left++)
+                set[left * level_words] |= (uint64_t)1 << ((done - 1) % 64);
+        }
     }
 }
 
-int prn_moves_init(struct prn_moves *m, const struct prn_space *s, double period, bool finish,
+int prn_moves_init(struct prn_moves *m, const struct prn_space *s, double period,
                    struct prony_error *err)
 {
     *m = (struct prn_moves){.space = s, .words = (s->n_layers + 63) / 64};
-    size_t left = finish ? s->depth + 1 : 0;
+    uint32_t *needed = malloc((s->n_types * s->n_layers + 1) * sizeof *needed);
     m->next = calloc(s->n_types * s->n_layers * m->words + 1, sizeof *m->next);
     m->pass = calloc(s->n_types * s->n_types * m->words + 1, sizeof *m->pass);
-    m->finish = calloc(left * s->n_types * m->words + 1, sizeof *m->finish);
-    if (!m->next || !m->pass || !m->finish) {
+    m->finish = calloc((s->depth + 1) * s->n_types * m->words + 1, sizeof *m->finish);
+    bool made = needed && m->next && m->pass && m->finish;
+    if (made) {
+        fill_sets(m, period);
+        fill_finish(m, needed);
+    } else {
         prn_moves_release(m);
-        return prn_fail_memory(err);
     }
-    fill_sets(m, period);
-    if (finish)
-        fill_finish(m);
-    return 0;
+    free(needed);
+    return made ? 0 : prn_fail_memory(err);
 }
 
 void prn_moves_release(struct prn_moves *m)

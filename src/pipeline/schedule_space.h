@@ -17,14 +17,17 @@ struct prn_space {
     size_t depth;         /* levels behind the empty one: most stages of a schedule */
     const size_t *types;  /* in the pipeline */
     const size_t *counts; /* hosts worth counting */
-    double *stage;        /* time of a stage, or INFINITY where it doesn't fit: prn_space_stage() */
+    size_t width;         /* most layers of a stage that is in the table */
+    double *stage;        /* time of a stage, or INFINITY where it doesn't fit or takes longer than
+                             the bound: prn_space_stage() */
     double *link;         /* prn_space_link() */
     size_t n_vectors;
     size_t *levels;        /* first vector of each level; depth + 2 of them */
     uint64_t *vectors;     /* numbers of hosts, as a number with mixed radices */
     uint64_t *radices;     /* what one host of a type adds to it */
     uint32_t *predecessor; /* [vector][type]: with one host less; PRN_NO_VECTOR */
-    struct prn_arena arena;
+    size_t stage_bytes;
+    struct prn_arena arena; /* of all but `stage` */
 };
 
 #define PRN_NO_VECTOR UINT32_MAX
@@ -38,18 +41,33 @@ struct prn_space {
 /* PRONY_ELIMIT, and how to make the search smaller. */
 int prn_space_fail_size(const struct prn_pipeline *p, struct prony_error *err);
 
-/* At most `max_stages` levels; 0: no limit. */
+/* At most `max_stages` levels; 0: no limit. There are no stages before a bound is set. */
 PRONY_MUST_CHECK int prn_space_init(struct prn_space *s, const struct prn_pipeline *p,
                                     size_t max_stages, struct prony_error *err);
+/* Makes the table of stages anew, without those that take longer than the bound. */
+PRONY_MUST_CHECK int prn_space_set_bound(struct prn_space *s, double bound,
+                                         struct prony_error *err);
 /* As if there were a host of every type for every layer; without vectors, so nothing to search. */
 PRONY_MUST_CHECK int prn_space_init_unlimited(struct prn_space *s, const struct prn_pipeline *p,
                                               struct prony_error *err);
 void prn_space_release(struct prn_space *s);
 
-/* Times of the stages that begin behind layer `done` on a type; [last - 1]. */
+/* Times of the stages that begin behind layer `done` on a type; [last - 1], from `done` until
+ * before prn_space_stop(). */
 static inline const double *prn_space_stage(const struct prn_space *s, size_t type, size_t done)
 {
-    return s->stage + (type * s->n_layers + done) * s->n_layers;
+    return s->stage + (type * s->n_layers + done) * s->width - done;
+}
+
+static inline size_t prn_space_stop(const struct prn_space *s, size_t done)
+{
+    return s->n_layers - done < s->width ? s->n_layers : done + s->width;
+}
+
+/* Bytes that the search may still take. */
+static inline size_t prn_space_room(const struct prn_space *s)
+{
+    return PRN_SCHEDULE_MEMORY_MAX - s->arena.used_bytes - s->stage_bytes;
 }
 
 /* Times of links between two types; [layer - 1]. */
@@ -76,9 +94,8 @@ struct prn_moves {
                          hosts of every type */
 };
 
-/* `finish` is left out unless asked for. */
 PRONY_MUST_CHECK int prn_moves_init(struct prn_moves *m, const struct prn_space *s, double period,
-                                    bool finish, struct prony_error *err);
+                                    struct prony_error *err);
 void prn_moves_release(struct prn_moves *m);
 
 static inline const uint64_t *prn_moves_next(const struct prn_moves *m, size_t type, size_t done)

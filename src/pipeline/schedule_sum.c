@@ -52,7 +52,7 @@ static int grow(struct sum *x, void *array, size_t count, size_t new_count, size
     size_t bytes;
     void *memory;
     memcpy(&memory, array, sizeof memory);
-    size_t room = PRN_SCHEDULE_MEMORY_MAX - x->space->arena.used_bytes - x->used_bytes;
+    size_t room = prn_space_room(x->space) - x->used_bytes;
     if (__builtin_mul_overflow(new_count, size, &bytes) || bytes - count * size > room)
         return prn_space_fail_size(x->space->pipeline, err);
     memory = realloc(memory, bytes + 1);
@@ -395,7 +395,7 @@ static int prepare(struct sum *x, struct prony_error *err)
     const struct prn_space *s = x->space;
     if (s->n_types * s->n_layers > UINT16_MAX)
         return prn_space_fail_size(s->pipeline, err);
-    int code = prn_moves_init(&x->moves, s, x->goal->period, true, err);
+    int code = prn_moves_init(&x->moves, s, x->goal->period, err);
     if (code == 0)
         code = take(x, s->n_types * s->n_layers, sizeof *x->rest, &x->rest, err);
     if (code == 0)

@@ -44,7 +44,7 @@ static size_t largest_type(const struct prn_space *s)
 static int fewest_stages(const struct prn_space *s, size_t *ret_stages, struct prony_error *err)
 {
     struct prn_moves moves;
-    int code = prn_moves_init(&moves, s, INFINITY, true, err);
+    int code = prn_moves_init(&moves, s, INFINITY, err);
     if (code < 0)
         return code;
     size_t fewest = 0;

@@ -19,17 +19,22 @@ static int write_file(const char *path, const void *data, size_t size)
     return error;
 }
 
+int prn_temporary_folder(char ret_folder[PATH_MAX], struct prony_error *err)
+{
+    const char *parent = secure_getenv("TMPDIR");
+    parent = parent && *parent ? parent : "/tmp";
+    if (snprintf(ret_folder, PATH_MAX, "%s/prony-XXXXXX", parent) >= PATH_MAX)
+        return prn_fail_errno(err, ENAMETOOLONG, "create a folder in", parent);
+    return mkdtemp(ret_folder) ? 0 : prn_fail_errno(err, errno, "create a folder in", parent);
+}
+
 int prn_temporary_write(struct prn_temporary *ret_file, const char *name, const void *data,
                         size_t size, struct prony_error *err)
 {
-    const char *parent = secure_getenv("TMPDIR");
-    char folder[PATH_MAX];
-    if (snprintf(folder, sizeof folder, "%s/prony-XXXXXX", parent && *parent ? parent : "/tmp") >=
-        (int)sizeof folder)
-        return prn_fail_errno(err, ENAMETOOLONG, "create a folder in", parent);
-    if (!mkdtemp(folder))
-        return prn_fail_errno(err, errno, "create", folder);
-    snprintf(ret_file->folder, sizeof ret_file->folder, "%s", folder);
+    int code = prn_temporary_folder(ret_file->folder, err);
+    if (code < 0)
+        return code;
+    const char *folder = ret_file->folder;
     int n = snprintf(ret_file->path, sizeof ret_file->path, "%s/%s", folder, name);
     int error =
         n < (int)sizeof ret_file->path ? write_file(ret_file->path, data, size) : ENAMETOOLONG;

@@ -1,4 +1,4 @@
-/* A file that only this user can read, in a new folder of its own, for a runtime to load. */
+/* Files that only this user can read, in a new folder of their own, for a runtime to load. */
 #ifndef PRN_RECORD_TEMPORARY_H
 #define PRN_RECORD_TEMPORARY_H
 
@@ -11,7 +11,10 @@ struct prn_temporary {
     char path[PATH_MAX];
 };
 
-/* In TMPDIR, or in /tmp. After a failure nothing is left behind. */
+/* A new folder in TMPDIR, or in /tmp. */
+PRONY_MUST_CHECK int prn_temporary_folder(char ret_folder[PATH_MAX], struct prony_error *err);
+
+/* A file in such a folder. After a failure nothing is left behind. */
 PRONY_MUST_CHECK int prn_temporary_write(struct prn_temporary *ret_file, const char *name,
                                          const void *data, size_t size, struct prony_error *err);
 void prn_temporary_remove(const struct prn_temporary *file);

@@ -1,8 +1,6 @@
 /* A schedule as YAML, JSON and CSV; schedule_text.c has the text. */
 #include "report/schedule_report.h"
 
-#include "base/table.h"
-#include "format/json.h"
 #include "format/yaml_write.h"
 #include "report/schedule_view.h"
 
@@ -120,6 +118,10 @@ void prn_schedule_view_json(const struct prn_schedule_view *view, struct prn_buf
     prn_json_end(&w);
     totals_json(&w, view);
     more_json(&w, view);
+    if (view->report->simulation)
+        prn_simulation_view_json(view, &w);
+    else
+        prn_json_null(&w, "simulation");
     prn_json_end(&w);
 }
 
@@ -153,6 +155,8 @@ static void stage_csv(const struct prn_schedule_view *view, size_t i, struct prn
     prn_table_cell(t, "%s", !slowest ? "" : view->bottleneck_is_link ? "link" : "stage");
     totals_csv(view, t);
     prn_table_cell_exact(t, view->report->one_more[stage->type]);
+    if (view->report->simulation)
+        prn_simulation_view_csv(view, i, t);
 }
 
 /* A type that has no stage; what one more of it would change is told all the same. */
@@ -165,6 +169,8 @@ static void unused_csv(const struct prn_schedule_view *view, size_t type, struct
         prn_table_cell(t, "%s", "");
     totals_csv(view, t);
     prn_table_cell_exact(t, view->report->one_more[type]);
+    if (view->report->simulation)
+        prn_simulation_view_csv(view, SIZE_MAX, t);
 }
 
 int prn_schedule_view_csv(const struct prn_schedule_view *view, struct prn_buffer *out,
@@ -199,6 +205,8 @@ int prn_schedule_view_csv(const struct prn_schedule_view *view, struct prn_buffe
     char more[64];
     snprintf(more, sizeof more, "one_more_%s", prn_schedule_view_figure(view));
     prn_table_column(t, more, PRN_TABLE_ALIGN_LEFT);
+    if (view->report->simulation)
+        prn_simulation_view_csv_titles(t);
     for (size_t i = 0; i < view->report->schedule->n; i++)
         stage_csv(view, i, t);
     for (size_t i = 0; i < view->report->pipeline->n_types; i++)

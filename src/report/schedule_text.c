@@ -95,6 +95,7 @@ static void figure_text(const struct prn_schedule_view *view, double value,
                         char buffer[PRN_FORMAT_SIZE])
 {
     const struct prn_pipeline *p = view->report->pipeline;
+    char number[PRN_FORMAT_SIZE];
     if (isinf(value))
         snprintf(buffer, PRN_FORMAT_SIZE, "none");
     else if (view->report->goal->objective == PRN_OBJECTIVE_COST)
@@ -102,7 +103,8 @@ static void figure_text(const struct prn_schedule_view *view, double value,
     else if (view->report->goal->objective == PRN_OBJECTIVE_LATENCY)
         duration(buffer, value);
     else if (value > 0)
-        snprintf(buffer, PRN_FORMAT_SIZE, "%.4g/s", (double)p->batch_size / value);
+        snprintf(buffer, PRN_FORMAT_SIZE, "%s/s",
+                 prn_format_significant(number, (double)p->batch_size / value, 4));
     else
         snprintf(buffer, PRN_FORMAT_SIZE, "n/a");
 }
@@ -155,22 +157,20 @@ static int more_table(const struct prn_schedule_view *view, struct prn_buffer *o
 
 static void summary(const struct prn_schedule_view *view, struct prn_prose *prose)
 {
-    const struct prn_stage_view *slowest = &view->stages[view->bottleneck];
     char number[PRN_FORMAT_SIZE], error[PRN_FORMAT_SIZE];
     if (!isnan(view->throughput)) {
-        prn_buffer_printf(&prose->line, "Throughput %.4g", view->throughput);
+        prn_buffer_printf(&prose->line, "Throughput %s",
+                          prn_format_significant(number, view->throughput, 4));
         if (view->throughput_ci > 0)
-            prn_buffer_printf(&prose->line, " ± %.2g", view->throughput_ci);
+            prn_buffer_printf(&prose->line, " ± %s",
+                              prn_format_significant(error, view->throughput_ci, 2));
         prn_prose_paragraph(prose, " inferences per second: a batch of %lld every %s%s.",
                             (long long)view->report->pipeline->batch_size,
                             duration(number, view->period.s), plus_minus(error, view->period.ci_s));
     }
-    if (view->bottleneck_is_link)
-        prn_prose_paragraph(prose, "The bottleneck is the link from stage %zu (%s) to stage %zu.",
-                            view->bottleneck + 1, slowest->host, view->bottleneck + 2);
-    else
-        prn_prose_paragraph(prose, "The bottleneck is stage %zu (%s).", view->bottleneck + 1,
-                            slowest->host);
+    prn_buffer_add(&prose->line, "The bottleneck is ");
+    prn_schedule_view_place(view, view->bottleneck, view->bottleneck_is_link, &prose->line);
+    prn_prose_paragraph(prose, ".");
     prn_prose_paragraph(prose, "A batch takes %s%s from the first layer to the last.",
                         duration(number, view->latency.s), plus_minus(error, view->latency.ci_s));
     if (!isnan(view->usd_per_hour))
@@ -244,6 +244,8 @@ int prn_schedule_view_text(const struct prn_schedule_view *view, struct prn_buff
     prn_buffer_add_char(out, '\n');
     if (code == 0)
         code = more_table(view, out, err);
+    if (code == 0 && view->report->simulation)
+        code = prn_simulation_view_text(view, out, err);
     prn_prose_release(&prose);
     return code;
 }

@@ -102,3 +102,12 @@ const char *prn_schedule_view_figure(const struct prn_schedule_view *view)
     static const char *const figures[] = {"period_s", "latency_s", "usd_per_hour"};
     return figures[view->report->goal->objective];
 }
+
+void prn_schedule_view_place(const struct prn_schedule_view *view, size_t stage, bool is_link,
+                             struct prn_buffer *out)
+{
+    prn_buffer_printf(out, "%sstage %zu (%s)", is_link ? "the link from " : "", stage + 1,
+                      view->stages[stage].host);
+    if (is_link)
+        prn_buffer_printf(out, " to stage %zu", stage + 2);
+}

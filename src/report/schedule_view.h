@@ -2,6 +2,8 @@
 #ifndef PRN_REPORT_SCHEDULE_VIEW_H
 #define PRN_REPORT_SCHEDULE_VIEW_H
 
+#include "base/table.h"
+#include "format/json.h"
 #include "report/schedule_report.h"
 
 /* A time with half of its 95 % interval; NAN when not known. */
@@ -38,6 +40,20 @@ size_t prn_schedule_view_used(const struct prn_schedule_view *view, size_t type)
 
 /* How the objective is called in files: "period_s", "latency_s" or "usd_per_hour". */
 const char *prn_schedule_view_figure(const struct prn_schedule_view *view);
+
+/* How the predicted and the measured bottleneck are named: "stage 2 (board-1)", "the link from
+ * stage 2 (board-1) to stage 3". */
+void prn_schedule_view_place(const struct prn_schedule_view *view, size_t stage, bool is_link,
+                             struct prn_buffer *out);
+
+/* A simulation's part of the reports; the report has one. */
+PRONY_MUST_CHECK int prn_simulation_view_text(const struct prn_schedule_view *view,
+                                              struct prn_buffer *out, struct prony_error *err);
+void prn_simulation_view_json(const struct prn_schedule_view *view, struct prn_json_writer *w);
+void prn_simulation_view_csv_titles(struct prn_table *t);
+/* Of a stage, or with `stage` SIZE_MAX of a row that stands for none. */
+void prn_simulation_view_csv(const struct prn_schedule_view *view, size_t stage,
+                             struct prn_table *t);
 
 PRONY_MUST_CHECK int prn_schedule_view_text(const struct prn_schedule_view *view,
                                             struct prn_buffer *out, struct prony_error *err);

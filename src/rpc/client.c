@@ -270,9 +270,10 @@ static void call_begin(struct call *call, struct prn_channel *channel, const cha
             .value = grpc_slice_from_copied_string(channel->metadata[call->n_metadata].value)};
     if (!call->queue)
         call->queue = grpc_completion_queue_create_for_pluck(NULL);
-    call->core = grpc_channel_create_call(channel->core, NULL, 0, call->queue,
-                                          grpc_slice_from_copied_string(method), NULL,
+    grpc_slice name = grpc_slice_from_copied_string(method);
+    call->core = grpc_channel_create_call(channel->core, NULL, 0, call->queue, name, NULL,
                                           deadline_after(timeout_s), NULL);
+    grpc_slice_unref(name);
     pthread_mutex_unlock(&channel->lock);
 }
 

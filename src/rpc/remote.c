@@ -238,6 +238,9 @@ static void free_remote(struct prn_remote *r)
 static int connect_remote(const struct prn_remote_config *config, struct prn_remote **ret_remote,
                           struct prony_error *err)
 {
+    if (strstr(config->address, "://"))
+        return prn_fail(err, PRONY_EUSAGE, "invalid address '%s': write HOST:PORT, not a URL",
+                        config->address);
     struct prn_remote *r = calloc(1, sizeof *r);
     if (!r)
         return prn_fail_memory(err);

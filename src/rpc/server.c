@@ -18,6 +18,7 @@
 #define THREADS_DEFAULT 2
 #define STREAMS_MAX 4096 /* of one connection */
 #define HANDSHAKE_MS 10000
+#define IDLE_MS 600000 /* of a connection without calls, which isn't asked whether it is alive */
 
 /* gRPC 1.51 never accepts again once it was out of descriptors, and each connection is one. */
 static void raise_descriptors(void)
@@ -37,6 +38,7 @@ static grpc_server *create_core(size_t message_max)
         prn_rpc_arg(GRPC_ARG_MAX_CONCURRENT_STREAMS, STREAMS_MAX),
         prn_rpc_arg(GRPC_ARG_MAX_METADATA_SIZE, PRN_RPC_METADATA_MAX),
         prn_rpc_arg(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, HANDSHAKE_MS),
+        prn_rpc_arg(GRPC_ARG_MAX_CONNECTION_IDLE_MS, IDLE_MS),
         prn_rpc_arg(GRPC_ARG_KEEPALIVE_TIME_MS, PRN_RPC_KEEPALIVE_MS),
         prn_rpc_arg(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, PRN_RPC_KEEPALIVE_TIMEOUT_MS),
         prn_rpc_arg(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0),

@@ -355,8 +355,8 @@ size_t prn_part_backend(const struct prn_part *part);
 void prn_part_fail_all(struct prn_part *part, int code, const char *text);
 /* What went wrong on a backend, without paths. */
 void prn_task_fail(struct prn_part *part, size_t backend, int code, const char *text);
-/* With the lock: an event of a measurement, which is consumed. */
-void prn_task_event(struct prn_part *part, Prony__MeasureEvent *event);
+/* With the lock: an event of a measurement; it stays the caller's. */
+void prn_task_event(struct prn_part *part, const Prony__MeasureEvent *report);
 /* Everything that a session's host had to do fails: it is lost, or the session closed. */
 void prn_held_abandon(struct prn_held *held, int code, const char *text);
 

@@ -606,10 +606,13 @@ static void keep_report(struct prn_task *task, const Prony__MeasureEvent *event)
         PRN_LOG(task->service->log, PRN_LOG_WARNING, "history", PRN_LOG_TEXT("error", err.text));
 }
 
-void prn_task_event(struct prn_part *part, Prony__MeasureEvent *event)
+void prn_task_event(struct prn_part *part, const Prony__MeasureEvent *report)
 {
     struct prn_task *task = part->task;
     struct prn_session *session = task->session;
+    /* A copy: what is added to it is borrowed, and the report frees what it has. */
+    Prony__MeasureEvent told = *report;
+    Prony__MeasureEvent *event = &told;
     event->has_host = true;
     event->host = (uint32_t)(part->held - session->held);
     event->hardware = (char *)(uintptr_t)part->held->hardware;

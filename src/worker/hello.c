@@ -1,5 +1,7 @@
 #include "worker/hello.h"
 
+#include "base/buffer.h"
+#include "exec/sandbox.h"
 #include "measure/discover.h"
 #include "measure/measure.h"
 #include "spec/spec.h"
@@ -93,6 +95,21 @@ static int find_scheduler(struct prn_arena *arena, Prony__Hello *hello, struct p
     return failed ? prn_fail_memory(err) : 0;
 }
 
+/* What executors will be confined by. */
+static int find_protections(struct prn_arena *arena, Prony__Hello *hello, struct prony_error *err)
+{
+    struct prn_sandbox_protection protections[PRN_SANDBOX_PROTECTIONS];
+    struct prn_buffer text = PRN_BUFFER_INIT(4096);
+    prn_sandbox_probe(protections);
+    for (size_t i = 0; i < PRN_SANDBOX_PROTECTIONS; i++)
+        prn_buffer_printf(&text, "%s%s%s", i ? ", " : "", protections[i].granted ? "" : "no ",
+                          protections[i].name);
+    bool failed = false;
+    hello->sandbox = keep(arena, prn_buffer_text(&text), &failed);
+    prn_buffer_release(&text);
+    return failed ? prn_fail_memory(err) : 0;
+}
+
 int prn_worker_hello(const struct prn_worker_options *options, const char *key,
                      struct prn_arena *arena, Prony__Hello *ret_hello, struct prony_error *err)
 {
@@ -104,6 +121,8 @@ int prn_worker_hello(const struct prn_worker_options *options, const char *key,
     int code = failed ? prn_fail_memory(err) : find_machine(arena, ret_hello, err);
     if (code == 0)
         code = find_scheduler(arena, ret_hello, err);
+    if (code == 0)
+        code = find_protections(arena, ret_hello, err);
     if (code == 0)
         code = find_software(options->ort_library, arena, ret_hello, err);
     return code;

@@ -1,5 +1,7 @@
 #include "worker/worker.h"
 
+#include "record/remote.h"
+
 #include "base/random.h"
 #include "rpc/client.h"
 #include "rpc/messages.h"
@@ -632,7 +634,7 @@ static int connect_once(struct worker *w, struct prony_error *err)
 {
     const struct prn_channel_config config = {
         .address = w->options->server,
-        .tls = !w->options->insecure,
+        .tls = prn_remote_is_secure(w->options->server, w->options->insecure, w->options->ca_file),
         .ca = w->ca,
         .token = w->token,
         .cancelled = &w->hurry,
@@ -705,21 +707,12 @@ static int read_text(const char *path, size_t limit, char **ret_text, struct pro
     return code == 0 && !*ret_text ? prn_fail_memory(err) : code;
 }
 
-static bool stays_here(const char *address)
-{
-    static const char *const beginnings[] = {"unix:", "127.", "localhost:", "[::1]:"};
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(beginnings); i++)
-        if (strncmp(address, beginnings[i], strlen(beginnings[i])) == 0)
-            return true;
-    return false;
-}
-
 static int read_token(struct worker *w, struct prony_error *err)
 {
     const struct prn_worker_options *o = w->options;
     if (!o->token_file)
         return 0;
-    if (o->insecure && !stays_here(o->server))
+    if (o->insecure && prn_remote_is_secure(o->server, false, NULL))
         return prn_fail(err, PRONY_EUSAGE,
                         "a token isn't sent to '%s' without TLS: leave --insecure or --token-file "
                         "out",

@@ -311,6 +311,15 @@ BAD_FILES = {
         profile(TYPES))), "'dtype' torch.float32 and 'batch_size' 8 are there twice"),
     "negative price": ("types", edited(TYPES, lambda d: d["t"].update(usd_per_hour=-1)),
                        "'usd_per_hour': -1 is negative"),
+    "unknown dtype": ("types", edited(TYPES, lambda d: profile(d).update(dtype="torch.float33")),
+                      "'dtype': 'torch.float33' is none of PyTorch's types"),
+    "no times": ("types", edited(TYPES, lambda d: profile(d).pop("time_s")),
+                 "key 'time_s' is missing"),
+    "NaN time": ("types", edited(TYPES, lambda d: profile(d).update(time_s=[1, math.nan])),
+                 "'time_s': '.nan' is not a finite number"),
+    "negative interval": ("types", edited(TYPES, lambda d: profile(d).update(time_ci_s=[1, -1])),
+                          "'time_ci_s': -1 is negative"),
+    "a type as a list": ("types", {"t": [1]}, "not a map with 'mem_MB'"),
     "a host twice": ("devices", {"t": ["h-0", "h-0"]}, "'t': host 'h-0' is there twice"),
     "a host of two types": ("devices", {"t": ["h-0"], "u": ["h-0"]}, "'u': host 'h-0' is there twice"),
     "hosts as a text": ("devices", {"t": "h-0"}, "'t' is not a list of hosts"),
@@ -331,6 +340,8 @@ def test_bad_files_of_a_schedule(prony, workdir, case):
     error = done.stderr.splitlines()[-1]
     assert error.startswith(f"prony: error: '{which}.yml'"), error
     assert message in error
+    # What isn't in the file at all has no line.
+    assert (", line " in error) != (case in ("no such model", "no types", "no usable type")), error
     assert not (workdir / "schedule.yml").exists()
 
 

@@ -631,6 +631,26 @@ static void joined_layers_are_balanced(void **state)
                    "places for 9 at most");
 }
 
+/* What a pipeline asks for: the layers that it knows, several on a host. */
+static void named_layers_are_joined(void **state)
+{
+    (void)state;
+    input("x", "1,8");
+    weight("w", 8, 8);
+    node("MatMul x w > a");
+    node("Relu a > b");
+    node("MatMul b w > c");
+    node("MatMul c w > d");
+    node("MatMul d w > y");
+    output("y");
+    cut(&(struct prn_cut_options){.ends = (const size_t[]){2, 3, 4}, .n_ends = 3});
+    assert_layers("x > MatMul Relu MatMul > c | c > MatMul > d | d > MatMul > !y");
+    cut(&(struct prn_cut_options){.ends = (const size_t[]){4}, .n_ends = 1});
+    assert_layers("x > MatMul Relu MatMul MatMul MatMul > !y");
+    cut(&(struct prn_cut_options){.n_layers = 2, .ends = (const size_t[]){1, 2}, .n_ends = 2});
+    assert_layers("x > MatMul Relu MatMul > c | c > MatMul MatMul > !y");
+}
+
 /* ---- Shapes ---- */
 
 static void open_dimensions_stay_open(void **state)
@@ -823,6 +843,7 @@ int main(void)
         TEST(sequences_do_not_pass),
         TEST(unknown_types_do_not_pass),
         TEST(joined_layers_are_balanced),
+        TEST(named_layers_are_joined),
         TEST(open_dimensions_stay_open),
         TEST(layers_are_models),
         TEST(long_models_are_cut),

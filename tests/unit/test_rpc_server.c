@@ -4,12 +4,12 @@
 
 #include "unit.h"
 
-#include <errno.h>
 #include <netinet/in.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -954,6 +954,170 @@ static void listening(void **state)
     prn_server_free(NULL);
 }
 
+static int connect_raw(void)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_addr.s_addr = htonl(INADDR_LOOPBACK),
+                             .sin_port = htons((uint16_t)atoi(strrchr(address, ':') + 1))};
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
+    return fd;
+}
+
+/* What isn't HTTP/2, and what only begins like it, ends its own connection and no other. */
+static void garbage_on_the_wire(void **state)
+{
+    (void)state;
+#define PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#define SETTINGS "\0\0\0\004\0\0\0\0\0"
+    static const struct {
+        const char *data;
+        size_t length;
+    } rows[] = {
+#define ROW(text) {text, sizeof(text) - 1}
+        ROW("GET / HTTP/1.1\r\nHost: x\r\n\r\n"),
+        ROW(PREFACE "\xff\xff\xff\xff\xff\xff\xff\xff\xff"),
+        ROW(PREFACE SETTINGS "\0\0\004\001\004\0\0\0\001\xff\xff\xff\xff"), /* broken headers */
+        ROW(PREFACE SETTINGS "\0\0\005\0\0\0\0\0\001zzzzz"),                /* data of no stream */
+        ROW(PREFACE SETTINGS "\0\0\004\010\0\0\0\0\0\0\0\0\0"), /* a window of nothing */
+        ROW(PREFACE "\0\0\001\004\0\0\0\0\0x"),                 /* settings of the wrong size */
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(rows); i++) {
+        int fd = connect_raw();
+        assert_int_equal(send(fd, rows[i].data, rows[i].length, MSG_NOSIGNAL), rows[i].length);
+        shutdown(fd, SHUT_WR);
+        char answer[4096];
+        while (recv(fd, answer, sizeof answer, 0) > 0)
+            ;
+        close(fd);
+        expect_echo(channel, "goes on");
+    }
+}
+
+static void idle_connections(void **state)
+{
+    (void)state;
+    int idle[300];
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(idle); i++) {
+        idle[i] = connect_raw();
+        if (i % 2)
+            assert_true(send(idle[i], PREFACE SETTINGS, 33, MSG_NOSIGNAL) == 33);
+    }
+    expect_echo(channel, "goes on");
+    struct prn_channel *own = open_channel(address);
+    expect_echo(own, "and others may come");
+    prn_channel_close(own);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(idle); i++)
+        close(idle[i]);
+}
+
+static void metadata_over_the_limit(void **state)
+{
+    (void)state;
+    static char value[40000];
+    memset(value, 'v', sizeof value - 1);
+    struct prn_channel *own = open_channel(address);
+    struct prn_bytes *reply = NULL;
+    struct prony_error err;
+    assert_int_equal(prn_channel_set_metadata(own, "x-extra", value, &err), 0);
+    assert_int_equal(call_text(own, "/t.T/Echo", "", TIMEOUT_S, &reply, &err), PRONY_ELIMIT);
+    assert_int_equal(value_of(&begun), 0);
+    assert_int_equal(prn_channel_set_metadata(own, "x-extra", NULL, &err), 0);
+    expect_echo(own, "goes on");
+    prn_channel_close(own);
+}
+
+/* A certificate for localhost and its key, in PEM. */
+struct identity {
+    char *certificate, *key;
+};
+
+static char *text_of(BIO *bio)
+{
+    char *data;
+    long length = BIO_get_mem_data(bio, &data);
+    char *text = strndup(data, (size_t)length);
+    BIO_free(bio);
+    return text;
+}
+
+static struct identity make_identity(void)
+{
+    EVP_PKEY *key = EVP_EC_gen("P-256");
+    X509 *x509 = X509_new();
+    X509_set_version(x509, 2);
+    ASN1_INTEGER_set(X509_get_serialNumber(x509), 1);
+    X509_gmtime_adj(X509_getm_notBefore(x509), -3600);
+    X509_gmtime_adj(X509_getm_notAfter(x509), 3600);
+    X509_NAME *name = X509_get_subject_name(x509);
+    X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_ASC, (const unsigned char *)"localhost", -1, -1,
+                               0);
+    X509_set_issuer_name(x509, name);
+    X509_set_pubkey(x509, key);
+    X509_EXTENSION *names =
+        X509V3_EXT_conf_nid(NULL, NULL, NID_subject_alt_name, "DNS:localhost,IP:127.0.0.1");
+    X509_add_ext(x509, names, -1);
+    X509_EXTENSION_free(names);
+    assert_true(X509_sign(x509, key, EVP_sha256()) > 0);
+    BIO *certificate_text = BIO_new(BIO_s_mem());
+    BIO *key_text = BIO_new(BIO_s_mem());
+    PEM_write_bio_X509(certificate_text, x509);
+    PEM_write_bio_PrivateKey(key_text, key, NULL, NULL, 0, NULL, NULL);
+    X509_free(x509);
+    EVP_PKEY_free(key);
+    return (struct identity){text_of(certificate_text), text_of(key_text)};
+}
+
+static void over_tls(void **state)
+{
+    (void)state;
+    struct identity own = make_identity();
+    struct identity other = make_identity();
+    struct prn_server_config config = {.methods = methods, .message_max = MESSAGE_MAX};
+    struct prn_server_tls tls = {own.certificate, own.key};
+    struct prn_server_tls mixed = {own.certificate, other.key};
+    struct prn_server_tls half = {own.certificate, NULL};
+    struct prn_server *secure = NULL;
+    struct prony_error err;
+    int port = 0;
+    assert_int_equal(prn_server_new(&config, &secure, &err), 0);
+    assert_int_equal(prn_server_listen(secure, "127.0.0.1:0", &mixed, NULL, &err), PRONY_EFORMAT);
+    assert_contains(err.text, "the key is not the certificate's");
+    assert_int_equal(prn_server_listen(secure, "127.0.0.1:0", &half, NULL, &err), PRONY_EUSAGE);
+    assert_int_equal(prn_server_listen(secure, "127.0.0.1:0", &tls, &port, &err), 0);
+    assert_int_equal(prn_server_start(secure, &err), 0);
+    char to[64];
+    snprintf(to, sizeof to, "localhost:%d", port);
+    struct prn_channel_config rows[] = {
+        {.address = to, .tls = true, .ca = own.certificate, .token = "t"},
+        {.address = to, .tls = true, .ca = other.certificate},
+        {.address = to, .tls = true},
+        {.address = to},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(rows); i++) {
+        struct prn_channel *to_it = NULL;
+        struct prn_bytes *reply = NULL;
+        assert_int_equal(prn_channel_open(&rows[i], &to_it, &err), 0);
+        if (i == 0) {
+            expect_echo(to_it, "sealed");
+        } else {
+            assert_int_equal(call_text(to_it, "/t.T/Echo", "", TIMEOUT_S, &reply, &err),
+                             PRONY_EUNAVAILABLE);
+            assert_contains(err.text, to);
+        }
+        prn_channel_close(to_it);
+    }
+    struct prn_channel_config wrong = {.address = to, .tls = true, .ca = "no certificate"};
+    struct prn_channel *none = NULL;
+    assert_int_equal(prn_channel_open(&wrong, &none, &err), PRONY_EFORMAT);
+    prn_server_free(secure);
+    free(own.certificate);
+    free(own.key);
+    free(other.certificate);
+    free(other.key);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -984,6 +1148,10 @@ int main(void)
         cmocka_unit_test(nobody_there),
         BOTH_SIDES(service_comes_later),
         BOTH_SIDES(listening),
+        BOTH_SIDES(over_tls),
+        BOTH_SIDES(garbage_on_the_wire),
+        BOTH_SIDES(idle_connections),
+        BOTH_SIDES(metadata_over_the_limit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -982,7 +982,17 @@ static int schedule(struct prony_error *err)
         for (size_t t = 0; t < 2 && code == 0; t++)
             code = prn_schedule_with_one_more(&p, &goal, t, prn_schedule_value(&p, &goal, &s),
                                               &one_more[t], err);
-        struct prn_schedule_report report = {&p, &goal, &s, one_more, true};
+        struct prn_simulated_stage stages[4] = {{0}};
+        struct prn_output_check output = {.name = "y", .same_shape = true};
+        struct prn_simulation simulation = {.model_path = "m.onnx",
+                                            .backend = "local/onnxrt-cpu",
+                                            .version = "1",
+                                            .n_stages = s.n,
+                                            .stages = stages,
+                                            .n_outputs = 1,
+                                            .outputs = &output};
+        struct prn_schedule_report report = {&p, &goal, &s, one_more, true, &simulation};
+        assert_true(s.n <= PRN_ARRAY_SIZE(stages));
         for (int format = 0; prn_schedule_formats[format] && code == 0; format++) {
             struct prn_buffer out = PRN_BUFFER_INIT(100000);
             code = prn_schedule_report(&report, (enum prn_schedule_format)format, &out, err);
