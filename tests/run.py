@@ -177,6 +177,9 @@ def main():
     arguments = parser.parse_args()
     os.environ.setdefault("ASAN_OPTIONS", "allocator_may_return_null=1")
     os.environ.setdefault("UBSAN_OPTIONS", "print_stacktrace=1")
+    os.environ.setdefault("LSAN_OPTIONS", f"suppressions={TESTS / 'leaks.supp'}")
+    # gRPC isn't built for ThreadSanitizer; what goes through it is told by src/rpc/core.h.
+    os.environ.setdefault("TSAN_OPTIONS", "ignore_noninstrumented_modules=1")
 
     tally = Tally()
     for build in filter(None, (arguments.build, arguments.sanitized)):

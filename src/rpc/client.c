@@ -236,7 +236,6 @@ struct call {
     grpc_metadata_array initial, trailing;
     grpc_status_code status;
     grpc_slice text;
-    const char *story; /* how gRPC came to the status; NULL: not told */
 };
 
 static gpr_timespec now(void)
@@ -284,7 +283,6 @@ static void call_end(struct call *call)
     grpc_metadata_array_destroy(&call->initial);
     grpc_metadata_array_destroy(&call->trailing);
     grpc_slice_unref(call->text);
-    gpr_free((void *)(uintptr_t)call->story);
     for (size_t i = 0; i < call->n_metadata; i++) {
         grpc_slice_unref(call->metadata[i].key);
         grpc_slice_unref(call->metadata[i].value);
@@ -301,7 +299,7 @@ static void call_end(struct call *call)
 
 static bool is_cancelled(const struct prn_channel *channel)
 {
-    return channel->cancelled && *channel->cancelled;
+    return channel->cancelled && __atomic_load_n(channel->cancelled, __ATOMIC_RELAXED);
 }
 
 static void start(struct call *call, const grpc_op *ops, size_t n, void *tag)
@@ -341,10 +339,8 @@ static int unavailable(const struct call *call, const char *text, struct prony_e
 {
     static const char story[] = "failed to connect to all addresses";
     const char *address = call->channel->address;
-    if (call->story && strstr(call->story, "received from peer"))
-        return prn_fail(err, PRONY_EUNAVAILABLE, "'%s' is unavailable: %s", address, text);
     if (strncmp(text, story, strlen(story)) != 0)
-        return prn_fail(err, PRONY_EUNAVAILABLE, "lost the connection to '%s': %s", address, text);
+        return prn_fail(err, PRONY_EUNAVAILABLE, "'%s' is unavailable: %s", address, text);
     /* Of gRPC's story only the reason at its end, "…: Connection refused". */
     const char *reason = strrchr(text, ':');
     return prn_fail(err, PRONY_EUNAVAILABLE, "cannot reach '%s': %s", address,
@@ -403,8 +399,7 @@ static grpc_op receive_status(struct call *call)
     return (grpc_op){.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
                      .data.recv_status_on_client = {.trailing_metadata = &call->trailing,
                                                     .status = &call->status,
-                                                    .status_details = &call->text,
-                                                    .error_string = &call->story}};
+                                                    .status_details = &call->text}};
 }
 
 int prn_channel_call(struct prn_channel *channel, const char *method, struct prn_out *out,

@@ -616,7 +616,7 @@ static void *set_when_begun(void *unused)
 {
     (void)unused;
     wait_until(&begun, 1);
-    stop_now = 1;
+    __atomic_store_n(&stop_now, 1, __ATOMIC_RELAXED);
     return NULL;
 }
 
@@ -676,24 +676,24 @@ static void back_pressure(void **state)
 {
     (void)state;
     struct prn_stream *stream = open_stream("/t.T/Row", 0);
-    struct row wish = {1000, 1 << 20, 0};
+    struct row wish = {200, 1 << 20, 0};
     send_ok(stream, &wish, 8);
     end_ok(stream);
     wait_until(&sent, 1);
-    for (int i = 0; i < 500; i++)
+    for (int i = 0; i < 50; i++)
         expect_echo(channel, "meanwhile");
-    assert_true(value_of(&sent) < 200);
+    assert_true(value_of(&sent) < 100);
     for (uint32_t i = 0; i < wish.messages; i++)
         prn_bytes_free(receive_ok(stream));
     assert_null(receive_ok(stream));
     prn_stream_free(stream);
     /* And the other way: a client that sends more than the service reads has to wait. */
     stream = open_stream("/t.T/Talk", 0);
-    char *data = calloc(1, LARGE);
+    char *data = calloc(1, LARGE / 4);
     struct prony_error err;
     int r = 0;
     for (int i = 0; i < 10 && r == 0; i++)
-        r = prn_stream_send(stream, out_of(data, LARGE), 0.5, &err);
+        r = prn_stream_send(stream, out_of(data, LARGE / 4), 0.5, &err);
     assert_int_equal(r, PRONY_ETIMEDOUT);
     free(data);
     prn_stream_free(stream);
@@ -1023,9 +1023,8 @@ static void metadata_over_the_limit(void **state)
     assert_int_equal(prn_channel_set_metadata(own, "x-extra", value, &err), 0);
     assert_int_equal(call_text(own, "/t.T/Echo", "", TIMEOUT_S, &reply, &err), PRONY_ELIMIT);
     assert_int_equal(value_of(&begun), 0);
-    assert_int_equal(prn_channel_set_metadata(own, "x-extra", NULL, &err), 0);
-    expect_echo(own, "goes on");
     prn_channel_close(own);
+    expect_echo(channel, "goes on");
 }
 
 /* A certificate for localhost and its key, in PEM. */
