@@ -142,21 +142,69 @@ static int check_tls(const struct prn_server_tls *tls, struct prony_error *err)
     return r;
 }
 
-static int make_credentials(const struct prn_server_tls *tls, grpc_server_credentials **ret,
-                            struct prony_error *err)
+/* gRPC asks at each handshake; each address remembers what it was told last. */
+static grpc_ssl_certificate_config_reload_status
+offer_certificate(void *context, grpc_ssl_server_certificate_config **ret_config)
 {
-    if (!tls || (!tls->certificate && !tls->key)) {
-        *ret = grpc_insecure_server_credentials_create();
-        return 0;
+    struct prn_server_port *port = context;
+    struct prn_server *server = port->server;
+    grpc_ssl_certificate_config_reload_status status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    pthread_mutex_lock(&server->lock);
+    if (port->version != server->tls_version) {
+        grpc_ssl_pem_key_cert_pair pair = {server->key, server->certificate};
+        *ret_config = grpc_ssl_server_certificate_config_create(NULL, &pair, 1);
+        status = *ret_config ? GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW
+                             : GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+        port->version = server->tls_version;
     }
+    pthread_mutex_unlock(&server->lock);
+    return status;
+}
+
+int prn_server_set_tls(struct prn_server *server, const struct prn_server_tls *tls,
+                       struct prony_error *err)
+{
     if (!tls->certificate || !tls->key)
         return prn_fail(err, PRONY_EUSAGE, "TLS needs a certificate and its key");
     int r = check_tls(tls, err);
     if (r < 0)
         return r;
-    grpc_ssl_pem_key_cert_pair pair = {tls->key, tls->certificate};
-    *ret = grpc_ssl_server_credentials_create_ex(NULL, &pair, 1,
-                                                 GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, NULL);
+    char *certificate = strdup(tls->certificate);
+    char *key = strdup(tls->key);
+    if (!certificate || !key) {
+        free(certificate);
+        free(key);
+        return prn_fail_memory(err);
+    }
+    pthread_mutex_lock(&server->lock);
+    free(server->certificate);
+    free(server->key);
+    server->certificate = certificate;
+    server->key = key;
+    server->tls_version++;
+    pthread_mutex_unlock(&server->lock);
+    return 0;
+}
+
+static int make_credentials(struct prn_server *server, const struct prn_server_tls *tls,
+                            grpc_server_credentials **ret, struct prony_error *err)
+{
+    if (!tls || (!tls->certificate && !tls->key)) {
+        *ret = grpc_insecure_server_credentials_create();
+        return 0;
+    }
+    struct prn_server_port *port = calloc(1, sizeof *port);
+    int r = port ? prn_server_set_tls(server, tls, err) : prn_fail_memory(err);
+    if (r < 0) {
+        free(port);
+        return r;
+    }
+    port->server = server;
+    port->next = server->ports;
+    server->ports = port;
+    *ret = grpc_ssl_server_credentials_create_with_options(
+        grpc_ssl_server_credentials_create_options_using_config_fetcher(
+            GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, offer_certificate, port));
     return 0;
 }
 
@@ -164,7 +212,7 @@ int prn_server_listen(struct prn_server *server, const char *address,
                       const struct prn_server_tls *tls, int *ret_port, struct prony_error *err)
 {
     grpc_server_credentials *credentials = NULL;
-    int r = make_credentials(tls, &credentials, err);
+    int r = make_credentials(server, tls, &credentials, err);
     if (r < 0)
         return prn_fail_in(err, r, "cannot listen on '%s'", address);
     prn_rpc_forget_fault();
@@ -292,6 +340,13 @@ void prn_server_free(struct prn_server *server)
     pthread_cond_destroy(&server->changed);
     pthread_mutex_destroy(&server->health_lock);
     pthread_mutex_destroy(&server->lock);
+    while (server->ports) {
+        struct prn_server_port *port = server->ports;
+        server->ports = port->next;
+        free(port);
+    }
+    free(server->certificate);
+    free(server->key);
     free(server->slots);
     free(server->threads);
     free(server);
