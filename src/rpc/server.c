@@ -152,7 +152,8 @@ offer_certificate(void *context, grpc_ssl_server_certificate_config **ret_config
     pthread_mutex_lock(&server->lock);
     if (port->version != server->tls_version) {
         grpc_ssl_pem_key_cert_pair pair = {server->key, server->certificate};
-        *ret_config = grpc_ssl_server_certificate_config_create(NULL, &pair, 1);
+        /* Roots are for clients' certificates, which nobody asks for; gRPC insists on some. */
+        *ret_config = grpc_ssl_server_certificate_config_create(server->certificate, &pair, 1);
         status = *ret_config ? GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW
                              : GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
         port->version = server->tls_version;

@@ -1107,6 +1107,14 @@ static void over_tls(void **state)
         }
         prn_channel_close(to_it);
     }
+    /* Another certificate counts from the next connection on; a wrong one changes nothing. */
+    assert_int_equal(prn_server_set_tls(secure, &mixed, &err), PRONY_EFORMAT);
+    tls = (struct prn_server_tls){other.certificate, other.key};
+    assert_int_equal(prn_server_set_tls(secure, &tls, &err), 0);
+    struct prn_channel *renewed = NULL;
+    assert_int_equal(prn_channel_open(&rows[1], &renewed, &err), 0);
+    expect_echo(renewed, "renewed");
+    prn_channel_close(renewed);
     struct prn_channel_config wrong = {.address = to, .tls = true, .ca = "no certificate"};
     struct prn_channel *none = NULL;
     assert_int_equal(prn_channel_open(&wrong, &none, &err), PRONY_EFORMAT);
