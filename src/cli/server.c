@@ -31,9 +31,10 @@ static bool ask(const char *address, char text[PRN_TOKEN_MAX])
     bool hidden = tcgetattr(STDIN_FILENO, &former) == 0;
     struct termios quiet = former;
     quiet.c_lflag &= ~(tcflag_t)ECHO;
-    fprintf(stderr, "token for '%s': ", address);
+    /* Before the prompt: what is typed as soon as that shows is neither echoed nor thrown away. */
     if (hidden)
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+    fprintf(stderr, "token for '%s': ", address);
     bool given = fgets(text, PRN_TOKEN_MAX, stdin) != NULL;
     if (hidden)
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &former);
