@@ -93,8 +93,11 @@ struct prn_server {
     size_t n_slots;
     pthread_t *threads;
     size_t n_threads;
-    bool started;
     struct prn_call_tag stopped_tag;
+
+    atomic_bool polling;  /* a thread waits for gRPC */
+    int timer;            /* wakes another one */
+    int64_t timer_set_ns; /* of the thread that polls */
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;

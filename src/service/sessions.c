@@ -344,6 +344,9 @@ static int copy_backend(const OctomlProfile__BackendSpec *from, struct prn_arena
     int code = prn_buffer_error(&text, err);
     if (code == 0)
         code = prn_spec_parse(prn_buffer_text(&text), false, arena, to, err);
+    if (code == 0 && strcmp(to->software, from->software_backend) != 0)
+        code = prn_fail(err, PRONY_EUSAGE, "'%s' isn't the name of a software",
+                        from->software_backend);
     prn_buffer_release(&text);
     return code;
 }

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "prony.pb-c.h"
+#include <prony.pb-c.h>
 
 #define PRN_JOB_FD 3
 
