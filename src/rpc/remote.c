@@ -94,7 +94,7 @@ void prn_loan_settle(struct prn_loan *loan)
 
 static bool cancelled(const struct prn_remote *r)
 {
-    return r->config.cancelled && *r->config.cancelled;
+    return r->config.cancelled && __atomic_load_n(r->config.cancelled, __ATOMIC_RELAXED);
 }
 
 static void pause_s(double seconds)

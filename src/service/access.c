@@ -68,7 +68,7 @@ static bool own_connection(struct prn_service *s, const char *peer)
     uid_t user;
     if (strncmp(peer, "unix:", 5) == 0)
         return true;
-    if (s->config.tls_certificate)
+    if (s->tls)
         return false;
     if (seen(s, peer, false))
         return true;
@@ -91,7 +91,7 @@ static bool authenticate(struct prn_rpc_call *call, struct prn_identity *ret_ide
     }
     if (!token) {
         prn_refuse(call, PRN_STATUS_UNAUTHENTICATED, "%s",
-                   s->config.tls_certificate
+                   s->tls
                        ? "a token is needed"
                        : "this service is for the user who started it; with TLS and tokens it can "
                          "be for others too");

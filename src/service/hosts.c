@@ -177,17 +177,17 @@ int prn_spec_message(struct prn_arena *arena, const struct prn_spec *spec,
 int prn_host_begin(struct prn_held *held, struct prony_error *err)
 {
     struct prn_session *session = held->session;
-    const struct prn_config *config = &session->service->config;
+    const struct prn_config_limits *limits = &session->limits;
     Prony__WorkerCommand command = PRONY__WORKER_COMMAND__INIT;
     Prony__Begin begin = PRONY__BEGIN__INIT;
     char folder[PATH_MAX];
     if (held->told)
         return 0;
     begin.session = (ProtobufCBinaryData){PRN_SESSION_ID_BYTES, session->id};
-    begin.has_memory_bytes = config->limits.session_memory_bytes > 0;
-    begin.memory_bytes = config->limits.session_memory_bytes;
+    begin.has_memory_bytes = limits->session_memory_bytes > 0;
+    begin.memory_bytes = limits->session_memory_bytes;
     begin.has_timeout_s = true;
-    begin.timeout_s = config->limits.run_timeout_s;
+    begin.timeout_s = limits->run_timeout_s;
     begin.n_backends = held->n_backends;
     OctomlProfile__BackendSpec *specs =
         PRN_ARENA_ARRAY(&session->arena, held->n_backends, OctomlProfile__BackendSpec);
@@ -362,7 +362,7 @@ void prn_host_cancel(struct prn_held *held)
 {
     Prony__WorkerCommand command = PRONY__WORKER_COMMAND__INIT;
     Prony__Cancel cancel = PRONY__CANCEL__INIT;
-    held->cancelled = 1;
+    __atomic_store_n(&held->cancelled, 1, __ATOMIC_RELAXED);
     if (!held->host || !held->now || held->now->command_id == 0)
         return;
     cancel.id = held->now->command_id;
@@ -681,7 +681,7 @@ void prn_host_lose(struct prn_host *host)
             PRN_LOG_TEXT("hardware", held->hardware),
             PRN_LOG_TEXT("session", held->session->label));
     prn_meter_add(host->service->counted.lost, 1);
-    held->cancelled = 1;
+    __atomic_store_n(&held->cancelled, 1, __ATOMIC_RELAXED);
     struct prn_part *part = held->now;
     held->now = NULL;
     if (part) {

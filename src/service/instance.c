@@ -65,7 +65,7 @@ static int64_t monotonic_ns(void)
 
 static bool is_cancelled(const struct prn_instance *i)
 {
-    return i->cancelled && *i->cancelled;
+    return i->cancelled && __atomic_load_n(i->cancelled, __ATOMIC_RELAXED);
 }
 
 /* Waits until nobody sends what lies in the map any more. */

@@ -53,6 +53,13 @@ static const struct prn_host *find_host(const struct prn_service *s, const char 
     return NULL;
 }
 
+/* "ort.*" stands for all that begin with "ort.". */
+static bool option_fits(const char *known, const char *key)
+{
+    size_t n = strcspn(known, "*");
+    return known[n] ? strncmp(known, key, n) == 0 && key[n] : strcmp(known, key) == 0;
+}
+
 static int check_options(const struct prn_spec *spec, const Prony__Software *software,
                          struct prony_error *err)
 {
@@ -60,7 +67,7 @@ static int check_options(const struct prn_spec *spec, const Prony__Software *sof
     for (size_t i = 0; i < spec->n_options; i++) {
         bool known = false;
         for (size_t k = 0; !known && k < software->n_options; k++)
-            known = strcmp(software->options[k], spec->options[i].key) == 0;
+            known = option_fits(software->options[k], spec->options[i].key);
         if (!known)
             return prn_fail(err, PRONY_EUNAVAILABLE, "backend '%s': no option '%s'", spec->name,
                             spec->options[i].key);

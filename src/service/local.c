@@ -74,8 +74,8 @@ static int receive_executor(struct prn_held *held, struct prn_instance *instance
     int code = receive_handle(held->host->local->handoff_fd, number, &handle, err);
     if (code < 0)
         return code;
-    code = prn_executor_adopt(&handle, held->session->service->config.limits.run_timeout_s,
-                              &held->cancelled, &executor, err);
+    code = prn_executor_adopt(&handle, held->session->limits.run_timeout_s, &held->cancelled,
+                              &executor, err);
     if (code == 0)
         code = prn_instance_adopt(instance, executor, err);
     prn_executor_handle_release(&handle);
@@ -114,8 +114,8 @@ static int ready_instance(struct prn_held *held, size_t k, struct prony_error *e
         const struct prn_instance_config config = {
             .spec = &session->backends[held->backends[k]],
             .folder = folder,
-            .timeout_s = s->config.limits.run_timeout_s,
-            .memory_bytes = (int64_t)s->config.limits.session_memory_bytes,
+            .timeout_s = session->limits.run_timeout_s,
+            .memory_bytes = (int64_t)session->limits.session_memory_bytes,
             .cancelled = &held->cancelled};
         int code = prn_instance_new(&config, &held->instances[k], err);
         if (code < 0)
@@ -149,9 +149,12 @@ static int load(struct prn_part *part, size_t k, struct prn_task_outcome *o,
     prn_instance_park(held->instances[k]);
     if (code < 0)
         return code;
+    /* The task's other hosts use its arena, too. */
+    pthread_mutex_lock(&task->service->lock);
     o->load_ns = loaded.load_ns;
     o->version = prn_arena_strdup(&task->arena, loaded.version);
     o->sandbox = prn_arena_strdup(&task->arena, loaded.sandbox);
+    pthread_mutex_unlock(&task->service->lock);
     return 0;
 }
 
@@ -265,7 +268,7 @@ static bool work_once(struct prn_host *host)
     if (!held->first)
         held->last = NULL;
     held->now = part;
-    held->cancelled = 0;
+    __atomic_store_n(&held->cancelled, 0, __ATOMIC_RELAXED);
     work_part(part);
     held->now = NULL;
     prn_part_done(part);

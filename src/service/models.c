@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +136,7 @@ static int add_file(struct prn_model_on *on, const char *name, struct prn_blob *
 static int attach_file(struct prn_session *session, const struct component *c,
                        struct prn_blob *blob, struct prony_error *err)
 {
-    const struct prn_config_limits *limits = &session->service->config.limits;
+    const struct prn_config_limits *limits = &session->limits;
     struct prn_model *model = prn_model_find(session, c->model_id);
     if (!model && session->n_models >= limits->models_per_session)
         return prn_fail(err, PRONY_ELIMIT, "the session has %zu models, the limit",
@@ -231,8 +232,9 @@ struct upload {
     struct prn_job_line line;
     size_t references; /* the call's, and each chunk's */
     size_t ahead;      /* chunks that wait for the disk */
+    uint64_t received; /* bytes, written or not */
     bool reading;      /* the next message was asked for */
-    bool failed;
+    atomic_bool failed;
 };
 
 /* With the lock. */
@@ -315,7 +317,6 @@ static bool run_chunk(struct prn_pool_job *job)
     struct upload *u = chunk->upload;
     struct prn_service *s = u->service;
     struct prony_error err;
-    /* `failed` is only set by whoever handles this upload at the moment; a late look is enough. */
     if (!u->failed && !prn_rpc_call_over(u->call)) {
         int code = chunk->bytes ? write_pieces(u, chunk, &err) : 0;
         if (code < 0)
@@ -392,8 +393,7 @@ static void take_message(struct upload *u, struct prn_bytes *message)
     else if (message && !u->session)
         begin_upload(u, &component);
     if (!u->failed && message &&
-        prn_blob_writer_bytes(u->writer) + component.chunk.length >
-            u->service->config.limits.model_bytes)
+        (u->received += component.chunk.length) > u->session->limits.model_bytes)
         fail_upload(u, PRN_STATUS_RESOURCE_EXHAUSTED, "the file is larger than a model may be");
     prn_arena_release(&arena);
     if (u->failed) {

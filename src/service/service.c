@@ -349,9 +349,9 @@ static void reload(struct prn_service *s)
 static void drain(struct prn_service *s, const sigset_t *signals)
 {
     int64_t until_ns = prn_service_now() + DRAIN_NS;
-    PRN_LOG(s->log, PRN_LOG_INFO, "service.drain", PRN_LOG_INTEGER("sessions", s->n_sessions));
     prn_server_set_serving(s->server, false);
     pthread_mutex_lock(&s->lock);
+    PRN_LOG(s->log, PRN_LOG_INFO, "service.drain", PRN_LOG_INTEGER("sessions", s->n_sessions));
     s->draining = true;
     while (s->n_sessions > 0 && prn_service_now() < until_ns) {
         pthread_mutex_unlock(&s->lock);
@@ -498,6 +498,7 @@ int prn_serve(const struct prn_serve_options *options, struct prony_error *err)
         free(s);
         return code;
     }
+    s->tls = s->config.tls_certificate;
     code = prn_log_format_parse(s->config.log_format, &log_format, err);
     if (code < 0) {
         release(s);

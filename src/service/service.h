@@ -114,6 +114,7 @@ struct prn_session {
     size_t n_held;
     struct prn_held *held;
     struct prn_queue_session *place; /* NULL once the hosts are given back */
+    struct prn_config_limits limits; /* as they were when it was created */
     struct prn_lease lease;
     int64_t lease_ns;
     size_t open_calls; /* while there are any, it lives */
@@ -229,6 +230,7 @@ struct prn_service {
     pthread_mutex_t lock;
     pthread_cond_t wake; /* of the timer */
     struct prn_config config;
+    bool tls; /* of the configuration, what doesn't change: read without the lock */
     const struct prn_serve_options *options;
     struct prn_state *state;
     struct prn_tokens *tokens;

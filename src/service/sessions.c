@@ -399,7 +399,10 @@ static int make_session(struct prn_service *s, const OctomlProfile__CreateSessio
                                     .created_ms = prn_now_ms(),
                                     .created_ns = prn_service_now()};
     session->lease.data = session;
+    pthread_mutex_lock(&s->lock);
     double lease_s = s->config.lease_s;
+    session->limits = s->config.limits;
+    pthread_mutex_unlock(&s->lock);
     if (q->has_lease_s && q->lease_s >= LEASE_MIN_S && q->lease_s < lease_s)
         lease_s = q->lease_s;
     session->lease_ns = (int64_t)(lease_s * 1e9);

@@ -140,7 +140,7 @@ static int receive_all(struct prn_worker_files *f, struct prn_stream *stream, st
     double silent_s = 0;
     for (;;) {
         struct prn_bytes *message = NULL;
-        if (*f->cancelled)
+        if (__atomic_load_n(f->cancelled, __ATOMIC_RELAXED))
             return prn_fail(err, PRONY_ECANCELED, "interrupted while fetching files");
         int code = prn_stream_receive(stream, PATIENCE_S, &message, err);
         if (code == PRONY_ETIMEDOUT && (silent_s += PATIENCE_S) < SILENCE_S)

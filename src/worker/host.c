@@ -337,7 +337,7 @@ static int forward_events(const struct prn_worker_host *h, int fd, prn_worker_te
 {
     for (bool last = false; !last;) {
         ProtobufCMessage *message;
-        if (*h->config.cancelled)
+        if (__atomic_load_n(h->config.cancelled, __ATOMIC_RELAXED))
             return prn_fail(err, PRONY_ECANCELED, "interrupted while measuring");
         int code =
             prn_job_receive(fd, EVENT_WAIT_MS, &prony__measure_event__descriptor, &message, err);

@@ -102,8 +102,8 @@ static void leave_soon(struct worker *w, bool hurry)
     pthread_mutex_lock(&w->lock);
     w->leaving = true;
     if (hurry) {
-        w->hurry = 1;
-        w->cancelled = 1;
+        __atomic_store_n(&w->hurry, 1, __ATOMIC_RELAXED);
+        __atomic_store_n(&w->cancelled, 1, __ATOMIC_RELAXED);
     }
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
@@ -161,7 +161,7 @@ static void command_free(struct command *c)
 static void cancel_command(struct worker *w, uint64_t id)
 {
     if (w->is_running && w->running == id)
-        w->cancelled = 1;
+        __atomic_store_n(&w->cancelled, 1, __ATOMIC_RELAXED);
     for (struct command *c = w->first; c; c = c->next)
         c->cancelled |= c->id == id;
 }
@@ -232,7 +232,7 @@ static void *read_commands(void *opaque)
     w->lost = true;
     w->lost_code = code;
     w->lost_error = err;
-    w->cancelled = 1; /* nobody waits for the answer */
+    __atomic_store_n(&w->cancelled, 1, __ATOMIC_RELAXED); /* nobody waits for the answer */
     pthread_cond_broadcast(&w->changed);
     pthread_mutex_unlock(&w->lock);
     return NULL;
@@ -513,7 +513,7 @@ static struct command *next_command(struct worker *w)
         w->n_queued--;
         w->running = c->id;
         w->is_running = true;
-        w->cancelled = c->cancelled;
+        __atomic_store_n(&w->cancelled, c->cancelled, __ATOMIC_RELAXED);
     } else if (now_s() >= until_s) {
         w->leaving = true;
     }
@@ -581,7 +581,7 @@ static void forget_connection(struct worker *w)
     w->last = &w->first;
     w->n_queued = 0;
     w->lost = false;
-    w->cancelled = 0;
+    __atomic_store_n(&w->cancelled, 0, __ATOMIC_RELAXED);
     w->said_leaving = false;
 }
 

@@ -126,6 +126,10 @@ def test_malformed_backends(client, hardware, software):
     assert code == Code.INVALID_ARGUMENT
 
 
+def test_options_of_the_runtimes_own(client):
+    client.session("local/onnxrt-cpu[threads=1,ort.session.intra_op.allow_spinning=0]").close()
+
+
 def test_no_backends(client):
     assert client.refused("CreateSession", create_request())[0] == Code.INVALID_ARGUMENT
 
@@ -216,7 +220,7 @@ def test_closing_frees_hardware_and_files_and_is_idempotent(service, client):
     assert executors
     for _ in range(3):
         session.close()
-    assert client.backends().details[0].free == 1
+    eventually(lambda: client.backends().details[0].free == 1, "the hardware is free")
     eventually(lambda: not service.session_files(), "the files are gone")
     eventually(lambda: not executors & set(service.children("executor")), "executors are gone")
     assert client.refused("Heartbeat", base.HeartbeatRequest(session_uuid=session.uuid))[0] == \
