@@ -90,21 +90,33 @@ static gpr_timespec never(void)
     return gpr_inf_future(GPR_CLOCK_MONOTONIC);
 }
 
-/* As many bytes as the message asks for, out of memory that is used again. */
-static grpc_byte_buffer *bare_answer(grpc_byte_buffer *message)
+/* What the message begins with, which may come in pieces. */
+static uint64_t bare_wanted(grpc_byte_buffer *message)
+{
+    grpc_byte_buffer_reader reader;
+    grpc_slice piece;
+    uint64_t wanted;
+    unsigned char *to = (unsigned char *)&wanted;
+    size_t left = sizeof wanted;
+    if (grpc_byte_buffer_reader_init(&reader, message) == 0)
+        die("a message can't be read");
+    while (left > 0 && grpc_byte_buffer_reader_next(&reader, &piece) != 0) {
+        size_t n = GRPC_SLICE_LENGTH(piece) < left ? GRPC_SLICE_LENGTH(piece) : left;
+        memcpy(to + sizeof wanted - left, GRPC_SLICE_START_PTR(piece), n);
+        left -= n;
+        grpc_slice_unref(piece);
+    }
+    grpc_byte_buffer_reader_destroy(&reader);
+    if (left > 0)
+        die("a message doesn't say how long its answer is to be");
+    return wanted;
+}
+
+/* Out of memory that is used again. */
+static grpc_byte_buffer *bare_answer(size_t wanted)
 {
     static unsigned char *memory;
-    static uint64_t bytes;
-    grpc_byte_buffer_reader reader;
-    grpc_slice first;
-    uint64_t wanted = 0;
-    if (grpc_byte_buffer_reader_init(&reader, message) == 0 ||
-        grpc_byte_buffer_reader_next(&reader, &first) == 0 ||
-        GRPC_SLICE_LENGTH(first) < sizeof wanted)
-        die("a message doesn't say how long its answer is to be");
-    memcpy(&wanted, GRPC_SLICE_START_PTR(first), sizeof wanted);
-    grpc_slice_unref(first);
-    grpc_byte_buffer_reader_destroy(&reader);
+    static size_t bytes;
     if (wanted > bytes) {
         memory = realloc(memory, wanted);
         bytes = wanted;
@@ -140,7 +152,7 @@ static void bare_serve(void)
         grpc_server_request_registered_call(server, method, &call, &deadline, &metadata, &message,
                                             queue, queue, &call);
         grpc_completion_queue_next(queue, never(), NULL);
-        grpc_byte_buffer *answer = bare_answer(message);
+        grpc_byte_buffer *answer = bare_answer(bare_wanted(message));
         grpc_op ops[] = {
             {.op = GRPC_OP_SEND_INITIAL_METADATA},
             {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = answer},
