@@ -175,28 +175,47 @@ static int load(struct prn_part *part, size_t k, struct prn_task_outcome *o,
     return 0;
 }
 
+static struct prn_instance_run run_of(const struct prn_part *part, size_t k)
+{
+    const struct prn_task *task = part->task;
+    const struct prn_rpc_run *q = &task->run;
+    const struct prn_rpc_map *map = q->n_maps ? &q->maps[part->held->backends[k]] : NULL;
+    return (struct prn_instance_run){.model_id = task->model_id,
+                                     .bytes = task->bytes,
+                                     .inputs = q->inputs,
+                                     .map = map ? map->indices : NULL,
+                                     .n_map = map ? map->n : q->n_inputs,
+                                     .warmups = q->warmups,
+                                     .repeats = q->repeats,
+                                     .repeat_for_ms = q->repeat_for_ms,
+                                     .outputs = q->inference,
+                                     .deadline_ns = task->deadline_ns,
+                                     .begun = part->begun};
+}
+
 static int run(struct prn_part *part, size_t k, struct prn_task_outcome *o, struct prony_error *err)
 {
-    struct prn_task *task = part->task;
     struct prn_held *held = part->held;
-    const struct prn_rpc_run *q = &task->run;
-    const struct prn_rpc_map *map = q->n_maps ? &q->maps[held->backends[k]] : NULL;
     int code = ready_instance(held, k, err);
     if (code < 0)
         return code;
-    const struct prn_instance_run run = {.model_id = task->model_id,
-                                         .bytes = task->bytes,
-                                         .inputs = q->inputs,
-                                         .map = map ? map->indices : NULL,
-                                         .n_map = map ? map->n : q->n_inputs,
-                                         .warmups = q->warmups,
-                                         .repeats = q->repeats,
-                                         .repeat_for_ms = q->repeat_for_ms,
-                                         .outputs = q->inference,
-                                         .deadline_ns = task->deadline_ns};
+    const struct prn_instance_run run = run_of(part, k);
     code = prn_instance_run(held->instances[k], &run, &o->result, err);
     park_among_others(held, k);
     return code;
+}
+
+/* The thread of the host has to wake up first, and then the executor: a small run of one that is
+ * alone there is started right away, and the thread, woken meanwhile, takes its result. While it is
+ * at nothing, and with the lock, it doesn't use the instance. */
+void prn_local_work(struct prn_held *held, struct prn_part *part)
+{
+    bool idle = held->first == part && !held->now && !held->ending && held->told;
+    if (idle && part->task->kind == PRN_TASK_RUN && held->n_backends == 1 && held->instances[0]) {
+        const struct prn_instance_run run = run_of(part, 0);
+        part->begun = prn_instance_run_begin(held->instances[0], &run);
+    }
+    prn_local_wake(held->host);
 }
 
 /* With the lock: the worker measures, and its events come by themselves. */
