@@ -239,6 +239,8 @@ struct prn_service {
     struct prn_metrics *metrics;
     struct prn_http *http;
     struct prn_server *server;
+    int *ports; /* where it listens; in the configuration's arena */
+    size_t n_ports;
     struct prn_pool *pool;
     struct prn_queue *queue;
     struct prn_leases leases;
