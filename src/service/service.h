@@ -146,6 +146,7 @@ struct prn_part {
     size_t at;           /* how many of the host's backends are done */
     size_t turn;         /* which of them comes first */
     uint64_t command_id; /* that the worker is busy with; 0: none */
+    bool begun;          /* its run, before the host's thread took it (local.c) */
     struct prn_part *next;
 };
 
@@ -238,6 +239,8 @@ struct prn_service {
     struct prn_metrics *metrics;
     struct prn_http *http;
     struct prn_server *server;
+    int *ports; /* where it listens; in the configuration's arena */
+    size_t n_ports;
     struct prn_pool *pool;
     struct prn_queue *queue;
     struct prn_leases leases;
@@ -410,6 +413,8 @@ struct prn_local *prn_local_find(struct prn_service *s, const char *key);
 /* With the lock: the thread of a host. */
 PRONY_MUST_CHECK int prn_local_attach(struct prn_host *host, struct prony_error *err);
 void prn_local_wake(struct prn_host *host);
+/* A part was put first in line; or it wasn't, and waits. */
+void prn_local_work(struct prn_held *held, struct prn_part *part);
 
 /* lists.c */
 
