@@ -43,6 +43,13 @@ tsan: setup-test ## the C tests under ThreadSanitizer
 	@cmake --build $(BUILD)/tsan -- --quiet
 	@$(PYTHON) tests/run.py --sanitized $(BUILD)/tsan
 
+.PHONY: soak
+soak: setup-test ## the loops of what the service survives, ten times as long
+	@$(CMAKE) -B $(BUILD) -DPRONY_TESTS=ON > $(BUILD)/configure.log || \
+	    { cat $(BUILD)/configure.log; exit 1; }
+	@cmake --build $(BUILD) -- --quiet
+	@PRONY_SOAK=1 $(PYTHON) tests/run.py --build $(BUILD) -k test_service_survival
+
 .PHONY: conformance
 conformance: setup-test ## ONNX's own backend tests on each runtime, against the stored tables
 	@$(CMAKE) -B $(BUILD) -DPRONY_TESTS=ON > $(BUILD)/configure.log || \
@@ -72,7 +79,7 @@ setup-build setup-run setup-test setup-check:
 
 .PHONY: clean
 clean: ## remove what was built, keep what was downloaded
-	@find $(BUILD) -mindepth 1 -maxdepth 1 ! -name deps ! -name venv -exec rm -rf {} +
+	@find $(BUILD) -mindepth 1 -maxdepth 1 ! -name deps ! -name 'venv*' -exec rm -rf {} +
 
 .PHONY: help
 help: ## this list

@@ -229,6 +229,13 @@ def serving(folder, *options, **more):
         service.kill()
 
 
+def free_port():
+    """One that nobody listens on at the moment."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
 def make_certificate(folder):
     """A certificate for this machine that signs itself, and its key."""
     certificate, key = folder / "cert.pem", folder / "key.pem"

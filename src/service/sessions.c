@@ -330,7 +330,7 @@ static int copy_backend(const OctomlProfile__BackendSpec *from, struct prn_arena
     prn_buffer_printf(&text, "%s/%s", from->hardware_platform, from->software_backend);
     for (size_t i = 0; i < from->n_backend_options; i++) {
         const OctomlProfile__BackendOption *o = from->backend_options[i];
-        if (!o->key[0] || strpbrk(o->key, "=,[]") || strpbrk(o->value, "=,[]")) {
+        if (strpbrk(o->key, "=,[]") || strpbrk(o->value, "=,[]")) {
             prn_buffer_release(&text);
             return prn_fail(err, PRONY_EUSAGE,
                             "option '%s=%s' can't be written in a backend's name", o->key,

@@ -1,9 +1,7 @@
 """What each call of the service does, with real clients (grpcio), workers and executors."""
 import hashlib
 import json
-import os
 import signal
-import threading
 import time
 
 import grpc
@@ -12,14 +10,12 @@ import ml_dtypes
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
-import service as service_module
 from conftest import PROGRAM, ROOT, run_program, sh
-from service import (CHUNK, FXPROTO, LOCAL, PATIENCE, SMALL, WEIGHT, X, Program, affine, array, base,
-                     blob_files, check_small, create_request, endless, errors_of, eventually,
-                     make_certificate, model_bytes, own, pb, processes_of, serving, subtraction,
-                     tensor)
+from service import (CHUNK, FXPROTO, LOCAL, SMALL, X, Program, Session, affine, array, base,
+                     blob_files, check_small, create_request, endless, eventually, free_port,
+                     model_bytes, serving, subtraction, tensor)
 
 Code = grpc.StatusCode
 OPENVINO = "local/openvino-cpu"
@@ -162,8 +158,8 @@ def test_queue_place_and_grant(service, client, session):
     assert third.queue.place == 2
     (holder,) = third.queue.holders
     assert holder == hashlib.sha256(b"local").hexdigest()[:12]
-    waiting = service_module.Session(client, value.session_uuid, 1)
-    last = service_module.Session(client, third.session_uuid, 1)
+    waiting = Session(client, value.session_uuid, 1)
+    last = Session(client, third.session_uuid, 1)
     polls = [client.start("WaitUntilSessionReady",
                           base.WaitUntilSessionReadyRequest(session_uuid=s.uuid))
              for s in (waiting, last)]
@@ -181,7 +177,7 @@ def test_queue_place_and_grant(service, client, session):
 
 
 def test_long_poll_ends_and_says_to_ask_again(client, session):
-    waiting = service_module.Session(client, client.create(LOCAL).result_value.session_uuid, 1)
+    waiting = Session(client, client.create(LOCAL).result_value.session_uuid, 1)
     begun = time.monotonic()
     reply = waiting.wait_once()
     assert not reply.ready and reply.queue.place == 1 and time.monotonic() - begun > 1
@@ -198,7 +194,7 @@ def test_long_poll_ends_and_says_to_ask_again(client, session):
 
 
 def test_closing_while_queued_ends_the_wait(client, session):
-    waiting = service_module.Session(client, client.create(LOCAL).result_value.session_uuid, 1)
+    waiting = Session(client, client.create(LOCAL).result_value.session_uuid, 1)
     poll = client.start("WaitUntilSessionReady",
                         base.WaitUntilSessionReadyRequest(session_uuid=waiting.uuid))
     waiting.close()
@@ -208,7 +204,7 @@ def test_closing_while_queued_ends_the_wait(client, session):
     # Nobody is in front of the next one.
     value = client.create(LOCAL).result_value
     assert value.queue.place == 1
-    service_module.Session(client, value.session_uuid, 1).close()
+    Session(client, value.session_uuid, 1).close()
 
 
 def test_closing_frees_hardware_and_files_and_is_idempotent(service, client):
@@ -241,7 +237,7 @@ def test_lease_of_a_session_without_life(service, client):
     session = client.session(LOCAL, lease_s=1.0)
     waiting = client.create(LOCAL).result_value
     # The first one says nothing any more; the second one waits, which is life.
-    other = service_module.Session(client, waiting.session_uuid, 1)
+    other = Session(client, waiting.session_uuid, 1)
     other.wait()
     assert client.refused("Heartbeat", base.HeartbeatRequest(session_uuid=session.uuid))[0] == \
         Code.FAILED_PRECONDITION
@@ -628,12 +624,6 @@ quota: {{default: 3, users: {{nobody: 1}}}}
 """
 
 
-def free_port():
-    with service_module.socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
-
-
 @pytest.fixture(scope="module")
 def pools(tmp_path_factory):
     """A service with two kinds of hardware."""
@@ -674,7 +664,7 @@ def test_two_hosts_of_one_session(pools):
         third = client.create("r6i.large/onnxrt-cpu")
         assert third.error_value.code == base.ERROR_INSUFFICIENT_QUOTA
         one.close()
-        both = service_module.Session(client, both.session_uuid, 2)
+        both = Session(client, both.session_uuid, 2)
         both.wait()
         both.close()
 

@@ -9,9 +9,8 @@ import grpc
 import numpy as np
 import pytest
 
-import service as service_module
-from service import (LOCAL, PATIENCE, SMALL, X, base, check_small, create_request, eventually, own,
-                     resident_bytes, serving, tensor)
+from service import (LOCAL, PATIENCE, SMALL, X, Session, base, blob_files, check_small, create_request,
+                     eventually, own, resident_bytes, serving, tensor)
 
 Code = grpc.StatusCode
 CONFIG = """
@@ -123,7 +122,7 @@ def test_malformed_messages_of_streams(client, path, data):
 def test_messages_of_the_wrong_type(client, session, name):
     """Requests of other calls; whatever they mean here, they may not do harm."""
     uuid = os.urandom(16)
-    others = {"Run": service_module.Session(client, uuid, 1).run_request([X]),
+    others = {"Run": Session(client, uuid, 1).run_request([X]),
               "CreateSession": create_request(LOCAL), "Status": own.StatusReply(version="1"),
               "Attach": own.WorkerReport(id=1, hello=own.Hello(hardware="x"))}
     others.pop(name, None)
@@ -187,7 +186,7 @@ def test_backend_of_ten_thousand_options(client):
 
 
 @pytest.mark.parametrize("key, value", [("threads", "9" * 10000), ("threads", "1]"), ("a=b", "c"),
-                                        ("threads", "1,opt=all"), ("", ""), ("thr\neads", "1"),
+                                        ("threads", "1,opt=all"), ("", "1"), ("thr\neads", "1"),
                                         ("ort.session.x", "/etc/passwd\x01")])
 def test_odd_options(client, key, value):
     request = base.CreateSessionRequest(backends=[base.BackendSpec(
@@ -262,7 +261,7 @@ def test_upload_that_stops(service, client):
 
 
 def test_model_that_is_too_large(service, client, session):
-    before = len(service_module.blob_files(service))
+    before = len(blob_files(service))
     chunk = os.urandom(1 << 20)
 
     def endless():
@@ -273,7 +272,7 @@ def test_model_that_is_too_large(service, client, session):
     code, said = client.refused("LoadModelComponent", endless())
     assert code == Code.RESOURCE_EXHAUSTED and "larger" in said
     eventually(lambda: not list(service.state.rglob("*.part*")), "no half file is left")
-    assert len(service_module.blob_files(service)) == before
+    assert len(blob_files(service)) == before
 
 
 def test_too_many_models(client):

@@ -1,0 +1,418 @@
+"""What the service survives: executors, workers, connections and the service itself end at random
+points, and many clients want the same few hosts. `make soak` runs the loops for longer."""
+import concurrent.futures
+import contextlib
+import hashlib
+import os
+import random
+import re
+import signal
+import socket
+import threading
+import time
+
+import grpc
+import numpy as np
+import pytest
+
+from conftest import PROGRAM
+from service import (LOCAL, PATIENCE, SMALL, SOAK, X, Program, Service, Session, array, base,
+                     blob_files, check_small, endless, eventually, expanding, many, serving)
+
+Code = grpc.StatusCode
+SEED = int(os.environ.get("PRONY_SEED", "1"))
+TYPED = (base.ERROR_INTERNAL, base.ERROR_MODEL_INFERENCE, base.ERROR_MODEL_LOAD)
+LONG = 7200 if SOAK else 300
+
+
+# ---- Executors that end ----
+
+FAULTS = """
+limits: {run_timeout: 3s, session_memory: 256 MiB}
+"""
+
+
+class Faults:
+    """One kind of fault per method; each returns the call that it happened to."""
+
+    def __init__(self, service, session, draw):
+        self.service, self.session, self.draw = service, session, draw
+
+    def run(self, inputs=(X,), model=1, timeout=PATIENCE, **fields):
+        return self.session.client.start("Run", self.session.run_request(
+            inputs, model=model, mode=base.INFERENCE, **fields), timeout=timeout)
+
+    def at_some_point(self, number, executors=None):
+        """A signal to one of the executor's processes, before, in or after a run."""
+        run = self.run(repeat_for_milliseconds=30)
+        time.sleep(self.draw.uniform(0, 0.06))
+        for pid in executors or [self.draw.choice(self.service.children("executor"))]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+        return run
+
+    def killed(self):
+        return self.at_some_point(signal.SIGKILL)
+
+    def crashed(self):
+        return self.at_some_point(signal.SIGSEGV)
+
+    def stopped(self):
+        """Whoever is stopped is ended: by its limit, or by the client's deadline."""
+        executors = self.service.children("executor")[-1:]
+        run = self.run(repeat_for_milliseconds=200, timeout=self.draw.choice([0.8, PATIENCE]))
+        for pid in executors:
+            os.kill(pid, signal.SIGSTOP)
+        return run
+
+    def hung(self):
+        self.session.load(endless(), model=2)
+        return self.run([np.zeros(4, np.float32), np.int64(1 << 60)], model=2,
+                        timeout=self.draw.choice([0.8, PATIENCE]))
+
+    def out_of_memory(self):
+        self.session.load(expanding(), model=3)
+        return self.run([np.array([1 << self.draw.randint(27, 40)])], model=3)
+
+    def cancelled(self):
+        run = self.run(repeat_for_milliseconds=500)
+        time.sleep(self.draw.uniform(0, 0.06))
+        run.cancel()
+        return run
+
+    KINDS = ("killed", "killed", "crashed", "stopped", "hung", "out_of_memory", "cancelled")
+
+
+def outcome(run, check):
+    """0: a result, and it is right; 1: a typed error. Anything else fails the test."""
+    try:
+        reply = run.result()
+    except (grpc.RpcError, grpc.FutureCancelledError) as error:
+        code = error.code() if isinstance(error, grpc.RpcError) else Code.CANCELLED
+        assert code in (Code.DEADLINE_EXCEEDED, Code.CANCELLED), error
+        return 1
+    result, = reply.result_per_backend
+    if result.HasField("error_value"):
+        assert result.error_value.code in TYPED and result.error_value.message
+        assert "\n" not in result.error_value.message
+        return 1
+    if check:
+        check_small(array(result.result_value.outputs[0].tensor))
+    return 0
+
+
+def fault_once(service, client, kind, draw):
+    """Returns how many errors that made, and how long the hardware was away when it was closed."""
+    session = client.session()
+    session.load(SMALL)
+    faults = Faults(service, session, draw)
+    run = getattr(faults, kind)()
+    errors = outcome(run, kind not in ("hung", "out_of_memory"))
+    if kind in ("hung", "out_of_memory"):
+        assert errors == 1
+    # One error is the most that a fault costs: afterwards the session works.
+    for _ in range(2):
+        errors += outcome(faults.run(), True)
+    assert errors <= 1, kind
+    check_small(session.infer([X])[0][0])
+    begun = time.monotonic()
+    session.close()
+    client.session().close()
+    return errors, time.monotonic() - begun
+
+
+@pytest.mark.timeout(LONG)
+def test_executors_that_end(tmp_path):
+    draw = random.Random(SEED)
+    with serving(tmp_path / "s", config=FAULTS) as service, service.client() as client:
+        errors, times = zip(*[fault_once(service, client, Faults.KINDS[i % len(Faults.KINDS)], draw)
+                              for i in range(many(28, 300))])
+        assert sum(errors) > len(errors) / 2, "the faults were none"
+        assert max(times) < 2, sorted(times)[-5:]
+        # Nothing piles up: one worker, and no executor without a session.
+        eventually(lambda: not service.children("executor"), "executors are gone")
+        assert len(service.children("worker")) == 1
+        assert len(os.listdir(f"/proc/{service.pid}/fd")) < 100
+
+
+@pytest.mark.timeout(LONG)
+def test_workers_that_end(tmp_path):
+    """The session is told, and the service starts another worker."""
+    draw = random.Random(SEED)
+    with serving(tmp_path / "s") as service, service.client() as client:
+        for _ in range(many(3, 40)):
+            session = client.session()
+            session.load(SMALL)
+            joined = len(service.log)
+            run = client.start("Run", session.run_request([X], repeat_for_milliseconds=100))
+            time.sleep(draw.uniform(0, 0.1))
+            os.kill(service.children("worker")[0], draw.choice([signal.SIGKILL, signal.SIGABRT]))
+            outcome(run, False)
+            service.said("worker.lost", after=joined)
+            code = session.run([X])[0].error_value.code
+            assert code == base.ERROR_INTERNAL
+            session.heartbeat()
+            session.close()
+            service.said("worker.joined", after=joined)
+            session = client.session()
+            session.load(SMALL)
+            check_small(session.infer([X])[0][0])
+            session.close()
+
+
+# ---- The service itself is killed ----
+
+def check_blobs(service, acknowledged, unfinished):
+    """What was acknowledged is there and whole; nothing else can be had."""
+    with service.client() as client:
+        session = client.session()
+        for i, data in enumerate(acknowledged):
+            session.cached(data, name=f"again/{i}")
+        for data in unfinished:
+            with contextlib.suppress(grpc.RpcError):
+                session.cached(data, name="half")
+                # It was finished, and only the answer was lost: then it is whole.
+                assert hashlib.sha256(data).hexdigest() in blob_files(service)
+        session.close()
+    for name, path in blob_files(service).items():
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == name
+
+
+@pytest.mark.timeout(LONG)
+def test_service_that_is_killed(tmp_path):
+    draw = random.Random(SEED)
+    acknowledged = []
+    for _ in range(many(8, 100)):
+        service = Service(tmp_path / "s")
+        try:
+            assert not service.session_files()
+            with service.client() as client:
+                session = client.session()
+                session.load(SMALL)
+                begun = threading.Event()
+                unfinished = draw.randbytes(12 << 20)
+                uploaded = []
+
+                def upload():
+                    for i in range(10):
+                        data = draw.randbytes(draw.randint(0, 2 << 20))
+                        with contextlib.suppress(grpc.RpcError):
+                            session.upload(data, name=f"w/{i}", model=2)
+                            uploaded.append(data)
+
+                def upload_more():
+                    for chunk in session.chunks(unfinished, model=3):
+                        begun.set()
+                        yield chunk
+
+                small = threading.Thread(target=upload)
+                small.start()
+                client.start("LoadModelComponent", upload_more())
+                client.start("Run", session.run_request([X], repeat_for_milliseconds=5000))
+                assert begun.wait(PATIENCE)
+                time.sleep(draw.uniform(0, 0.15))
+                os.kill(service.pid, signal.SIGKILL)
+                small.join(PATIENCE)
+            service.wait()
+            service.gone()  # workers and executors don't outlive it
+            acknowledged = acknowledged[-5:] + uploaded
+            start = time.monotonic()
+            with serving(tmp_path / "s") as again:
+                assert time.monotonic() - start < 5
+                check_blobs(again, acknowledged, [unfinished])
+        finally:
+            service.kill()
+    names = [path.name for path in (tmp_path / "s/state/blobs").iterdir()]
+    assert not [name for name in names if not re.fullmatch("[0-9a-f]{64}", name)], "half blobs"
+
+
+# ---- Connections that are cut ----
+
+class Proxy:
+    """Passes bytes on to an address; cut() ends all connections, freeze() lets nothing through."""
+
+    def __init__(self, address):
+        self.host, _, port = address.rpartition(":")
+        self.port = int(port)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.sockets = []
+        self.flowing = threading.Event()
+        self.flowing.set()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                far = socket.create_connection((self.host, self.port))
+                self.sockets += [near, far]
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=self.carry, args=ends, daemon=True).start()
+
+    def carry(self, source, sink):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                self.flowing.wait()
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def cut(self):
+        """Connections end, as if the cable was pulled and the other side had rebooted."""
+        sockets, self.sockets = self.sockets, []
+        for s in sockets:
+            with contextlib.suppress(OSError):
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                s.shutdown(socket.SHUT_RDWR)
+            s.close()
+
+    def freeze(self):
+        self.flowing.clear()
+
+    def thaw(self):
+        self.flowing.set()
+
+    def close(self):
+        self.listener.close()
+        self.thaw()
+        self.cut()
+
+
+JOINED = """
+pools:
+  - {name: bench}
+"""
+
+
+@pytest.mark.timeout(LONG)
+@pytest.mark.parametrize("way", ["cut", "freeze"])
+def test_workers_connection(tmp_path, way):
+    """Detected on both sides; the session is told, the slot comes back with the worker."""
+    with serving(tmp_path / "s", config=JOINED) as service, service.client() as client:
+        proxy = Proxy(service.address)
+        worker = Program([PROGRAM, "worker", "--server", proxy.address, "--hardware", "bench",
+                          "--insecure"])
+        try:
+            service.said("worker.joined")
+            for _ in range(many(2 if way == "cut" else 1, 20 if way == "cut" else 3)):
+                session = client.session("bench/onnxrt-cpu")
+                session.load(endless())
+                seen = len(service.log)
+                run = client.start("Run", session.run_request(
+                    [np.zeros(4, np.float32), np.int64(1 << 60)]), timeout=200)
+                eventually(lambda: worker.children("executor"), "it runs")
+                getattr(proxy, way)()
+                result, = run.result().result_per_backend
+                assert result.error_value.code == base.ERROR_INTERNAL, result
+                assert "lost" in result.error_value.message
+                assert "lost" in session.run([X, X])[0].error_value.message
+                session.close()
+                # The worker finds out, too, and its executors end before it comes back.
+                proxy.thaw()
+                service.said("worker.joined", after=seen, timeout=200)
+                eventually(lambda: not worker.children("executor"), "the executor is gone")
+                session = client.session("bench/onnxrt-cpu")
+                session.load(SMALL)
+                check_small(session.infer([X])[0][0])
+                session.close()
+        finally:
+            proxy.close()
+            worker.kill()
+
+
+@pytest.mark.timeout(LONG)
+def test_clients_connection(tmp_path):
+    """A client that comes back within the lease goes on; one that doesn't is forgotten."""
+    with serving(tmp_path / "s") as service:
+        proxy = Proxy(service.address)
+        try:
+            with service.client(address=proxy.address) as client:
+                session = client.session(LOCAL, lease_s=20)
+                session.load(SMALL)
+                run = client.start("Run", session.run_request([X], repeat_for_milliseconds=20000))
+                eventually(lambda: client.status().sessions[0].idle_ms == 0, "it runs")
+                proxy.cut()
+                with pytest.raises(grpc.RpcError) as error:
+                    run.result()
+                assert error.value.code() == Code.UNAVAILABLE
+
+                def again():
+                    with contextlib.suppress(grpc.RpcError):
+                        return session.infer([X])
+
+                check_small(eventually(again, "it goes on")[0][0])
+                session.close()
+                client.session(LOCAL, lease_s=1)
+            proxy.close()
+            with service.client() as other:
+                other.session().close()
+        finally:
+            proxy.close()
+
+
+# ---- Many clients, few hosts ----
+
+class Visitors:
+    """Clients that acquire and release hosts; what each saw, and how many held one at a time."""
+
+    def __init__(self, slots):
+        self.slots, self.lock = slots, threading.Lock()
+        self.holding, self.most = 0, 0
+        self.visits = {}  # by the session's label: when it was asked for, when that was answered
+
+    def visit(self, client, draw):
+        asked = time.monotonic()
+        value = client.create(LOCAL).result_value
+        session = Session(client, value.session_uuid, 1)
+        self.visits[hashlib.sha256(session.uuid).hexdigest()[:12]] = asked, time.monotonic()
+        if not value.ready and draw.random() < 0.1:
+            session.close()  # Ctrl-C in the queue
+            return
+        if not value.ready:
+            place = value.queue.place
+            while not (reply := session.wait_once()).ready:
+                assert reply.queue.place <= place, "nobody is put in front"
+                place = reply.queue.place
+        with self.lock:
+            self.holding += 1
+            self.most = max(self.most, self.holding)
+            assert self.holding <= self.slots, "a host was granted twice"
+        session.heartbeat()
+        with self.lock:
+            self.holding -= 1
+        session.close()
+
+    def check_order(self, granted):
+        """Nobody who had an answer before another one asked was granted after that one."""
+        earliest = float("inf")
+        for label in reversed([g for g in granted if g in self.visits]):
+            asked, answered = self.visits[label]
+            assert asked < earliest, "order was inverted"
+            earliest = min(earliest, answered)
+
+
+@pytest.mark.timeout(LONG)
+def test_many_clients_and_two_slots(tmp_path):
+    clients, total = 64, many(960, 10000)
+    visitors = Visitors(slots=2)
+    config = "pools:\n  - {name: local, count: 2}\n"
+    with serving(tmp_path / "s", config=config) as service:
+        def use(number):
+            draw = random.Random(SEED + number)
+            with service.client() as client:
+                for _ in range(total // clients):
+                    visitors.visit(client, draw)
+
+        with concurrent.futures.ThreadPoolExecutor(clients) as pool:
+            list(pool.map(use, range(clients)))
+        granted = [m.group(1) for line in service.log if line
+                   and (m := re.search(r"session\.ready session=(\w+)", line))]
+        assert visitors.most == 2
+        assert len(visitors.visits) == total // clients * clients
+        assert len(set(granted)) == len(granted) >= len(visitors.visits) * 0.8
+        visitors.check_order(granted)
+        with service.client() as client:
+            hardware, = client.status().hardware
+            assert (hardware.hosts, hardware.free, hardware.waiting) == (2, 2, 0)
