@@ -87,7 +87,7 @@ int main(int argc, char **argv)
     struct prony_error err;
     struct prn_state *state;
     if (prn_state_open(argv[1], true, &state, &err) < 0 ||
-        prn_blobs_open(state, 2 * chunks * CHUNK, &blobs, &err) < 0)
+        prn_blobs_open(state, NULL, 2 * chunks * CHUNK, &blobs, &err) < 0)
         fail(err.text);
     data = malloc(CHUNK + 1);
     if (!data)

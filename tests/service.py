@@ -1,25 +1,25 @@
 """A service for tests: `prony serve` on a state folder of its own, clients in plain grpcio, and small
-models. A service that is stopped must leave nothing behind, and what it said, in messages and in its
-log, must not tell where its files lie or what tokens are."""
+models. A service that is stopped must leave nothing behind; what it said to clients must not tell where
+its files lie, and tokens are never said at all."""
 import contextlib
-import ctypes
 import hashlib
 import itertools
-import json
 import os
 import pathlib
-import queue
 import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
+
+os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # connections that end are nothing to talk about
 
 import grpc
 import numpy as np
-import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from conftest import BUILD, PROGRAM, ROOT, sh
@@ -206,7 +206,6 @@ class Service(Program):
             assert "\n" not in text and str(self.folder) not in text, text
         said = "\n".join(self.messages) + self.text()
         assert not [s for s in self.secrets if s in said]
-        assert str(self.folder) not in self.text()
 
     def stop(self, status=0):
         """Ends it as an administrator would; nothing may be left of it."""

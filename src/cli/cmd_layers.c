@@ -5,7 +5,6 @@
 #include "cli/layers.h"
 
 #include "base/map.h"
-#include "model/bindings.h"
 #include "pipeline/limits.h"
 #include "report/cuts_report.h"
 
@@ -16,8 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-
-#define TENSORS_MAX 65536
 
 /* ---- Layers as files ---- */
 
@@ -161,30 +158,6 @@ static int list(const struct prn_layers_options *o, const struct prn_model *mode
     return code;
 }
 
-static int cut(const struct prn_layers_options *o, const struct prn_model *model,
-               struct prn_input *inputs, struct prn_arena *arena, struct prony_error *err)
-{
-    struct prn_cut_options how;
-    struct prn_work *work = NULL;
-    struct prn_cuts *cuts = NULL;
-    int code = prn_cut_options_parse(o->cuts, (size_t)o->max_tensors, arena, &how, err);
-    if (code == 0)
-        code = prn_cut_bind_batch(model, o->batch, inputs, err);
-    if (code == 0)
-        code = prn_model_analyse(model, inputs, &work, err);
-    if (code == 0)
-        code = prn_cuts_find(model, inputs, work, &how, &cuts, err);
-    if (code == 0 && o->extract)
-        code = extract(o, model, cuts, arena, err);
-    if (code == 0 && o->list)
-        code = list(o, model, cuts, err);
-    if (code == 0 && !o->list && !o->extract)
-        code = prn_layers_run(o, model, inputs, cuts, arena, err);
-    prn_cuts_free(cuts);
-    prn_work_free(work);
-    return code;
-}
-
 static int check_use(const struct prn_layers_options *o, const struct prn_strings *arguments,
                      const char **ret_path, struct prony_error *err)
 {
@@ -199,31 +172,49 @@ static int check_use(const struct prn_layers_options *o, const struct prn_string
     if (o->extract && !*o->extract)
         return prn_fail(err, PRONY_EUSAGE, "--extract: the folder's name is empty");
     *ret_path = o->model_file ? o->model_file : arguments->items[0];
-    int code = o->list || o->extract ? prn_layers_check_idle(o, err) : 0;
+    int code = prn_layers_check_server(o, err);
+    if (code == 0 && (o->list || o->extract))
+        code = prn_layers_check_idle(o, err);
     return code == 0 ? prn_output_spares(o->output, *ret_path, err) : code;
+}
+
+static int use(const struct prn_layers_options *o, const struct prn_layer_texts *texts,
+               const struct prn_layer_plan *plan, struct prn_arena *arena, struct prony_error *err)
+{
+    int code = 0;
+    if (o->extract)
+        code = extract(o, plan->model, plan->cuts, arena, err);
+    if (code == 0 && o->list)
+        code = list(o, plan->model, plan->cuts, err);
+    if (code == 0 && !o->list && !o->extract)
+        code = prn_layers_run(o, texts, plan, arena, err);
+    return code;
 }
 
 static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
 {
     const struct prn_layers_options *o = opaque;
     struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 30);
-    struct prn_bindings bindings;
-    struct prn_strings shapes = o->shapes;
-    struct prn_input *inputs;
+    struct prn_layer_texts texts = {.dims = {o->dims.items, o->dims.n},
+                                    .shapes = {o->shapes.items, o->shapes.n},
+                                    .cuts = o->cuts,
+                                    .max_tensors = o->max_tensors,
+                                    .batch = o->batch};
     struct prn_model *model = NULL;
     const char *path = NULL;
     int code = check_use(o, arguments, &path, err);
     if (code == 0)
         code = prn_model_open(path, &model, err);
     if (code == 0 && o->shapes_in.n > 0 && o->layer_start <= 1)
-        code = prn_layers_input_shapes(o, model, &arena, &shapes, err);
-    if (code == 0)
-        code = prn_bindings_parse(o->dims.items, o->dims.n, shapes.items, shapes.n, &arena,
-                                  &bindings, err);
-    if (code == 0)
-        code = prn_model_bind(model, &bindings, &arena, &inputs, err);
-    if (code == 0)
-        code = cut(o, model, inputs, &arena, err);
+        code = prn_layers_input_shapes(o, model, &arena, &texts.shapes, err);
+    if (code == 0) {
+        struct prn_layer_plan plan;
+        code = prn_layer_plan_make(model, &texts, &arena, &plan, err);
+        if (code == 0) {
+            code = use(o, &texts, &plan, &arena, err);
+            prn_layer_plan_release(&plan);
+        }
+    }
     prn_model_free(model);
     prn_arena_release(&arena);
     return code;
@@ -248,7 +239,7 @@ static const struct prn_option option_table[] = {
      FIELD(cuts), 0, 0, NULL},
     {PRN_OPTION_COUNT, 0, "max-cut-tensors", "N",
      "most tensors that may pass a cut that isn't named (default 2)", FIELD(max_tensors), 1,
-     TENSORS_MAX, NULL},
+     PRN_LAYER_CUT_TENSORS_MAX, NULL},
     {PRN_OPTION_GROUP, 0, NULL, NULL, "Sizes", 0, 0, 0, NULL},
     {PRN_OPTION_COUNT, 'b', "batch-size", "N",
      "size of the inputs' outer dimension, where the model leaves it open (default 8)",
@@ -261,8 +252,8 @@ static const struct prn_option option_table[] = {
     {PRN_OPTION_TEXT, 'd', "device", "DEVICE",
      "cpu, cuda or cuda:N, with ONNX Runtime (default cpu)", FIELD(device), 0, 0, NULL},
     {PRN_OPTION_TEXT, 0, "backend", "SPEC",
-     "any backend instead, e.g. 'openvino-cpu' or 'onnxrt-cpu[threads=1]' ('prony backends' lists "
-     "them)",
+     "any backend instead, e.g. 'openvino-cpu' or 'onnxrt-cpu[threads=1]', with --server also "
+     "HARDWARE/SOFTWARE ('prony backends' lists them)",
      FIELD(backend), 0, 0, NULL},
     {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "ONNX Runtime library to load (libonnxruntime.so)",
      FIELD(ort_lib), 0, 0, NULL},
@@ -301,6 +292,8 @@ static const struct prn_option option_table[] = {
     {PRN_OPTION_NUMBER, 0, "timeout", "SECONDS",
      "give up when loading or one run takes longer (default 120)", FIELD(timeout_s), 0.1, 1e6,
      NULL},
+    {PRN_OPTION_GROUP, 0, NULL, NULL, "On another machine", 0, 0, 0, NULL},
+    PRN_SERVER_ROWS(struct prn_layers_options),
     {PRN_OPTION_GROUP, 0, NULL, NULL, "Results", 0, 0, 0, NULL},
     {PRN_OPTION_TEXT, 'o', "results-yml", "FILE",
      "results per layer; extended if it exists (default profiler_results.yml)", FIELD(results), 0,
@@ -341,6 +334,9 @@ const struct prn_command prn_command_layers = {
                 "prony layers vit.onnx -m google/vit-base-patch16-224\n"
                 "# on another runtime, and go on after Ctrl-C\n"
                 "prony layers vit.onnx --backend openvino-cpu -o openvino.yml --resume\n"
+                "# on hardware of a service\n"
+                "prony layers vit.onnx --server prony.example.org:443 --backend "
+                "r6i.large/onnxrt-cpu\n"
                 "# where a model would be cut\n"
                 "prony layers vit.onnx --list\n"
                 "# four layers of about the same work, as models\n"

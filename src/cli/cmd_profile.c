@@ -2,7 +2,6 @@
 #include "cli/command.h"
 #include "cli/progress.h"
 
-#include "base/format.h"
 #include "cli/server.h"
 #include "exec/drive.h"
 #include "measure/resume.h"
@@ -30,38 +29,7 @@ struct profile_options {
 struct session {
     const char *save_path; /* where the profile is kept while it is measured; NULL: nowhere */
     bool warned;
-    int64_t begun_ns, shown_ns; /* sending files; 0: not yet */
 };
-
-/* Who holds the hardware is known by a hash, which is enough to see whether it is always the same.
- */
-static void show_queue(void *context, const struct prn_remote_place *place)
-{
-    (void)context;
-    char line[512];
-    snprintf(line, sizeof line, "waiting for %s: place %llu in the queue%s%s%s", place->hardware,
-             (unsigned long long)place->place, place->n_holders ? ", held by " : "",
-             place->n_holders ? place->holders[0] : "", place->n_holders > 1 ? " and others" : "");
-    prn_progress_line(place->waited_s, line);
-}
-
-static void show_upload(void *context, const char *file, uint64_t done, uint64_t total)
-{
-    struct session *session = context;
-    char line[512];
-    char done_text[PRN_FORMAT_SIZE];
-    char total_text[PRN_FORMAT_SIZE];
-    int64_t now = prn_clock_ns();
-    if (session->begun_ns == 0)
-        session->begun_ns = now;
-    if (done < total && now - session->shown_ns < 100000000)
-        return;
-    session->shown_ns = now;
-    snprintf(line, sizeof line, "sending %.100s: %s of %s", file,
-             prn_format_bytes(done_text, (double)done),
-             prn_format_bytes(total_text, (double)total));
-    prn_progress_line((double)(now - session->begun_ns) / 1e9, line);
-}
 
 /* Keeps what was measured so far, so that a power cut costs one round of launches at most. */
 static void save_progress(void *context, const struct prn_profile *profile)
@@ -194,20 +162,18 @@ static void announce_preset(void *context, const char *preset, size_t n)
 }
 
 /* On the hosts of a service. What is lost on the way there is told after what was measured. */
-static int run_there(const struct profile_options *o, struct session *session,
-                     const struct prn_job *job, struct prn_profile **ret_profile,
-                     struct prony_error *lost, struct prony_error *err)
+static int run_there(const struct profile_options *o, const struct prn_job *job,
+                     struct prn_profile **ret_profile, struct prony_error *lost,
+                     struct prony_error *err)
 {
     struct prn_remote_job remote = {.chosen = announce_preset};
+    struct prn_server_shown shown = {0};
     struct prn_token *token = calloc(1, sizeof *token);
     if (!token)
         return prn_fail_memory(err);
     int code = prn_server_config(&o->server, token, &remote.config, err);
     if (code == 0) {
-        bool terminal = job->progress != NULL;
-        remote.config.queued = terminal ? show_queue : NULL;
-        remote.config.uploading = terminal ? show_upload : NULL;
-        remote.config.context = session;
+        prn_server_show(&remote.config, &shown);
         code = prn_remote_job_run(&remote, job, ret_profile, err);
         *lost = remote.lost;
     }
@@ -224,7 +190,7 @@ static int measure(const struct profile_options *o, struct prn_job *job, struct 
     job->context = &session;
     job->progress = prn_progress_shown();
     prn_signals_catch();
-    int code = o->server.address ? run_there(o, &session, job, &profile, &lost, err)
+    int code = o->server.address ? run_there(o, job, &profile, &lost, err)
                                  : prn_job_run(job, &profile, err);
     prn_progress_end();
     if (code == 0)

@@ -101,8 +101,8 @@ const struct prn_command prn_command_worker = {
         "SIGTERM and SIGINT take no further session and let the one that is there end, for up to "
         "half a minute; a second one ends it at once.",
     .examples = "# join a pool\n"
-                "prony worker --server gpu.example.org:50051 --hardware g5.xlarge --token-file "
-                "worker.token\n"
+                "prony worker --server gpu.example.org:50051 --hardware g5.xlarge "
+                "--token-file token\n"
                 "# what keeps a model from doing harm here\n"
                 "prony worker --check\n",
     .options = options,

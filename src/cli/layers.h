@@ -2,8 +2,8 @@
 #ifndef PRN_CLI_LAYERS_H
 #define PRN_CLI_LAYERS_H
 
-#include "cli/command.h"
-#include "model/cut.h"
+#include "cli/server.h"
+#include "pipeline/layer_plan.h"
 
 struct prn_layers_options {
     const char *model_file;
@@ -24,7 +24,12 @@ struct prn_layers_options {
     bool warmup, no_warmup, resume;
     int64_t iterations, launches, seed;      /* 0, 0, -1: not given */
     double precision, max_time_s, timeout_s; /* NAN: not given */
+    struct prn_server_options server;
 };
+
+/* Fails when --server and what it goes with contradict each other. */
+PRONY_MUST_CHECK int prn_layers_check_server(const struct prn_layers_options *o,
+                                             struct prony_error *err);
 
 /* Fails when something is given that only measuring needs. */
 PRONY_MUST_CHECK int prn_layers_check_idle(const struct prn_layers_options *o,
@@ -33,13 +38,12 @@ PRONY_MUST_CHECK int prn_layers_check_idle(const struct prn_layers_options *o,
 /* -s for the first layer: texts of --shape, one for each input of the model. */
 PRONY_MUST_CHECK int prn_layers_input_shapes(const struct prn_layers_options *o,
                                              const struct prn_model *model, struct prn_arena *arena,
-                                             struct prn_strings *ret_texts,
-                                             struct prony_error *err);
+                                             struct prn_texts *ret_texts, struct prony_error *err);
 
-/* Measures the layers and reports. */
+/* Measures the layers, which `texts` have made, and reports. */
 PRONY_MUST_CHECK int prn_layers_run(const struct prn_layers_options *o,
-                                    const struct prn_model *model, struct prn_input *inputs,
-                                    struct prn_cuts *cuts, struct prn_arena *arena,
+                                    const struct prn_layer_texts *texts,
+                                    const struct prn_layer_plan *plan, struct prn_arena *arena,
                                     struct prony_error *err);
 
 #endif

@@ -3,10 +3,12 @@
 
 #include "cli/progress.h"
 #include "measure/resume.h"
+#include "pipeline/layer_remote.h"
 #include "report/layers_report.h"
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +21,15 @@
 static const char *results_path(const struct prn_layers_options *o)
 {
     return o->results ? o->results : RESULTS_DEFAULT;
+}
+
+int prn_layers_check_server(const struct prn_layers_options *o, struct prony_error *err)
+{
+    int code = prn_server_check(&o->server, err);
+    if (code == 0 && o->server.address && o->ort_lib)
+        code =
+            prn_fail(err, PRONY_EUSAGE, "--ort-lib is for this machine, and --server is another");
+    return code;
 }
 
 int prn_layers_check_idle(const struct prn_layers_options *o, struct prony_error *err)
@@ -45,6 +56,7 @@ int prn_layers_check_idle(const struct prn_layers_options *o, struct prony_error
         {"--seed", o->seed >= 0},
         {"--ort-lib", o->ort_lib},
         {"--resume", o->resume},
+        {"--server", o->server.address},
     };
     for (size_t i = 0; i < PRN_ARRAY_SIZE(options); i++)
         if (options[i].given)
@@ -117,7 +129,7 @@ static int shape_text(const struct prn_layers_options *o, const struct prn_value
 }
 
 int prn_layers_input_shapes(const struct prn_layers_options *o, const struct prn_model *model,
-                            struct prn_arena *arena, struct prn_strings *ret_texts,
+                            struct prn_arena *arena, struct prn_texts *ret_texts,
                             struct prony_error *err)
 {
     struct prn_layer_shape *shapes;
@@ -132,7 +144,7 @@ int prn_layers_input_shapes(const struct prn_layers_options *o, const struct prn
     for (size_t i = 0; i < o->shapes_in.n && code == 0; i++)
         code = shape_text(o, model->inputs[i], &shapes[i], arena, &texts[i], err);
     if (code == 0)
-        *ret_texts = (struct prn_strings){texts, o->shapes_in.n};
+        *ret_texts = (struct prn_texts){texts, o->shapes_in.n};
     return code;
 }
 
@@ -185,19 +197,6 @@ static int range_of(const struct prn_layers_options *o, struct prn_layer_job *jo
     return 0;
 }
 
-static int parse_sources(const struct prn_layers_options *o, struct prn_arena *arena,
-                         struct prn_layer_job *job, struct prony_error *err)
-{
-    struct prn_input_source *sources =
-        PRN_ARENA_ARRAY(arena, o->inputs.n + 1, struct prn_input_source);
-    int code = sources ? 0 : prn_fail_memory(err);
-    for (size_t i = 0; i < o->inputs.n && code == 0; i++)
-        code = prn_input_source_parse(o->inputs.items[i], arena, &sources[i], err);
-    job->sources = sources;
-    job->n_sources = o->inputs.n;
-    return code;
-}
-
 /* "vit" of "models/vit.onnx". */
 static const char *name_of(const char *path, struct prn_arena *arena)
 {
@@ -208,15 +207,6 @@ static const char *name_of(const char *path, struct prn_arena *arena)
     if (len > strlen(ending) && strcmp(name + len - strlen(ending), ending) == 0)
         len -= strlen(ending);
     return prn_arena_strndup(arena, name, len);
-}
-
-/* The batch that the inputs have, whoever chose it. */
-static int64_t batch_of(const struct prn_model *model, const struct prn_input *inputs)
-{
-    for (size_t i = 0; i < model->n_inputs; i++)
-        if (inputs[i].rank > 0)
-            return inputs[i].dims[0] > 0 ? inputs[i].dims[0] : 1;
-    return 1;
 }
 
 static int settings_of(const struct prn_layers_options *o, struct prn_settings *ret,
@@ -243,8 +233,10 @@ struct session {
 };
 
 /* After each layer, so that whatever happens later costs one layer at most. */
-static int save(void *context, const struct prn_layer_profile *profile, struct prony_error *err)
+static int save(void *context, const struct prn_layer_profile *profile,
+                const struct prn_layer_row *row, struct prony_error *err)
 {
+    (void)row;
     const struct session *session = context;
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_LAYER_PROFILE_TEXT_MAX);
     int code = prn_layer_profile_write(profile, &out, err);
@@ -257,17 +249,21 @@ static int save(void *context, const struct prn_layer_profile *profile, struct p
     return code;
 }
 
-static int fail_interrupted(const struct prn_layer_profile *profile, struct prony_error *err)
+/* What a failure leaves: whoever reads it must know that nothing has to be measured twice. */
+static int fail_partway(const struct prn_layer_profile *profile, int code, struct prony_error *err)
 {
+    char reason[sizeof err->text];
     size_t n = prn_layer_profile_count(profile);
-    if (n == 0)
-        return prn_fail(err, PRONY_ECANCELED,
-                        "interrupted before a layer was measured; nothing is written");
-    return prn_fail(err, PRONY_ECANCELED,
-                    "interrupted; '%s' has %zu of %lld layers, and the same command with --resume "
-                    "goes on",
-                    prn_layer_profile_path(profile), n,
-                    (long long)prn_layer_profile_head(profile)->layers);
+    snprintf(reason, sizeof reason, "%s", code == PRONY_ECANCELED ? "interrupted" : err->text);
+    if (n > 0)
+        return prn_fail(err, code,
+                        "%s; '%s' has %zu of %lld layers, and the same command with --resume "
+                        "goes on",
+                        reason, prn_layer_profile_path(profile), n,
+                        (long long)prn_layer_profile_head(profile)->layers);
+    if (code == PRONY_ECANCELED)
+        return prn_fail(err, code, "interrupted before a layer was measured; nothing is written");
+    return code;
 }
 
 static int report(const struct prn_layers_options *o,
@@ -287,13 +283,14 @@ static int measure(const struct prn_layers_options *o, const struct prn_layer_jo
                    struct prn_layer_profile *profile, struct prony_error *err)
 {
     struct prn_layer_measurement *measurement = NULL;
+    size_t before = prn_layer_profile_count(profile);
     prn_signals_catch();
     int code = prn_layers_measure(job, profile, &measurement, err);
     prn_progress_end();
     if (code == 0)
         code = report(o, measurement, profile, err);
-    else if (code == PRONY_ECANCELED)
-        code = fail_interrupted(profile, err);
+    else if (code == PRONY_ECANCELED || prn_layer_profile_count(profile) > before)
+        code = fail_partway(profile, code, err);
     prn_layer_measurement_free(measurement);
     return code;
 }
@@ -315,35 +312,56 @@ static int check_files(const struct prn_layers_options *o, const struct prn_mode
     return code == 0 ? prn_output_check(o->output, err) : code;
 }
 
-int prn_layers_run(const struct prn_layers_options *o, const struct prn_model *model,
-                   struct prn_input *inputs, struct prn_cuts *cuts, struct prn_arena *arena,
+/* On this machine, or on a host of a service. */
+static int measure_where(const struct prn_layers_options *o, const struct prn_layer_texts *texts,
+                         struct prn_layer_job *job, struct prn_layer_profile *profile,
+                         struct prony_error *err)
+{
+    struct prn_layer_remote remote = {.texts = *texts, .inputs = {o->inputs.items, o->inputs.n}};
+    struct prn_layer_place place = {prn_layer_remote_measure, &remote};
+    struct prn_server_shown shown = {0};
+    if (!o->server.address)
+        return measure(o, job, profile, err);
+    struct prn_token *token = calloc(1, sizeof *token);
+    if (!token)
+        return prn_fail_memory(err);
+    int code = prn_server_config(&o->server, token, &remote.config, err);
+    if (code == 0) {
+        prn_server_show(&remote.config, &shown);
+        job->place = &place;
+        code = measure(o, job, profile, err);
+    }
+    explicit_bzero(token, sizeof *token);
+    free(token);
+    return code;
+}
+
+int prn_layers_run(const struct prn_layers_options *o, const struct prn_layer_texts *texts,
+                   const struct prn_layer_plan *plan, struct prn_arena *arena,
                    struct prony_error *err)
 {
     struct session session = {results_path(o)};
+    const struct prn_texts inputs = {o->inputs.items, o->inputs.n};
     struct prn_layer_shape *shapes = NULL;
     struct prn_layer_profile *profile = NULL;
     struct prn_layer_head head;
-    struct prn_layer_job job = {.model = model,
-                                .cuts = cuts,
-                                .inputs = inputs,
-                                .batch = batch_of(model, inputs),
-                                .ort_library = o->ort_lib,
+    struct prn_layer_job job = {.ort_library = o->ort_lib,
                                 .resume = o->resume,
                                 .timeout_s = isnan(o->timeout_s) ? TIMEOUT_DEFAULT_S : o->timeout_s,
                                 .cancelled = &prn_cancelled,
                                 .progress = prn_progress_shown(),
                                 .save = save,
                                 .context = &session};
-    const char *name = o->model_name ? o->model_name : name_of(model->path, arena);
-    int code = name ? check_files(o, model, err) : prn_fail_memory(err);
+    const char *name = o->model_name ? o->model_name : name_of(plan->model->path, arena);
+    int code = name ? check_files(o, plan->model, err) : prn_fail_memory(err);
     if (code == 0)
         code = backend_of(o, arena, &job.backend, err);
+    if (code == 0)
+        code = prn_layer_plan_job(plan, &inputs, arena, &job, err);
     if (code == 0)
         code = range_of(o, &job, err);
     if (code == 0)
         code = settings_of(o, &job.settings, err);
-    if (code == 0)
-        code = parse_sources(o, arena, &job, err);
     /* Of the first layer, they are shapes of the model's inputs. */
     if (code == 0 && job.first > 1)
         code = parse_shapes(o, arena, &shapes, err);
@@ -354,7 +372,7 @@ int prn_layers_run(const struct prn_layers_options *o, const struct prn_model *m
     if (code == 0)
         code = prn_layer_profile_open(session.path, &head, &profile, err);
     if (code == 0)
-        code = measure(o, &job, profile, err);
+        code = measure_where(o, texts, &job, profile, err);
     prn_layer_profile_free(profile);
     return code;
 }

@@ -1,5 +1,8 @@
 #include "cli/server.h"
 
+#include "base/format.h"
+#include "cli/progress.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +34,10 @@ static bool ask(const char *address, char text[PRN_TOKEN_MAX])
     bool hidden = tcgetattr(STDIN_FILENO, &former) == 0;
     struct termios quiet = former;
     quiet.c_lflag &= ~(tcflag_t)ECHO;
-    fprintf(stderr, "token for '%s': ", address);
+    /* Before the prompt: what is typed as soon as that shows is neither echoed nor thrown away. */
     if (hidden)
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+    fprintf(stderr, "token for '%s': ", address);
     bool given = fgets(text, PRN_TOKEN_MAX, stdin) != NULL;
     if (hidden)
         tcsetattr(STDIN_FILENO, TCSAFLUSH, &former);
@@ -79,6 +83,47 @@ static int ask_for_token(struct prn_remote_config *config, struct prn_token *tok
     if (code == 0 && prn_token_save(token->text, &fault) < 0)
         prn_warn("%s", fault.text);
     return code;
+}
+
+/* ---- Showing ---- */
+
+/* Who holds the hardware is known by a hash, which is enough to see whether it is always the same.
+ */
+static void show_queue(void *context, const struct prn_remote_place *place)
+{
+    (void)context;
+    char line[512];
+    snprintf(line, sizeof line, "waiting for %s: place %llu in the queue%s%s%s", place->hardware,
+             (unsigned long long)place->place, place->n_holders ? ", held by " : "",
+             place->n_holders ? place->holders[0] : "", place->n_holders > 1 ? " and others" : "");
+    prn_progress_line(place->waited_s, line);
+}
+
+static void show_upload(void *context, const char *file, uint64_t done, uint64_t total)
+{
+    struct prn_server_shown *shown = context;
+    char line[512];
+    char done_text[PRN_FORMAT_SIZE];
+    char total_text[PRN_FORMAT_SIZE];
+    int64_t now = prn_clock_ns();
+    if (shown->begun_ns == 0)
+        shown->begun_ns = now;
+    if (done < total && now - shown->shown_ns < 100000000)
+        return;
+    shown->shown_ns = now;
+    snprintf(line, sizeof line, "sending %.100s: %s of %s", file,
+             prn_format_bytes(done_text, (double)done),
+             prn_format_bytes(total_text, (double)total));
+    prn_progress_line((double)(now - shown->begun_ns) / 1e9, line);
+}
+
+void prn_server_show(struct prn_remote_config *config, struct prn_server_shown *shown)
+{
+    if (!prn_progress_shown())
+        return;
+    config->queued = show_queue;
+    config->uploading = show_upload;
+    config->context = shown;
 }
 
 /* ---- Connecting ---- */

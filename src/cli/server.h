@@ -61,4 +61,13 @@ PRONY_MUST_CHECK int prn_server_connect(const struct prn_server_options *o,
                                         const struct prn_remote_ops **ret_ops,
                                         struct prn_remote **ret_remote, struct prony_error *err);
 
+/* How far sending files is; zero at first. */
+struct prn_server_shown {
+    int64_t begun_ns, shown_ns;
+};
+
+/* Has the place in the queue and uploads shown on a terminal. `shown` must outlive the connection.
+ */
+void prn_server_show(struct prn_remote_config *config, struct prn_server_shown *shown);
+
 #endif

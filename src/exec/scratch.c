@@ -52,10 +52,11 @@ static int start_keeper(struct prn_scratch *s, struct prony_error *err)
     return 0;
 }
 
-int prn_scratch_open(struct prn_scratch *ret_scratch, struct prony_error *err)
+int prn_scratch_open(const char *parent, struct prn_scratch *ret_scratch, struct prony_error *err)
 {
     struct prn_scratch s;
-    const char *parent = secure_getenv("TMPDIR");
+    if (!parent)
+        parent = secure_getenv("TMPDIR");
     if (!parent || parent[0] != '/')
         parent = "/tmp";
     if (snprintf(s.folder, sizeof s.folder, "%s/prony-XXXXXX", parent) >= (int)sizeof s.folder)

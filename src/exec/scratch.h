@@ -3,7 +3,7 @@
  * gone when prony is, however prony ends: a process of its own waits for that and removes it.
  *
  *     struct prn_scratch scratch;
- *     prn_scratch_open(&scratch, err);
+ *     prn_scratch_open(NULL, &scratch, err);
  *     …                                  (files, no folders, in scratch.folder)
  *     prn_scratch_close(&scratch);
  */
@@ -21,8 +21,9 @@ struct prn_scratch {
     pid_t keeper;
 };
 
-/* In TMPDIR, or in /tmp. */
-PRONY_MUST_CHECK int prn_scratch_open(struct prn_scratch *ret_scratch, struct prony_error *err);
+/* In `parent`, an absolute path; NULL: in TMPDIR, or in /tmp. */
+PRONY_MUST_CHECK int prn_scratch_open(const char *parent, struct prn_scratch *ret_scratch,
+                                      struct prony_error *err);
 
 /* Removes the folder with what is in it. */
 void prn_scratch_close(struct prn_scratch *scratch);

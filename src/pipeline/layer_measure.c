@@ -242,7 +242,7 @@ static int check_old(struct chain *c, const struct prn_layer_entry *entry)
 }
 
 static int measure_time(struct chain *c, const struct prn_bench_model *model, const char *label,
-                        struct prn_layer_row *row, struct prn_layer_entry *entry)
+                        struct prn_layer_entry *entry, struct prn_layer_row *ret_row)
 {
     struct prn_profile *profile;
     struct prn_whole_time time = {0};
@@ -254,10 +254,11 @@ static int measure_time(struct chain *c, const struct prn_bench_model *model, co
         code = prn_bench_time(&profile->results[0], &time, c->err);
     entry->time_s = time.time_s;
     entry->time_ci_s = time.time_ci_s;
-    row->measured = code == 0;
-    row->samples = time.samples;
-    row->launches = time.launches;
-    row->flags = time.flags;
+    *ret_row = (struct prn_layer_row){.layer = entry->layer,
+                                      .measured = true,
+                                      .samples = time.samples,
+                                      .launches = time.launches,
+                                      .flags = time.flags};
     prn_profile_free(profile);
     return code;
 }
@@ -276,24 +277,42 @@ static int measure_memory(struct chain *c, const struct prn_bench_model *model,
     return code;
 }
 
-static int keep_layer(struct chain *c, const struct prn_layer_entry *entry)
+static bool is_asked_for(const struct prn_layer_job *job, int64_t layer)
 {
-    const struct prn_layer_job *job = c->bench.job;
-    int code = prn_layer_profile_add(c->profile, entry, c->err);
-    c->done++;
-    return code == 0 ? job->save(job->context, c->profile, c->err) : code;
+    return layer >= (int64_t)job->first && layer <= (int64_t)job->last;
 }
 
-static struct prn_layer_row *row_of(struct chain *c, size_t index)
+int prn_layer_keep(const struct prn_layer_job *job, const struct prn_layer_entry *entry,
+                   const struct prn_layer_row *row, struct prn_layer_profile *profile,
+                   struct prn_layer_measurement *measurement, struct prony_error *err)
 {
-    const struct prn_layer_job *job = c->bench.job;
-    bool asked = index + 1 >= job->first && index + 1 <= job->last;
-    return asked ? &c->bench.measurement->rows[index + 1 - job->first] : NULL;
+    if (!is_asked_for(job, entry->layer) || row->layer != entry->layer)
+        return prn_fail(err, PRONY_EFORMAT, "layer %lld wasn't to be measured",
+                        (long long)entry->layer);
+    int code = prn_layer_profile_add(profile, entry, err);
+    if (code < 0)
+        return code;
+    measurement->rows[(size_t)row->layer - job->first] = *row;
+    return job->save(job->context, profile, row, err);
 }
 
 static bool to_measure(struct chain *c, size_t index)
 {
-    return row_of(c, index) && !prn_layer_profile_find(c->profile, (int64_t)index + 1);
+    int64_t layer = (int64_t)index + 1;
+    return is_asked_for(c->bench.job, layer) && !prn_layer_profile_find(c->profile, layer);
+}
+
+static int measure_layer(struct chain *c, const struct prn_bench_model *model, const char *label,
+                         const struct prn_bench_run *run, struct prn_layer_entry *entry)
+{
+    struct prn_layer_row row;
+    int code = measure_memory(c, model, run, entry);
+    if (code == 0)
+        code = measure_time(c, model, label, entry, &row);
+    if (code == 0)
+        code = prn_layer_keep(c->bench.job, entry, &row, c->profile, c->bench.measurement, c->err);
+    c->done++;
+    return code;
 }
 
 static void tell(struct chain *c, const char *label)
@@ -325,13 +344,8 @@ static int run_layer(struct chain *c, size_t index, const struct prn_bench_model
         code = check_old(c, &entry);
     if (code == 0 && c->whole)
         code = prn_whole_compare(c->whole, layer, run, c->err);
-    if (code == 0 && to_measure(c, index)) {
-        code = measure_memory(c, model, run, &entry);
-        if (code == 0)
-            code = measure_time(c, model, label, row_of(c, index), &entry);
-        if (code == 0)
-            code = keep_layer(c, &entry);
-    }
+    if (code == 0 && to_measure(c, index))
+        code = measure_layer(c, model, label, run, &entry);
     if (code == 0 && index + 1 < c->bench.job->last)
         code = hand_on(c, layer, run);
     return code;
@@ -373,15 +387,28 @@ static int try_backend(struct chain *c, const struct prn_spec *backend)
     return code < 0 ? prn_fail_in(c->err, code, "backend '%s'", backend->name) : 0;
 }
 
+/* ONNX Runtime on this machine's CPU. */
+static const char *cpu_backend(struct prn_layer_bench *b)
+{
+    const char *hardware = b->job->hardware ? b->job->hardware : "local";
+    size_t size = strlen(hardware) + sizeof "/onnxrt-cpu";
+    char *text = prn_arena_alloc(&b->arena, size);
+    if (text)
+        snprintf(text, size, "%s/onnxrt-cpu", hardware);
+    return text;
+}
+
 static int resolve_backends(struct chain *c)
 {
     struct prn_layer_bench *b = &c->bench;
-    const char *cpu = "onnxrt-cpu";
+    const char *cpu = cpu_backend(b);
     struct prn_texts own = {&b->job->backend, 1};
     struct prn_texts of_memory = {&cpu, 1};
-    const struct prn_backends_here here = {.ort_library = b->job->ort_library};
+    const struct prn_backends_here here = {.hardware = b->job->hardware,
+                                           .ort_library = b->job->ort_library};
     size_t n;
-    int code = prn_backends_resolve(&own, &here, &b->arena, &b->backend, &n, c->err);
+    int code = cpu ? prn_backends_resolve(&own, &here, &b->arena, &b->backend, &n, c->err)
+                   : prn_fail_memory(c->err);
     if (code < 0)
         return code;
     const char *dash = strrchr(b->backend->software, '-');
@@ -423,16 +450,20 @@ static bool wants_whole(const struct prn_layer_job *job)
            whole->n_out + whole->n_results <= PRN_EXECUTOR_TENSORS_MAX;
 }
 
-static void sum_up(const struct chain *c)
+static int sum_up(const struct prn_layer_profile *profile, struct prn_layer_measurement *m,
+                  struct prony_error *err)
 {
-    struct prn_layer_measurement *m = c->bench.measurement;
     double squares = 0;
     for (size_t i = 0; i < m->n_rows; i++) {
-        const struct prn_layer_entry *e = prn_layer_profile_find(c->profile, m->rows[i].layer);
+        const struct prn_layer_entry *e = prn_layer_profile_find(profile, m->rows[i].layer);
+        if (!e)
+            return prn_fail(err, PRONY_EFORMAT, "layer %lld wasn't measured",
+                            (long long)m->rows[i].layer);
         m->sum_s += e->time_s;
         squares += e->time_ci_s * e->time_ci_s;
     }
     m->sum_ci_s = sqrt(squares);
+    return 0;
 }
 
 static int run_chain(struct chain *c, size_t left)
@@ -448,8 +479,6 @@ static int run_chain(struct chain *c, size_t left)
         code = prn_whole_measure(c->whole, left, c->err);
     if (code == 0 && c->whole)
         code = prn_whole_finish(c->whole, c->err);
-    if (code == 0)
-        sum_up(c);
     prn_whole_free(c->whole);
     if (c->inputs.fd != c->first.fd)
         prn_inputs_release(&c->inputs);
@@ -479,33 +508,47 @@ static int new_measurement(const struct prn_layer_job *job, struct prn_layer_mea
     return 0;
 }
 
-int prn_layers_measure(const struct prn_layer_job *job, struct prn_layer_profile *profile,
-                       struct prn_layer_measurement **ret_measurement, struct prony_error *err)
+static int measure_here(const struct prn_layer_job *job, size_t left,
+                        struct prn_layer_profile *profile, struct prn_layer_measurement *m,
+                        struct prony_error *err)
 {
-    struct chain c = {
-        .bench = {.job = job, .arena = PRN_ARENA_INIT(ARENA_BYTES), .canary_best_ns = NAN},
-        .profile = profile,
-        .first = {.fd = -1},
-        .inputs = {.fd = -1},
-        .err = err};
-    size_t left;
-    int code = check_there(job, profile, &left, err);
-    if (code < 0)
-        return code;
-    code = new_measurement(job, &c.bench.measurement, err);
+    struct chain c = {.bench = {.job = job,
+                                .arena = PRN_ARENA_INIT(ARENA_BYTES),
+                                .canary_best_ns = NAN,
+                                .measurement = m},
+                      .profile = profile,
+                      .first = {.fd = -1},
+                      .inputs = {.fd = -1},
+                      .err = err};
+    int code = resolve_backends(&c);
     if (code == 0)
-        code = resolve_backends(&c);
-    if (code == 0)
-        code = prn_scratch_open(&c.bench.scratch, err);
+        code = prn_scratch_open(job->folder, &c.bench.scratch, err);
     if (code == 0) {
         code = run_chain(&c, left);
         prn_scratch_close(&c.bench.scratch);
     }
     prn_arena_release(&c.bench.arena);
+    return code;
+}
+
+int prn_layers_measure(const struct prn_layer_job *job, struct prn_layer_profile *profile,
+                       struct prn_layer_measurement **ret_measurement, struct prony_error *err)
+{
+    struct prn_layer_measurement *m = NULL;
+    size_t left;
+    int code = check_there(job, profile, &left, err);
+    if (code == 0)
+        code = new_measurement(job, &m, err);
     if (code < 0)
-        prn_layer_measurement_free(c.bench.measurement);
+        return code;
+    code = job->place ? job->place->measure(job->place->context, job, profile, m, err)
+                      : measure_here(job, left, profile, m, err);
+    if (code == 0)
+        code = sum_up(profile, m, err);
+    if (code < 0)
+        prn_layer_measurement_free(m);
     else
-        *ret_measurement = c.bench.measurement;
+        *ret_measurement = m;
     return code;
 }
 

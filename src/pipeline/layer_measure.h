@@ -10,6 +10,8 @@
  *   across the cuts (struct prn_cuts has such a whole), which is what the layers' times should add
  *   up to, and as it is. Its launches are spread over the run, so that a machine that gets slower
  *   gets slower for both. What the layers compute is compared with what the whole does.
+ * - A job can be measured elsewhere (struct prn_layer_place); what it is measured into, and how
+ * that is saved and reported, stays the same.
  */
 #ifndef PRN_PIPELINE_LAYER_MEASURE_H
 #define PRN_PIPELINE_LAYER_MEASURE_H
@@ -17,6 +19,20 @@
 #include "measure/measure.h"
 #include "model/cut.h"
 #include "pipeline/layer_profile.h"
+
+struct prn_layer_job;
+struct prn_layer_row;
+struct prn_layer_measurement;
+
+/* Where layers are measured instead of on this machine. */
+struct prn_layer_place {
+    /* Measures the layers that were asked for and that the profile doesn't have, keeps each with
+     * prn_layer_keep(), and fills in what the measurement says besides its rows and their sum. */
+    int (*measure)(void *context, const struct prn_layer_job *job,
+                   struct prn_layer_profile *profile, struct prn_layer_measurement *measurement,
+                   struct prony_error *err);
+    void *context;
+};
 
 struct prn_layer_job {
     const struct prn_model *model;
@@ -26,7 +42,9 @@ struct prn_layer_job {
     size_t n_sources;
     int64_t batch;
     const char *backend;     /* a spec */
+    const char *hardware;    /* what this machine is called in specs; NULL: "local" */
     const char *ort_library; /* NULL: search */
+    const char *folder;      /* in which layers are written; NULL: TMPDIR, or /tmp */
     size_t first, last;      /* layers to measure, from 1 */
     /* Shapes, without batch, of random inputs of the first one; none: the layers before are run. */
     const struct prn_layer_shape *shapes;
@@ -36,9 +54,11 @@ struct prn_layer_job {
     double timeout_s;
     const volatile int *cancelled;
     void (*progress)(void *context, const struct prn_progress *progress); /* may be NULL */
-    /* Told after each layer. */
-    int (*save)(void *context, const struct prn_layer_profile *profile, struct prony_error *err);
+    /* Told after each layer, which is the row's. */
+    int (*save)(void *context, const struct prn_layer_profile *profile,
+                const struct prn_layer_row *row, struct prony_error *err);
     void *context;
+    const struct prn_layer_place *place; /* NULL: here */
 };
 
 struct prn_layer_row {
@@ -81,6 +101,13 @@ struct prn_layer_measurement {
  * that pass between them. Fails when PyTorch has no such type or there are too many layers. */
 PRONY_MUST_CHECK int prn_layer_job_head(const struct prn_layer_job *job, const char *model_name,
                                         struct prn_layer_head *ret_head, struct prony_error *err);
+
+/* Puts a layer that was measured into the profile and its row, and has it saved. Fails when it
+ * isn't one of those to be measured. */
+PRONY_MUST_CHECK int
+prn_layer_keep(const struct prn_layer_job *job, const struct prn_layer_entry *entry,
+               const struct prn_layer_row *row, struct prn_layer_profile *profile,
+               struct prn_layer_measurement *measurement, struct prony_error *err);
 
 /* Adds the layers to `profile`. PRONY_ECANCELED after an interruption; the profile has what was
  * measured until then, also after other failures. */

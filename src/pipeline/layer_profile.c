@@ -13,9 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TENSORS_MAX 1024
-#define RANK_MAX 64
-
 struct slot {
     struct prn_layer_entry entry;
     const struct prn_yaml_node *node;
@@ -36,9 +33,10 @@ struct prn_layer_profile {
 static int read_shape(const struct prn_fields *f, const struct prn_yaml_node *node, const char *key,
                       struct prn_layer_shape *ret_shape)
 {
-    if (node->kind != PRN_YAML_LIST || node->n > RANK_MAX)
+    if (node->kind != PRN_YAML_LIST || node->n > PRN_LAYER_RANK_MAX)
         return prn_yaml_fail(f->yaml, node, f->err,
-                             "'%s' is not a list of lists of up to %d numbers", key, RANK_MAX);
+                             "'%s' is not a list of lists of up to %d numbers", key,
+                             PRN_LAYER_RANK_MAX);
     int64_t *dims = PRN_ARENA_ARRAY(f->arena, node->n, int64_t);
     if (!dims)
         return prn_fail_memory(f->err);
@@ -60,9 +58,9 @@ static int read_shapes(const struct prn_fields *f, const struct prn_yaml_node *i
     int code = prn_fields_list(f, item, key, &list);
     if (code < 0)
         return code;
-    if (list->n > TENSORS_MAX)
+    if (list->n > PRN_LAYER_TENSORS_MAX)
         return prn_yaml_fail(f->yaml, list, f->err, "'%s' has more than %d tensors", key,
-                             TENSORS_MAX);
+                             PRN_LAYER_TENSORS_MAX);
     struct prn_layer_shape *shapes = PRN_ARENA_ARRAY(f->arena, list->n, struct prn_layer_shape);
     if (!shapes)
         return prn_fail_memory(f->err);
@@ -260,6 +258,21 @@ int prn_layer_profile_open(const char *path, const struct prn_layer_head *head,
         code = read_all(p, err);
     if (code == 0)
         code = check_head(p, head, err);
+    if (code < 0)
+        prn_layer_profile_free(p);
+    else
+        *ret_profile = p;
+    return code;
+}
+
+int prn_layer_profile_new(const char *name, const struct prn_layer_head *head,
+                          struct prn_layer_profile **ret_profile, struct prony_error *err)
+{
+    struct prn_layer_profile *p;
+    int code = new_profile(name, &p, err);
+    if (code < 0)
+        return code;
+    code = begin(p, head, err);
     if (code < 0)
         prn_layer_profile_free(p);
     else

@@ -25,6 +25,10 @@
 /* Of a text that prn_layer_profile_write() appends to, at most. */
 #define PRN_LAYER_PROFILE_TEXT_MAX ((size_t)64 << 20)
 
+/* Of an entry, at most. */
+#define PRN_LAYER_TENSORS_MAX 1024
+#define PRN_LAYER_RANK_MAX 64
+
 struct prn_layer_shape {
     const int64_t *dims; /* without the batch */
     size_t rank;
@@ -58,6 +62,11 @@ PRONY_MUST_CHECK int prn_layer_profile_read(const char *path,
 PRONY_MUST_CHECK int prn_layer_profile_open(const char *path, const struct prn_layer_head *head,
                                             struct prn_layer_profile **ret_profile,
                                             struct prony_error *err);
+
+/* An empty profile, of no file; `name` is for errors. */
+PRONY_MUST_CHECK int prn_layer_profile_new(const char *name, const struct prn_layer_head *head,
+                                           struct prn_layer_profile **ret_profile,
+                                           struct prony_error *err);
 void prn_layer_profile_free(struct prn_layer_profile *profile);
 
 const struct prn_layer_head *prn_layer_profile_head(const struct prn_layer_profile *profile);

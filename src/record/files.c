@@ -5,9 +5,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define INPUTS_FOLDER "inputs"
+#define TEST_DATA_FOLDER "inputs/test_data"
 
 /* Takes the descriptor. */
 static int add(struct prn_files *files, const char *name, int fd, struct prony_error *err)
@@ -70,4 +75,92 @@ void prn_files_release(struct prn_files *files)
         close(files->items[i].fd);
     free(files->items);
     prn_arena_release(&files->arena);
+}
+
+/* ---- All files of a measurement ---- */
+
+/* What is behind the last dot, where it can be part of any name. */
+static const char *extension(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    const char *dot = strrchr(slash ? slash : path, '.');
+    size_t len = dot ? strlen(dot) : 0;
+    return len > 1 && len < 16 && strspn(dot + 1, "abcdefghijklmnopqrstuvwxyz0123456789") == len - 1
+               ? dot
+               : "";
+}
+
+/* "NAME=@somewhere/x.npy" goes up as inputs/0.npy. */
+static int add_input(struct prn_files *files, const char *text, size_t i, struct prn_arena *arena,
+                     const char **ret_text, struct prony_error *err)
+{
+    struct prn_input_source source;
+    char name[64];
+    int code = prn_input_source_parse(text, arena, &source, err);
+    *ret_text = text;
+    if (code < 0 || !source.file)
+        return code;
+    snprintf(name, sizeof name, INPUTS_FOLDER "/%zu%s", i, extension(source.file));
+    struct prn_buffer renamed = PRN_BUFFER_INIT((size_t)1 << 20);
+    prn_buffer_printf(&renamed, "%s=@%s", source.name, name);
+    code = prn_buffer_error(&renamed, err);
+    *ret_text = code == 0 ? prn_arena_strdup(arena, prn_buffer_text(&renamed)) : NULL;
+    prn_buffer_release(&renamed);
+    if (code == 0 && !*ret_text)
+        code = prn_fail_memory(err);
+    return code == 0 ? prn_files_add(files, name, source.file, err) : code;
+}
+
+static int add_folder(struct prn_files *files, const char *folder, size_t n_inputs,
+                      struct prony_error *err)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < n_inputs; i++) {
+        char name[64];
+        char path[PATH_MAX];
+        snprintf(name, sizeof name, TEST_DATA_FOLDER "/input_%zu.pb", i);
+        if (snprintf(path, sizeof path, "%s/input_%zu.pb", folder, i) >= PATH_MAX)
+            return prn_fail(err, PRONY_EUSAGE, "--inputs: the path is too long");
+        code = prn_files_add(files, name, path, err);
+    }
+    return code;
+}
+
+static int add_wanted(struct prn_files *files, const struct prn_files_wanted *wanted,
+                      struct prn_arena *arena, struct prn_files_sent *sent, struct prony_error *err)
+{
+    struct prn_model *model;
+    const char **inputs = PRN_ARENA_ARRAY(arena, wanted->inputs.n + 1, const char *);
+    int code = inputs ? prn_model_open(wanted->model_path, &model, err) : prn_fail_memory(err);
+    if (code < 0)
+        return code;
+    code = prn_files_add_model(files, wanted->model_path, model, err);
+    for (size_t i = 0; code == 0 && i < wanted->inputs.n; i++)
+        code = add_input(files, wanted->inputs.items[i], i, arena, &inputs[i], err);
+    if (code == 0 && wanted->inputs_folder)
+        code = add_folder(files, wanted->inputs_folder, model->n_inputs, err);
+    prn_model_free(model);
+    sent->inputs = (struct prn_texts){inputs, wanted->inputs.n};
+    sent->inputs_folder = wanted->inputs_folder ? TEST_DATA_FOLDER : NULL;
+    return code;
+}
+
+int prn_files_send(const struct prn_remote_ops *ops, struct prn_remote *connection,
+                   const struct prn_files_wanted *wanted, size_t n_backends,
+                   struct prn_arena *arena, struct prn_files_sent *ret_sent,
+                   struct prony_error *err)
+{
+    struct prn_files files = PRN_FILES_INIT;
+    struct prn_files_sent sent = {0};
+    struct prn_remote_model model = {0};
+    struct prony_error *failures = calloc(n_backends, sizeof *failures);
+    int code = failures ? add_wanted(&files, wanted, arena, &sent, err) : prn_fail_memory(err);
+    if (code == 0)
+        code = ops->upload(connection, &model, files.items, files.n, failures, err);
+    sent.model = model.id;
+    if (code == 0)
+        *ret_sent = sent;
+    prn_files_release(&files);
+    free(failures);
+    return code;
 }

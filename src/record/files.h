@@ -24,4 +24,26 @@ PRONY_MUST_CHECK int prn_files_add_model(struct prn_files *files, const char *pa
 /* Closes all of them. */
 void prn_files_release(struct prn_files *files);
 
+/* ---- All files of a measurement ---- */
+
+struct prn_files_wanted {
+    const char *model_path;
+    struct prn_texts inputs;   /* "NAME=ones", "NAME=@FILE" */
+    const char *inputs_folder; /* with input_0.pb, …; NULL: none */
+};
+
+/* What they are called there. */
+struct prn_files_sent {
+    uint64_t model;
+    struct prn_texts inputs;
+    const char *inputs_folder; /* NULL: none */
+};
+
+/* Sends the model and the files that the inputs name to a session with n backends. A host that
+ * can't take a file can't measure either, and will say so. Texts belong to `arena`. */
+PRONY_MUST_CHECK int prn_files_send(const struct prn_remote_ops *ops, struct prn_remote *connection,
+                                    const struct prn_files_wanted *wanted, size_t n_backends,
+                                    struct prn_arena *arena, struct prn_files_sent *ret_sent,
+                                    struct prony_error *err);
+
 #endif

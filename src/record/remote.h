@@ -32,6 +32,10 @@
 
 struct prn_remote;
 struct prony_outputs;
+struct prn_layer_order;
+struct prn_layer_entry;
+struct prn_layer_row;
+struct prn_layer_measurement;
 
 /* Where a waiting session stands. */
 struct prn_remote_place {
@@ -190,7 +194,8 @@ struct prn_remote_measure {
     const struct prn_load_settings *load;
     bool ops;
     double timeout_s;
-    const struct prn_profile *resume; /* NULL: none */
+    const struct prn_profile *resume;     /* NULL: none */
+    const struct prn_layer_order *layers; /* measure layer by layer instead; NULL: don't */
 };
 
 /* Something that a host has to say; profiles belong to who is told. */
@@ -198,8 +203,13 @@ struct prn_remote_event {
     size_t host; /* in the order in which its hardware first occurs among the backends */
     const struct prn_progress *progress; /* NULL: it isn't that */
     struct prn_profile *profile;         /* what could be saved now, or the result; NULL */
-    bool finished;                       /* the host has no more to say */
-    int error_code;                      /* why it has no result; 0: none */
+    /* A layer that was measured, and at the end what the measurement says besides its layers; NULL.
+     * Both are the event's. */
+    const struct prn_layer_entry *layer;
+    const struct prn_layer_row *row;
+    const struct prn_layer_measurement *layers;
+    bool finished;  /* the host has no more to say */
+    int error_code; /* why it has no result; 0: none */
     const char *error;
 };
 

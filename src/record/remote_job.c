@@ -5,13 +5,10 @@
 #include "record/net.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ARENA_BYTES ((size_t)64 << 20)
-#define INPUTS_FOLDER "inputs"
-#define TEST_DATA_FOLDER "inputs/test_data"
 
 /* One host of the session. */
 struct host {
@@ -33,7 +30,6 @@ struct work {
     size_t n_backends, n_hosts;
     struct host *hosts;
     struct prn_profile *profile;
-    const char **inputs; /* texts that name files by what they are called there */
 };
 
 /* ---- Backends ---- */
@@ -72,80 +68,6 @@ static int find_hosts(struct work *w, struct prony_error *err)
     for (size_t i = 0; i < w->n_hosts; i++)
         w->hosts[i].hardware = prn_remote_hardware(w->backends, w->n_backends, i);
     return 0;
-}
-
-/* ---- Files ---- */
-
-/* What is behind the last dot, where it can be part of any name. */
-static const char *extension(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    const char *dot = strrchr(slash ? slash : path, '.');
-    size_t len = dot ? strlen(dot) : 0;
-    return len > 1 && len < 16 && strspn(dot + 1, "abcdefghijklmnopqrstuvwxyz0123456789") == len - 1
-               ? dot
-               : "";
-}
-
-/* "NAME=@somewhere/x.npy" goes up as inputs/0.npy. */
-static int add_input(struct work *w, struct prn_files *files, size_t i, struct prony_error *err)
-{
-    const char *text = w->job->inputs.items[i];
-    struct prn_input_source source;
-    char name[64];
-    int code = prn_input_source_parse(text, &w->arena, &source, err);
-    w->inputs[i] = text;
-    if (code < 0 || !source.file)
-        return code;
-    snprintf(name, sizeof name, INPUTS_FOLDER "/%zu%s", i, extension(source.file));
-    struct prn_buffer renamed = PRN_BUFFER_INIT((size_t)1 << 20);
-    prn_buffer_printf(&renamed, "%s=@%s", source.name, name);
-    code = prn_buffer_error(&renamed, err);
-    w->inputs[i] = code == 0 ? prn_arena_strdup(&w->arena, prn_buffer_text(&renamed)) : NULL;
-    prn_buffer_release(&renamed);
-    if (code == 0 && !w->inputs[i])
-        code = prn_fail_memory(err);
-    return code == 0 ? prn_files_add(files, name, source.file, err) : code;
-}
-
-static int add_inputs(struct work *w, const struct prn_model *model, struct prn_files *files,
-                      struct prony_error *err)
-{
-    int code = 0;
-    w->inputs = PRN_ARENA_ARRAY(&w->arena, w->job->inputs.n + 1, const char *);
-    if (!w->inputs)
-        return prn_fail_memory(err);
-    for (size_t i = 0; code == 0 && i < w->job->inputs.n; i++)
-        code = add_input(w, files, i, err);
-    for (size_t i = 0; code == 0 && w->job->inputs_folder && i < model->n_inputs; i++) {
-        char name[64];
-        char path[PATH_MAX];
-        snprintf(name, sizeof name, TEST_DATA_FOLDER "/input_%zu.pb", i);
-        if (snprintf(path, sizeof path, "%s/input_%zu.pb", w->job->inputs_folder, i) >= PATH_MAX)
-            return prn_fail(err, PRONY_EUSAGE, "--inputs: the path is too long");
-        code = prn_files_add(files, name, path, err);
-    }
-    return code;
-}
-
-static int upload(struct work *w, struct prn_remote_model *model_there, struct prony_error *err)
-{
-    struct prn_files files = PRN_FILES_INIT;
-    struct prn_model *model;
-    struct prony_error *failures = calloc(w->n_backends, sizeof *failures);
-    int code = failures ? prn_model_open(w->job->model_path, &model, err) : prn_fail_memory(err);
-    if (code == 0) {
-        code = prn_files_add_model(&files, w->job->model_path, model, err);
-        if (code == 0)
-            code = add_inputs(w, model, &files, err);
-        prn_model_free(model);
-    }
-    if (code == 0)
-        code = w->ops->upload(w->connection, model_there, files.items, files.n, failures, err);
-    /* A host that can't take a file can't measure either, and will say so. */
-    prn_files_release(&files);
-    free(failures);
-    return code;
 }
 
 /* ---- From hosts to one profile ---- */
@@ -312,18 +234,19 @@ static int take_event(void *context, const struct prn_remote_event *event, struc
 
 static int measure_there(struct work *w, struct prony_error *err)
 {
-    struct prn_remote_model model = {0};
     const struct prn_job *job = w->job;
-    int code = upload(w, &model, err);
+    const struct prn_files_wanted wanted = {job->model_path, job->inputs, job->inputs_folder};
+    struct prn_files_sent sent;
+    int code = prn_files_send(w->ops, w->connection, &wanted, w->n_backends, &w->arena, &sent, err);
     if (code < 0)
         return code;
     struct prn_remote_measure request = {
-        .model = model.id,
+        .model = sent.model,
         .model_file = PRN_FILES_MODEL,
         .dims = job->dims,
         .shapes = job->shapes,
-        .inputs = {w->inputs, job->inputs.n},
-        .inputs_folder = job->inputs_folder ? TEST_DATA_FOLDER : NULL,
+        .inputs = sent.inputs,
+        .inputs_folder = sent.inputs_folder,
         .settings = &w->profile->settings,
         .load = &job->load,
         .ops = job->ops,

@@ -2,9 +2,7 @@
 
 #include "base/format.h"
 #include "base/table.h"
-#include "format/json.h"
-#include "report/profile_json.h"
-#include "report/profile_parts.h"
+#include "report/layers_json.h"
 #include "report/profile_view.h"
 #include "report/prose.h"
 
@@ -277,102 +275,6 @@ static int write_csv(const struct view *v, struct prn_buffer *out, struct prony_
     return code;
 }
 
-/* ---- JSON ---- */
-
-static void json_shapes(struct prn_json_writer *w, const char *key,
-                        const struct prn_layer_shape *shapes, size_t n)
-{
-    prn_json_array(w, key);
-    for (size_t i = 0; i < n; i++) {
-        prn_json_array_compact(w, NULL);
-        for (size_t k = 0; k < shapes[i].rank; k++)
-            prn_json_integer(w, NULL, shapes[i].dims[k]);
-        prn_json_end(w);
-    }
-    prn_json_end(w);
-}
-
-static void json_time(struct prn_json_writer *w, double time_s, double ci_s)
-{
-    prn_json_number(w, "time_s", time_s);
-    prn_json_number(w, "time_ci_s", ci_s);
-}
-
-static void json_count(struct prn_json_writer *w, int64_t samples, int64_t launches, unsigned flags)
-{
-    prn_json_integer(w, "samples", samples);
-    prn_json_integer(w, "launches", launches);
-    prn_profile_write_flags(w, flags);
-}
-
-static void json_layer(struct prn_json_writer *w, const struct view *v, size_t index)
-{
-    const struct prn_layer_entry *e = entry_of(v, index);
-    const struct prn_layer_row *row = &v->m->rows[index];
-    prn_json_object(w, NULL);
-    prn_json_integer(w, "layer", e->layer);
-    json_time(w, e->time_s, e->time_ci_s);
-    prn_json_number(w, "memory_mb", e->memory_mb);
-    json_shapes(w, "shape_in", e->in, e->n_in);
-    json_shapes(w, "shape_out", e->out, e->n_out);
-    prn_json_bool(w, "measured", row->measured);
-    json_count(w, row->samples, row->launches, row->flags);
-    prn_json_end(w);
-}
-
-static void json_whole(struct prn_json_writer *w, const struct prn_layer_measurement *m)
-{
-    static const char *const keys[PRN_WHOLE_KINDS] = {
-        [PRN_WHOLE_CUT] = "not_fused", [PRN_WHOLE_FUSED] = "as_it_is"};
-    if (!m->has_whole) {
-        prn_json_null(w, "whole");
-        return;
-    }
-    prn_json_object(w, "whole");
-    for (size_t i = 0; i < PRN_WHOLE_KINDS; i++) {
-        prn_json_object(w, keys[i]);
-        json_time(w, m->whole[i].time_s, m->whole[i].time_ci_s);
-        json_count(w, m->whole[i].samples, m->whole[i].launches, m->whole[i].flags);
-        prn_json_end(w);
-    }
-    prn_part_write_interval(w, "fused_ratio", m->fused);
-    prn_json_number(w, "sum_ratio", m->sum_s / m->whole[PRN_WHOLE_CUT].time_s);
-    prn_json_number(w, "saved_by_fusing", 1 - m->whole[PRN_WHOLE_FUSED].time_s / m->sum_s);
-    prn_json_object(w, "outputs");
-    prn_json_bool(w, "mismatch", m->mismatch);
-    prn_json_number(w, "difference", m->difference);
-    prn_json_number(w, "repeatability", m->repeatability);
-    prn_json_end(w);
-    prn_json_end(w);
-}
-
-static void write_json(const struct view *v, struct prn_buffer *out)
-{
-    const struct prn_layer_measurement *m = v->m;
-    const struct prn_layer_head *head = prn_layer_profile_head(v->profile);
-    struct prn_json_writer w = prn_json_writer_init(out);
-    prn_json_object(&w, NULL);
-    prn_json_text(&w, "schema", "prony.layer-profile/1");
-    prn_json_text(&w, "file", m->model_path);
-    prn_json_text(&w, "results", prn_layer_profile_path(v->profile));
-    prn_json_text(&w, "model_name", head->model_name);
-    prn_json_text(&w, "dtype", head->dtype);
-    prn_json_integer(&w, "batch_size", head->batch_size);
-    prn_json_integer(&w, "layers", head->layers);
-    prn_json_text(&w, "backend", m->backend);
-    prn_json_text(&w, "runtime", m->runtime[0] ? m->runtime : NULL);
-    prn_json_text(&w, "cpu", m->cpu[0] ? m->cpu : NULL);
-    prn_json_array(&w, "profile_data");
-    for (size_t i = 0; i < m->n_rows; i++)
-        json_layer(&w, v, i);
-    prn_json_end(&w);
-    prn_json_object(&w, "sum");
-    json_time(&w, m->sum_s, m->sum_ci_s);
-    prn_json_end(&w);
-    json_whole(&w, m);
-    prn_json_end(&w);
-}
-
 int prn_layers_report(const struct prn_layer_measurement *measurement,
                       const struct prn_layer_profile *profile, enum prn_report_format format,
                       struct prn_buffer *out, struct prony_error *err)
@@ -380,8 +282,7 @@ int prn_layers_report(const struct prn_layer_measurement *measurement,
     struct view v = {measurement, profile};
     switch (format) {
     case PRN_REPORT_FORMAT_JSON:
-        write_json(&v, out);
-        return 0;
+        return prn_layers_write_json(measurement, profile, out, err);
     case PRN_REPORT_FORMAT_CSV:
         return write_csv(&v, out, err);
     default:

@@ -1,7 +1,11 @@
 #include "report/profile_parts.h"
 
+#include "measure/profile.h"
+
 #include <math.h>
 #include <string.h>
+
+#define FLAGS_MAX 1000
 
 void prn_part_write_interval(struct prn_json_writer *w, const char *key, struct prn_interval i)
 {
@@ -59,4 +63,25 @@ const char *prn_part_read_error(struct prn_fields *r, const struct prn_field *in
         prn_field_fault(r, &code, "is not an error code");
     *ret_code = found;
     return message;
+}
+
+unsigned prn_part_read_flags(struct prn_fields *r, const struct prn_field *in)
+{
+    struct prn_field p = prn_field_member(in, "flags");
+    size_t n = prn_field_count(r, &p, FLAGS_MAX);
+    unsigned flags = 0;
+    for (size_t i = 0; i < n && r->code == 0; i++) {
+        struct prn_field flag = prn_field_element(&p, i);
+        const char *name = prn_field_text_at(r, &flag);
+        unsigned found = 0;
+#define PRN_X(symbol, bit, meaning)         \
+    if (name && strcmp(name, #symbol) == 0) \
+        found = bit;
+        PRN_FLAG_MAP(PRN_X)
+#undef PRN_X
+        if (!found)
+            prn_field_fault(r, &flag, "is not a flag");
+        flags |= found;
+    }
+    return flags;
 }

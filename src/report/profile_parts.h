@@ -15,4 +15,7 @@ void prn_part_write_error(struct prn_json_writer *w, int code, const char *messa
 /* The message; NULL, and `*ret_code` untouched, when there is none. */
 const char *prn_part_read_error(struct prn_fields *r, const struct prn_field *in, int *ret_code);
 
+/* "flags": an array of their names; prn_profile_write_flags() writes it. */
+unsigned prn_part_read_flags(struct prn_fields *r, const struct prn_field *in);
+
 #endif

@@ -213,25 +213,6 @@ static void read_backend(struct prn_fields *r, const struct prn_field *in,
     result->runtime_library = prn_field_text_or_null(r, &p, "library");
 }
 
-static void read_flags(struct prn_fields *r, const struct prn_field *in, struct prn_result *result)
-{
-    struct prn_field p = prn_field_member(in, "flags");
-    size_t n = prn_field_count(r, &p, ENTRIES_MAX);
-    for (size_t i = 0; i < n && r->code == 0; i++) {
-        struct prn_field flag = prn_field_element(&p, i);
-        const char *name = prn_field_text_at(r, &flag);
-        unsigned found = 0;
-#define PRN_X(symbol, bit, meaning)         \
-    if (name && strcmp(name, #symbol) == 0) \
-        found = bit;
-        PRN_FLAG_MAP(PRN_X)
-#undef PRN_X
-        if (!found)
-            prn_field_fault(r, &flag, "is not a flag");
-        result->flags |= found;
-    }
-}
-
 static void read_verdict(struct prn_fields *r, const struct prn_field *in,
                          struct prn_result *result)
 {
@@ -339,7 +320,7 @@ static void read_result(struct prn_fields *r, const struct prn_field *p, size_t 
     result->point =
         (size_t)prn_field_integer(r, p, "point", 0, n_points > 0 ? (int64_t)n_points - 1 : 0);
     result->error = prn_part_read_error(r, p, &result->error_code);
-    read_flags(r, p, result);
+    result->flags = prn_part_read_flags(r, p);
     read_verdict(r, p, result);
     result->ratio = prn_part_read_interval(r, p, "ratio");
     read_launches(r, p, result);

@@ -78,6 +78,13 @@ struct prn_rpc_call {
 
 struct prn_watcher;
 
+/* An address with TLS. */
+struct prn_server_port {
+    struct prn_server *server;
+    unsigned version; /* of the certificate that gRPC was told last */
+    struct prn_server_port *next;
+};
+
 struct prn_server {
     struct prn_server_config config;
     grpc_server *core;
@@ -86,13 +93,19 @@ struct prn_server {
     size_t n_slots;
     pthread_t *threads;
     size_t n_threads;
-    bool started;
     struct prn_call_tag stopped_tag;
+
+    atomic_bool polling;  /* a thread waits for gRPC */
+    int timer;            /* wakes another one */
+    int64_t timer_set_ns; /* of the thread that polls */
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t changed;
     size_t n_calls; /* begun and not ended */
     bool stopped;   /* gRPC has said so */
+    char *certificate, *key;
+    unsigned tls_version; /* counts up with each certificate */
+    struct prn_server_port *ports;
 
     pthread_mutex_t health_lock; /* guards what follows */
     bool serving;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define UNPACKED_MAX ((size_t)16 << 20)
+#define UNPACKED_OWN_MAX ((size_t)128 << 20) /* prony's own may carry a profile */
 #define DEPTH_MAX 32
 /* protobuf-c makes a block of memory of each: an empty message of two bytes becomes a hundred. */
 #define FIELDS_MAX ((size_t)1 << 18)
@@ -86,9 +87,10 @@ int prn_rpc_unpack(const struct prn_bytes *bytes, const ProtobufCMessageDescript
 {
     struct prn_rpc_wire w = prn_rpc_wire_of(bytes, err);
     struct walk seen = {0};
+    size_t most = strcmp(type->package_name, "prony") == 0 ? UNPACKED_OWN_MAX : UNPACKED_MAX;
     int r = 0;
-    if (prn_bytes_length(bytes) > UNPACKED_MAX)
-        r = prn_fail(err, PRONY_EFORMAT, "it has more than %zu bytes", UNPACKED_MAX);
+    if (prn_bytes_length(bytes) > most)
+        r = prn_fail(err, PRONY_EFORMAT, "it has more than %zu bytes", most);
     else
         r = walk(&w, type, &seen);
     if (r < 0)

@@ -89,8 +89,9 @@ struct prn_out *prn_rpc_write_component(const struct prn_rpc_component *componen
                                         const void *chunk, size_t bytes, void (*release)(void *),
                                         void *context);
 
-/* Any other message. Unpacking joins the pieces and bounds depth and size (16 MiB); NULL with an
- * error when it is malformed. To be freed with protobuf_c_message_free_unpacked(m, NULL). */
+/* Any other message. Unpacking joins the pieces and bounds depth and size (16 MiB, 128 MiB of
+ * prony's own messages); NULL with an error when it is malformed. To be freed with
+ * protobuf_c_message_free_unpacked(m, NULL). */
 PRONY_MUST_CHECK int prn_rpc_unpack(const struct prn_bytes *bytes,
                                     const ProtobufCMessageDescriptor *type,
                                     ProtobufCMessage **ret_message, struct prony_error *err);

@@ -2,6 +2,7 @@
 #include "rpc/remote_parts.h"
 
 #include "base/buffer.h"
+#include "report/layers_json.h"
 #include "report/load_json.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
@@ -13,9 +14,12 @@
 #define SLICE_S 1.0 /* after which the session's life is looked at again */
 #define SETTINGS_MAX ((size_t)1 << 20)
 #define EVENT_ARENA_MAX ((size_t)1 << 20)
+#define LAYER_ARENA_MAX ((size_t)16 << 20)
+#define LAYERS_MAX ((size_t)14 << 20) /* of the text: what the service takes in one message */
 
 struct measuring {
     struct prn_remote *r;
+    bool layers; /* are what the events tell of */
     int (*event)(void *context, const struct prn_remote_event *event, struct prony_error *err);
     void *context;
     size_t finished;
@@ -25,16 +29,18 @@ struct measuring {
 /* ---- The request ---- */
 
 struct texts {
-    struct prn_buffer settings, load, resume;
+    struct prn_buffer settings, load, resume, layers;
 };
 
 static int write_texts(const struct prn_remote_measure *m, struct texts *t, struct prony_error *err)
 {
     int code = prn_settings_write_json(m->settings, &t->settings, err);
-    if (code == 0 && prn_load_wanted(m->load))
+    if (code == 0 && m->load && prn_load_wanted(m->load))
         code = prn_load_settings_write_json(m->load, &t->load, err);
     if (code == 0 && m->resume)
         code = prn_profile_write_json(m->resume, &t->resume, err);
+    if (code == 0 && m->layers)
+        code = prn_layer_order_write_json(m->layers, &t->layers, err);
     return code;
 }
 
@@ -61,6 +67,7 @@ static void fill_request(const struct prn_remote *r, const struct prn_remote_mea
     request->has_resume = m->resume != NULL;
     request->resume =
         (ProtobufCBinaryData){t->resume.len, (uint8_t *)(uintptr_t)prn_buffer_text(&t->resume)};
+    request->layers = m->layers ? (char *)(uintptr_t)prn_buffer_text(&t->layers) : NULL;
 }
 
 /* NULL: out of memory, as from prn_rpc_pack(). */
@@ -69,7 +76,7 @@ static int pack_request(const struct prn_remote *r, const struct prn_remote_meas
 {
     Prony__MeasureRequest request = PRONY__MEASURE_REQUEST__INIT;
     struct texts t = {PRN_BUFFER_INIT(SETTINGS_MAX), PRN_BUFFER_INIT(SETTINGS_MAX),
-                      PRN_BUFFER_INIT(PRN_REPORT_MAX)};
+                      PRN_BUFFER_INIT(PRN_REPORT_MAX), PRN_BUFFER_INIT(LAYERS_MAX)};
     int code = write_texts(m, &t, err);
     if (code == 0) {
         fill_request(r, m, &t, &request);
@@ -78,6 +85,7 @@ static int pack_request(const struct prn_remote *r, const struct prn_remote_meas
     prn_buffer_release(&t.settings);
     prn_buffer_release(&t.load);
     prn_buffer_release(&t.resume);
+    prn_buffer_release(&t.layers);
     return code;
 }
 
@@ -111,18 +119,45 @@ static int take_profile(struct measuring *m, const ProtobufCBinaryData *json, bo
     return code;
 }
 
+/* One layer, or what there is to say when all are measured. */
+static int take_layers(struct measuring *m, const ProtobufCBinaryData *json, bool finished,
+                       struct prn_remote_event *event, struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT(LAYER_ARENA_MAX);
+    struct prn_layer_entry entry;
+    struct prn_layer_row row;
+    struct prn_layer_measurement measurement = {.runtime = "", .cpu = ""};
+    const char *text = (const char *)json->data;
+    int code = finished ? prn_layers_parse_json(text, json->len, &arena, &measurement, err)
+                        : prn_layer_parse_json(text, json->len, &arena, &entry, &row, err);
+    if (code == 0) {
+        event->finished = finished;
+        event->layer = finished ? NULL : &entry;
+        event->row = finished ? NULL : &row;
+        event->layers = finished ? &measurement : NULL;
+        code = m->event(m->context, event, err);
+        event->layer = NULL;
+        event->row = NULL;
+        event->layers = NULL;
+    }
+    prn_arena_release(&arena);
+    return code;
+}
+
 static int take_event(struct measuring *m, const Prony__MeasureEvent *wire, struct prony_error *err)
 {
     struct prn_remote_event event = {.host = wire->has_host ? wire->host : 0};
     if (event.host >= m->r->n_hosts || m->done[event.host])
         return prn_remote_odd(m->r, "for a host that the session doesn't have", err);
     int code = 0;
+    int (*take)(struct measuring *, const ProtobufCBinaryData *, bool, struct prn_remote_event *,
+                struct prony_error *) = m->layers ? take_layers : take_profile;
     if (wire->progress)
         code = take_progress(m, wire, &event, err);
     if (code == 0 && wire->has_checkpoint)
-        code = take_profile(m, &wire->checkpoint, false, &event, err);
+        code = take(m, &wire->checkpoint, false, &event, err);
     if (code == 0 && wire->has_result)
-        code = take_profile(m, &wire->result, true, &event, err);
+        code = take(m, &wire->result, true, &event, err);
     if (code == 0 && !wire->has_result && wire->error) {
         event.finished = true;
         event.error_code = prn_remote_error_code((int)wire->error->code);
@@ -167,7 +202,8 @@ int prn_remote_measure(struct prn_remote *r, const struct prn_remote_measure *re
                                     struct prony_error *err),
                        void *context, struct prony_error *err)
 {
-    struct measuring m = {.r = r, .event = event, .context = context};
+    struct measuring m = {
+        .r = r, .layers = request->layers != NULL, .event = event, .context = context};
     struct prn_stream *stream = NULL;
     struct prn_out *out = NULL;
     int code = pack_request(r, request, &out, err);

@@ -1,3 +1,9 @@
+/*
+ * One thread at a time polls gRPC's queue and then runs what the event asks for; when several poll,
+ * each event wakes another of them, which makes a small call a third longer. The others stand by: a
+ * timer wakes one of them when the one that polled isn't back soon, so that a long function holds
+ * up nobody for longer than that.
+ */
 #include "rpc/call.h"
 
 #include <grpc/grpc_security.h>
@@ -7,15 +13,19 @@
 #include <openssl/pem.h>
 
 #include <assert.h>
+#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/timerfd.h>
 #include <time.h>
+#include <unistd.h>
 
 /* Calls of one method that gRPC may hand over before a thread has asked for more of them. */
 #define REQUESTS_PER_METHOD 8
 #define THREADS_DEFAULT 2
+#define SOON_NS 2000000
 #define STREAMS_MAX 4096 /* of one connection */
 #define HANDSHAKE_MS 10000
 #define IDLE_MS 600000 /* of a connection without calls, which isn't asked whether it is alive */
@@ -94,6 +104,14 @@ int prn_server_new(const struct prn_server_config *config, struct prn_server **r
         free(threads);
         return prn_fail_memory(err);
     }
+    server->timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+    if (server->timer < 0) {
+        int r = prn_fail_errno(err, errno, "make", "a timer");
+        free(server);
+        free(slots);
+        free(threads);
+        return r;
+    }
     raise_descriptors();
     prn_rpc_begin();
     server->config = *config;
@@ -102,6 +120,7 @@ int prn_server_new(const struct prn_server_config *config, struct prn_server **r
     server->threads = threads;
     server->serving = true;
     server->stopped_tag.event = PRN_CALL_EVENTS;
+    atomic_init(&server->polling, false);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -142,21 +161,70 @@ static int check_tls(const struct prn_server_tls *tls, struct prony_error *err)
     return r;
 }
 
-static int make_credentials(const struct prn_server_tls *tls, grpc_server_credentials **ret,
-                            struct prony_error *err)
+/* gRPC asks at each handshake; each address remembers what it was told last. */
+static grpc_ssl_certificate_config_reload_status
+offer_certificate(void *context, grpc_ssl_server_certificate_config **ret_config)
 {
-    if (!tls || (!tls->certificate && !tls->key)) {
-        *ret = grpc_insecure_server_credentials_create();
-        return 0;
+    struct prn_server_port *port = context;
+    struct prn_server *server = port->server;
+    grpc_ssl_certificate_config_reload_status status = GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_UNCHANGED;
+    pthread_mutex_lock(&server->lock);
+    if (port->version != server->tls_version) {
+        grpc_ssl_pem_key_cert_pair pair = {server->key, server->certificate};
+        /* Roots are for clients' certificates, which nobody asks for; gRPC insists on some. */
+        *ret_config = grpc_ssl_server_certificate_config_create(server->certificate, &pair, 1);
+        status = *ret_config ? GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_NEW
+                             : GRPC_SSL_CERTIFICATE_CONFIG_RELOAD_FAIL;
+        port->version = server->tls_version;
     }
+    pthread_mutex_unlock(&server->lock);
+    return status;
+}
+
+int prn_server_set_tls(struct prn_server *server, const struct prn_server_tls *tls,
+                       struct prony_error *err)
+{
     if (!tls->certificate || !tls->key)
         return prn_fail(err, PRONY_EUSAGE, "TLS needs a certificate and its key");
     int r = check_tls(tls, err);
     if (r < 0)
         return r;
-    grpc_ssl_pem_key_cert_pair pair = {tls->key, tls->certificate};
-    *ret = grpc_ssl_server_credentials_create_ex(NULL, &pair, 1,
-                                                 GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, NULL);
+    char *certificate = strdup(tls->certificate);
+    char *key = strdup(tls->key);
+    if (!certificate || !key) {
+        free(certificate);
+        free(key);
+        return prn_fail_memory(err);
+    }
+    pthread_mutex_lock(&server->lock);
+    free(server->certificate);
+    free(server->key);
+    server->certificate = certificate;
+    server->key = key;
+    server->tls_version++;
+    pthread_mutex_unlock(&server->lock);
+    return 0;
+}
+
+static int make_credentials(struct prn_server *server, const struct prn_server_tls *tls,
+                            grpc_server_credentials **ret, struct prony_error *err)
+{
+    if (!tls || (!tls->certificate && !tls->key)) {
+        *ret = grpc_insecure_server_credentials_create();
+        return 0;
+    }
+    struct prn_server_port *port = calloc(1, sizeof *port);
+    int r = port ? prn_server_set_tls(server, tls, err) : prn_fail_memory(err);
+    if (r < 0) {
+        free(port);
+        return r;
+    }
+    port->server = server;
+    port->next = server->ports;
+    server->ports = port;
+    *ret = grpc_ssl_server_credentials_create_with_options(
+        grpc_ssl_server_credentials_create_options_using_config_fetcher(
+            GRPC_SSL_DONT_REQUEST_CLIENT_CERTIFICATE, offer_certificate, port));
     return 0;
 }
 
@@ -164,7 +232,7 @@ int prn_server_listen(struct prn_server *server, const char *address,
                       const struct prn_server_tls *tls, int *ret_port, struct prony_error *err)
 {
     grpc_server_credentials *credentials = NULL;
-    int r = make_credentials(tls, &credentials, err);
+    int r = make_credentials(server, tls, &credentials, err);
     if (r < 0)
         return prn_fail_in(err, r, "cannot listen on '%s'", address);
     prn_rpc_forget_fault();
@@ -180,14 +248,54 @@ int prn_server_listen(struct prn_server *server, const char *address,
     return 0;
 }
 
+static int64_t now_ns(void)
+{
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
+}
+
+static void set_timer(struct prn_server *server)
+{
+    static const struct itimerspec soon = {.it_value.tv_nsec = SOON_NS};
+    timerfd_settime(server->timer, 0, &soon, NULL);
+}
+
+/* Somebody else polls in a while, unless this thread is back by then. The timer isn't stopped when
+ * it is, and so needn't be set again for every event of many. */
+static void stop_polling(struct prn_server *server)
+{
+    int64_t now = now_ns();
+    bool set = server->config.threads > 1 && now - server->timer_set_ns > SOON_NS / 2;
+    if (set)
+        server->timer_set_ns = now;
+    atomic_store(&server->polling, false);
+    if (set)
+        set_timer(server);
+}
+
+/* Returns when it is this thread's turn. */
+static void start_polling(struct prn_server *server)
+{
+    bool nobody = false;
+    uint64_t unused;
+    while (!atomic_compare_exchange_strong(&server->polling, &nobody, true)) {
+        nobody = false;
+        /* Whatever it returns, the turn is tried again. */
+        (void)!read(server->timer, &unused, sizeof unused);
+    }
+}
+
 static void *serve(void *argument)
 {
     struct prn_server *server = argument;
     for (;;) {
+        start_polling(server);
         grpc_event event =
             grpc_completion_queue_next(server->queue, gpr_inf_future(GPR_CLOCK_MONOTONIC), NULL);
         if (event.type == GRPC_QUEUE_SHUTDOWN)
-            return NULL;
+            break;
+        stop_polling(server);
         prn_rpc_take(event.tag);
         if (event.tag != &server->stopped_tag) {
             prn_call_event(event.tag, event.success != 0);
@@ -198,6 +306,10 @@ static void *serve(void *argument)
         pthread_cond_broadcast(&server->changed);
         pthread_mutex_unlock(&server->lock);
     }
+    /* The next one sees it too. */
+    atomic_store(&server->polling, false);
+    set_timer(server);
+    return NULL;
 }
 
 static int start_threads(struct prn_server *server)
@@ -221,7 +333,6 @@ int prn_server_start(struct prn_server *server, struct prony_error *err)
     if (error)
         return prn_fail_errno(err, error, "start", "a thread of the server");
     grpc_server_start(server->core);
-    server->started = true;
     for (size_t i = 0; i < server->n_slots; i++)
         for (int k = 0; k < REQUESTS_PER_METHOD; k++)
             prn_call_request(server, &server->slots[i]);
@@ -292,6 +403,14 @@ void prn_server_free(struct prn_server *server)
     pthread_cond_destroy(&server->changed);
     pthread_mutex_destroy(&server->health_lock);
     pthread_mutex_destroy(&server->lock);
+    while (server->ports) {
+        struct prn_server_port *port = server->ports;
+        server->ports = port->next;
+        free(port);
+    }
+    free(server->certificate);
+    free(server->key);
+    close(server->timer);
     free(server->slots);
     free(server->threads);
     free(server);

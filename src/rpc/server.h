@@ -85,6 +85,9 @@ PRONY_MUST_CHECK int prn_server_new(const struct prn_server_config *config,
 PRONY_MUST_CHECK int prn_server_listen(struct prn_server *server, const char *address,
                                        const struct prn_server_tls *tls, int *ret_port,
                                        struct prony_error *err);
+/* Another certificate for new connections, of all addresses with TLS; open ones keep theirs. */
+PRONY_MUST_CHECK int prn_server_set_tls(struct prn_server *server, const struct prn_server_tls *tls,
+                                        struct prony_error *err);
 PRONY_MUST_CHECK int prn_server_start(struct prn_server *server, struct prony_error *err);
 
 /* Accepts nothing more, cancels what is left after `grace_s`, waits for every ended(), and ends the

@@ -1035,18 +1035,28 @@ static int load(struct prn_blobs *b, struct prony_error *err)
     return code;
 }
 
-static int prepare(struct prn_blobs *b, const struct prn_state *state, struct prony_error *err)
+/* The one that was asked for, or one in the state folder. */
+static int open_folder(struct prn_blobs *b, const struct prn_state *state, const char *folder,
+                       struct prony_error *err)
 {
-    if (snprintf(b->folder, sizeof b->folder, "%s/" FOLDER, prn_state_folder(state)) >=
-        (int)sizeof b->folder)
-        return prn_fail_errno(err, ENAMETOOLONG, "use folder", FOLDER);
+    int n = folder ? snprintf(b->folder, sizeof b->folder, "%s", folder)
+                   : snprintf(b->folder, sizeof b->folder, "%s/" FOLDER, prn_state_folder(state));
+    if (n >= (int)sizeof b->folder)
+        return prn_fail_errno(err, ENAMETOOLONG, "use folder", folder ? folder : FOLDER);
+    return folder ? prn_state_folder_open(folder, &b->folder_fd, err)
+                  : prn_state_subfolder(state, FOLDER, &b->folder_fd, err);
+}
+
+static int prepare(struct prn_blobs *b, const struct prn_state *state, const char *folder,
+                   struct prony_error *err)
+{
     b->bits = 8;
     b->buckets = calloc((size_t)1 << b->bits, sizeof(struct prn_blob *));
     if (!b->buckets)
         return prn_fail_memory(err);
     if (getrandom(&b->seed, sizeof b->seed, 0) != sizeof b->seed)
         return prn_fail_errno(err, errno, "get random bytes for", FOLDER);
-    int code = prn_state_subfolder(state, FOLDER, &b->folder_fd, err);
+    int code = open_folder(b, state, folder, err);
     if (code == 0)
         code = prn_state_connect(state, false, &b->db, err);
     for (size_t i = 0; code == 0 && i < N_STATEMENTS; i++)
@@ -1056,7 +1066,7 @@ static int prepare(struct prn_blobs *b, const struct prn_state *state, struct pr
     return code;
 }
 
-int prn_blobs_open(const struct prn_state *state, uint64_t limit_bytes,
+int prn_blobs_open(const struct prn_state *state, const char *folder, uint64_t limit_bytes,
                    struct prn_blobs **ret_blobs, struct prony_error *err)
 {
     struct prn_blobs *b = calloc(1, sizeof *b);
@@ -1069,7 +1079,7 @@ int prn_blobs_open(const struct prn_state *state, uint64_t limit_bytes,
     pthread_cond_init(&b->given, NULL);
     pthread_cond_init(&b->done, NULL);
     b->last = &b->first;
-    int code = prepare(b, state, err);
+    int code = prepare(b, state, folder, err);
     if (code < 0) {
         prn_blobs_close(b);
         return code;

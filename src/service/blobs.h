@@ -29,9 +29,10 @@ struct prn_blobs;
 struct prn_blob; /* a reference */
 struct prn_blob_writer;
 
-/* The folder "blobs" of the state folder. */
-PRONY_MUST_CHECK int prn_blobs_open(const struct prn_state *state, uint64_t limit_bytes,
-                                    struct prn_blobs **ret_blobs, struct prony_error *err);
+/* `folder` is absolute; NULL: the folder "blobs" of the state folder. */
+PRONY_MUST_CHECK int prn_blobs_open(const struct prn_state *state, const char *folder,
+                                    uint64_t limit_bytes, struct prn_blobs **ret_blobs,
+                                    struct prony_error *err);
 /* After the last reference and the last writer; NULL does nothing. */
 void prn_blobs_close(struct prn_blobs *blobs);
 

@@ -1,6 +1,7 @@
 #include "service/instance.h"
 
 #include "model/model.h"
+#include "service/shelf.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -16,9 +17,7 @@
 #define GROWTH_BYTES ((size_t)64 << 10)      /* of the inputs' memory, at least */
 #define SLICE_NS 1000000000                  /* after which runs are continued by another command */
 #define MODEL_ARENA_BYTES ((size_t)16 << 20) /* for names */
-#define RESULT_ARENA_BYTES ((size_t)16 << 20)
-#define SPARE_RESULTS_MAX 4
-#define BEGIN_BYTES_MAX ((size_t)64 << 10) /* of inputs that are quickly copied */
+#define BEGIN_BYTES_MAX ((size_t)64 << 10)   /* of inputs that are quickly copied */
 
 /* A model that was loaded, whether or not the process that is there now has it. */
 struct model {
@@ -35,28 +34,6 @@ struct model {
     int64_t run_ns; /* of the last timed run; 0: not known */
 };
 
-struct result {
-    struct prn_instance_result public;
-    struct shelf *shelf;
-    struct result *next; /* of the spare ones */
-    bool holds_outputs;
-    size_t times_capacity;
-    struct prn_arena arena;
-};
-
-/* Where the outputs of one executor lie, and the results that aren't in use. It lives as long as
- * the instance uses it or somebody holds a result of it. */
-struct shelf {
-    pthread_mutex_t lock;
-    pthread_cond_t released;
-    size_t users;
-    bool held; /* outputs in the map are being sent */
-    const unsigned char *map;
-    size_t map_bytes;
-    struct result *spare;
-    size_t n_spare;
-};
-
 struct prn_instance {
     struct prn_arena arena;
     const char *program, *ort_library, *folder;
@@ -71,7 +48,7 @@ struct prn_instance {
     size_t inputs_bytes;
     struct model *models[PRN_EXECUTOR_SLOTS_MAX]; /* by slot; NULL: free */
     size_t n_models;                              /* slots that were ever used */
-    struct shelf *shelf;
+    struct prn_shelf *shelf;
 };
 
 /* When a call must be over. */
@@ -87,108 +64,6 @@ static int64_t monotonic_ns(void)
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* ---- Results ---- */
-
-static struct shelf *shelf_new(void)
-{
-    struct shelf *s = calloc(1, sizeof *s);
-    if (!s)
-        return NULL;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->released, &attributes);
-    pthread_condattr_destroy(&attributes);
-    s->users = 1;
-    return s;
-}
-
-static void result_free(struct result *r)
-{
-    prn_arena_release(&r->arena);
-    free(r->public.times_ns);
-    free(r);
-}
-
-static void shelf_unmap(struct shelf *s)
-{
-    if (s->map)
-        munmap((void *)(uintptr_t)s->map, s->map_bytes);
-    s->map = NULL;
-    s->map_bytes = 0;
-}
-
-static void shelf_leave(struct shelf *s)
-{
-    if (!s)
-        return;
-    pthread_mutex_lock(&s->lock);
-    size_t left = --s->users;
-    pthread_mutex_unlock(&s->lock);
-    if (left > 0)
-        return;
-    for (struct result *r = s->spare; r;) {
-        struct result *next = r->next;
-        result_free(r);
-        r = next;
-    }
-    shelf_unmap(s);
-    pthread_cond_destroy(&s->released);
-    pthread_mutex_destroy(&s->lock);
-    free(s);
-}
-
-static struct result *shelf_take(struct shelf *s)
-{
-    pthread_mutex_lock(&s->lock);
-    struct result *r = s->spare;
-    if (r) {
-        s->spare = r->next;
-        s->n_spare--;
-    }
-    s->users++;
-    pthread_mutex_unlock(&s->lock);
-    if (!r)
-        r = calloc(1, sizeof *r);
-    if (!r) {
-        shelf_leave(s);
-        return NULL;
-    }
-    r->shelf = s;
-    r->arena = PRN_ARENA_INIT(RESULT_ARENA_BYTES);
-    r->holds_outputs = false;
-    r->public.n_times = 0;
-    r->public.n_outputs = 0;
-    r->public.outputs = NULL;
-    r->public.names = NULL;
-    return r;
-}
-
-void prn_instance_result_release(void *result)
-{
-    struct result *r = result;
-    if (!r)
-        return;
-    struct shelf *s = r->shelf;
-    prn_arena_release(&r->arena);
-    pthread_mutex_lock(&s->lock);
-    if (r->holds_outputs) {
-        s->held = false;
-        pthread_cond_signal(&s->released);
-    }
-    bool kept = s->n_spare < SPARE_RESULTS_MAX;
-    if (kept) {
-        r->next = s->spare;
-        s->spare = r;
-        s->n_spare++;
-    }
-    pthread_mutex_unlock(&s->lock);
-    if (!kept)
-        result_free(r);
-    shelf_leave(s);
-}
-
 static bool is_cancelled(const struct prn_instance *i)
 {
     return i->cancelled && *i->cancelled;
@@ -197,7 +72,7 @@ static bool is_cancelled(const struct prn_instance *i)
 /* Waits until nobody sends what lies in the map any more. */
 static int shelf_wait(struct prn_instance *i, const struct limit *limit, struct prony_error *err)
 {
-    struct shelf *s = i->shelf;
+    struct prn_shelf *s = i->shelf;
     int code = 0;
     pthread_mutex_lock(&s->lock);
     while (s->held && code == 0) {
@@ -300,7 +175,7 @@ static void drop_executor(struct prn_instance *i)
         if (i->models[k])
             i->models[k]->loaded = i->models[k]->bound = false;
     /* The next one's outputs lie elsewhere; somebody may still send the last ones. */
-    shelf_leave(i->shelf);
+    prn_shelf_leave(i->shelf);
     i->shelf = NULL;
 }
 
@@ -594,7 +469,7 @@ static int make_ready(struct prn_instance *i, size_t slot, const struct limit *l
     struct model *m = i->models[slot];
     double timeout_s;
     int code = prn_instance_start(i, err);
-    if (code == 0 && !i->shelf && !(i->shelf = shelf_new()))
+    if (code == 0 && !i->shelf && !(i->shelf = prn_shelf_new()))
         code = prn_fail_memory(err);
     if (code < 0)
         return code;
@@ -776,7 +651,7 @@ static int feed(struct prn_instance *i, struct model *m, const struct prn_instan
 
 /* ---- Running ---- */
 
-static int reserve_times(struct result *r, size_t n, struct prony_error *err)
+static int reserve_times(struct prn_shelf_result *r, size_t n, struct prony_error *err)
 {
     if (n <= r->times_capacity)
         return 0;
@@ -820,7 +695,7 @@ static int run_slice(struct prn_instance *i, const struct limit *limit, size_t w
 
 /* Their times are written over. */
 static int warm_up(struct prn_instance *i, const struct limit *limit, uint64_t warmups,
-                   struct result *r, struct prony_error *err)
+                   struct prn_shelf_result *r, struct prony_error *err)
 {
     size_t n;
     int code = 0;
@@ -834,7 +709,7 @@ static int warm_up(struct prn_instance *i, const struct limit *limit, uint64_t w
 }
 
 static int run_timed(struct prn_instance *i, struct model *m, const struct prn_instance_run *run,
-                     const struct limit *limit, size_t warmups, struct result *r,
+                     const struct limit *limit, size_t warmups, struct prn_shelf_result *r,
                      struct prony_error *err)
 {
     const bool by_time = run->repeats == 0 && run->repeat_for_ms > 0;
@@ -872,7 +747,7 @@ static bool is_quick(const struct model *m, const struct prn_instance_run *run)
 }
 
 static int run_all(struct prn_instance *i, struct model *m, const struct prn_instance_run *run,
-                   const struct limit *limit, struct result *r, struct prony_error *err)
+                   const struct limit *limit, struct prn_shelf_result *r, struct prony_error *err)
 {
     bool quick = is_quick(m, run);
     int code = quick ? 0 : warm_up(i, limit, run->warmups, r, err);
@@ -881,7 +756,7 @@ static int run_all(struct prn_instance *i, struct model *m, const struct prn_ins
 
 /* The one run that prn_instance_run_begin() started. */
 static int take_begun(struct prn_instance *i, struct model *m, const struct limit *limit,
-                      struct result *r, struct prony_error *err)
+                      struct prn_shelf_result *r, struct prony_error *err)
 {
     double timeout_s;
     int code = reserve_times(r, 1, err);
@@ -910,7 +785,7 @@ static int nonsense(struct prn_instance *i, struct prony_error *err)
  * is looked at again. */
 static int map_outputs(struct prn_instance *i, int fd, size_t end, struct prony_error *err)
 {
-    struct shelf *s = i->shelf;
+    struct prn_shelf *s = i->shelf;
     if (end <= s->map_bytes)
         return 0;
     struct stat status;
@@ -919,7 +794,7 @@ static int map_outputs(struct prn_instance *i, int fd, size_t end, struct prony_
     if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &status) < 0 ||
         (size_t)status.st_size < end)
         return nonsense(i, err);
-    shelf_unmap(s);
+    prn_shelf_unmap(s);
     void *map = mmap(NULL, (size_t)status.st_size, PROT_READ, MAP_SHARED, fd, 0);
     if (map == MAP_FAILED)
         return prn_fail_errno(err, errno, "map", "outputs");
@@ -954,8 +829,8 @@ static const struct prn_place *find_output(const struct prn_place *places, size_
 }
 
 static int take_outputs(struct prn_instance *i, const struct model *m,
-                        const struct prn_place *places, size_t n, int fd, struct result *r,
-                        struct prony_error *err)
+                        const struct prn_place *places, size_t n, int fd,
+                        struct prn_shelf_result *r, struct prony_error *err)
 {
     struct prn_rpc_tensor *outputs =
         PRN_ARENA_ARRAY(&r->arena, m->n_outputs + 1, struct prn_rpc_tensor);
@@ -987,7 +862,7 @@ static int take_outputs(struct prn_instance *i, const struct model *m,
 }
 
 static int read_outputs(struct prn_instance *i, const struct model *m, const struct limit *limit,
-                        struct result *r, struct prony_error *err)
+                        struct prn_shelf_result *r, struct prony_error *err)
 {
     struct prn_place *places;
     size_t n;
@@ -1053,7 +928,7 @@ int prn_instance_run(struct prn_instance *i, const struct prn_instance_run *run,
         code = make_ready(i, slot, &limit, &load_ns, err);
     if (code < 0)
         return code;
-    struct result *r = shelf_take(i->shelf);
+    struct prn_shelf_result *r = prn_shelf_take(i->shelf);
     if (!r)
         return prn_fail_memory(err);
     if (!run->begun)

@@ -509,6 +509,11 @@ int64_t prn_locals_tick(struct prn_service *s, int64_t now_ns)
     int64_t next_ns = INT64_MAX;
     for (struct prn_local *local = s->locals; local; local = local->next) {
         reap(s, local, now_ns);
+        /* One that takes no further session leaves when the last one has ended. */
+        const struct prn_host *host = local->host;
+        if (local->pid && host && host->place && !host->held &&
+            prn_queue_host_draining(host->place))
+            kill(local->pid, SIGTERM);
         /* The thread of its host still uses the socket of the one before. */
         if (local->pid == 0 && !local->host)
             close_handoff(local);
@@ -522,11 +527,26 @@ int64_t prn_locals_tick(struct prn_service *s, int64_t now_ns)
     return next_ns;
 }
 
+/* Workers of a pool that the file has no more. */
+static int forget_pools(struct prn_service *s, struct prony_error *err)
+{
+    int code = 0;
+    for (struct prn_local *local = s->locals; local && code == 0; local = local->next)
+        if (!prn_config_pool(&s->config, local->hardware)) {
+            local->wanted = false;
+            code = prn_queue_promise(s->queue, local->hardware, 0, prn_service_now(), err);
+        }
+    return code;
+}
+
 int prn_locals_start(struct prn_service *s, struct prony_error *err)
 {
+    int code = forget_pools(s, err);
+    if (code < 0)
+        return code;
     for (size_t i = 0; i < s->config.n_pools; i++) {
         const struct prn_config_pool *pool = &s->config.pools[i];
-        int code =
+        code =
             prn_queue_promise(s->queue, pool->hardware, pool->local.count, prn_service_now(), err);
         if (code < 0)
             return code;
@@ -545,13 +565,9 @@ int prn_locals_start(struct prn_service *s, struct prony_error *err)
             s->locals = local;
         }
     }
-    /* One that isn't wanted any more leaves when its session has ended. */
     for (struct prn_local *local = s->locals; local; local = local->next)
-        if (!local->wanted && local->host && local->host->place) {
+        if (!local->wanted && local->host && local->host->place)
             prn_queue_drain_host(s->queue, local->host->place, prn_service_now());
-            if (!local->host->held)
-                kill(local->pid, SIGTERM);
-        }
     prn_sessions_settle(s);
     return 0;
 }

@@ -177,7 +177,7 @@ static int flatten(int top_fd, const char *name, unsigned long *counter)
 {
     DIR *folder = open_to_empty(top_fd, name);
     if (!folder)
-        return -1;
+        return errno == ENOENT ? 0 : -1;
     int result = 0;
     const struct dirent *entry;
     while (result == 0 && (entry = readdir(folder))) {
@@ -186,6 +186,8 @@ static int flatten(int top_fd, const char *name, unsigned long *counter)
         result = unlinkat(dirfd(folder), entry->d_name, 0);
         if (result < 0 && (errno == EISDIR || errno == EPERM))
             result = move_up(dirfd(folder), entry->d_name, top_fd, counter);
+        if (result < 0 && errno == ENOENT)
+            result = 0;
     }
     int error = errno;
     closedir(folder);
@@ -194,7 +196,8 @@ static int flatten(int top_fd, const char *name, unsigned long *counter)
 }
 
 /* Removes what is in the top folder, and meets the folders that were moved up in later rounds. So
- * neither depth nor descriptors depend on what somebody has made there. */
+ * neither depth nor descriptors depend on what somebody has made there. What is gone meanwhile,
+ * because a process that used the folder tidies up after itself, is as good as removed. */
 static int empty_tree(DIR *top)
 {
     unsigned long counter = 0;
@@ -205,12 +208,12 @@ static int empty_tree(DIR *top)
         while ((entry = readdir(top))) {
             if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
                 continue;
-            if (unlinkat(dirfd(top), entry->d_name, 0) == 0)
+            if (unlinkat(dirfd(top), entry->d_name, 0) == 0 || errno == ENOENT)
                 continue;
             if (errno != EISDIR && errno != EPERM)
                 return -1;
             if (flatten(dirfd(top), entry->d_name, &counter) < 0 ||
-                unlinkat(dirfd(top), entry->d_name, AT_REMOVEDIR) < 0)
+                (unlinkat(dirfd(top), entry->d_name, AT_REMOVEDIR) < 0 && errno != ENOENT))
                 return -1;
             again = true;
         }

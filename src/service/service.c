@@ -161,7 +161,8 @@ static int open_state(struct prn_service *s, struct prony_error *err)
     if (code == 0)
         code = prn_tokens_new(s->state, &s->tokens, err);
     if (code == 0)
-        code = prn_blobs_open(s->state, s->config.cache_bytes, &s->blobs, err);
+        code =
+            prn_blobs_open(s->state, s->config.cache_folder, s->config.cache_bytes, &s->blobs, err);
     if (code == 0)
         code = prn_history_new(s->state, NULL, &s->history, err);
     if (code == 0)
@@ -294,6 +295,23 @@ static void say_changes(struct prn_service *s, const struct prn_config *after)
     prn_arena_release(&arena);
 }
 
+/* The files may be others, or others may be in them. */
+static void reload_tls(struct prn_service *s, const struct prn_config *after)
+{
+    char *certificate = NULL;
+    char *key = NULL;
+    struct prony_error err;
+    if (!s->config.tls_certificate || !after->tls_certificate)
+        return;
+    int code = prn_config_read_tls(after, &certificate, &key, &err);
+    if (code == 0)
+        code = prn_server_set_tls(s->server, &(struct prn_server_tls){certificate, key}, &err);
+    if (code < 0)
+        PRN_LOG(s->log, PRN_LOG_ERROR, "config.tls", PRN_LOG_TEXT("error", err.text));
+    free(certificate);
+    free(key);
+}
+
 /* What can't change while it runs stays as it was. Old texts may be in use, so old configurations
  * are kept: a reload costs a few kilobytes. */
 static void reload(struct prn_service *s)
@@ -305,6 +323,7 @@ static void reload(struct prn_service *s)
         return;
     }
     say_changes(s, &after);
+    reload_tls(s, &after);
     pthread_mutex_lock(&s->lock);
     struct prn_old_config *old = calloc(1, sizeof *old);
     if (old) {
@@ -313,6 +332,7 @@ static void reload(struct prn_service *s)
         s->old_configs = old;
         after.listen = s->config.listen;
         after.n_listen = s->config.n_listen;
+        /* Whether there is TLS at all stays; which files it is of doesn't matter here. */
         after.tls_certificate = s->config.tls_certificate;
         after.tls_key = s->config.tls_key;
         after.http = s->config.http;

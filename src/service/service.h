@@ -36,9 +36,9 @@
 #include "rpc/messages.h"
 #include "rpc/server.h"
 
-#include "inference_base.pb-c.h"
-#include "prony.pb-c.h"
-#include "remote_inference.pb-c.h"
+#include <inference_base.pb-c.h>
+#include <prony.pb-c.h>
+#include <remote_inference.pb-c.h>
 
 #include <limits.h>
 #include <pthread.h>

@@ -330,7 +330,7 @@ static int copy_backend(const OctomlProfile__BackendSpec *from, struct prn_arena
     prn_buffer_printf(&text, "%s/%s", from->hardware_platform, from->software_backend);
     for (size_t i = 0; i < from->n_backend_options; i++) {
         const OctomlProfile__BackendOption *o = from->backend_options[i];
-        if (strpbrk(o->key, "=,[]") || strpbrk(o->value, "=,[]")) {
+        if (!o->key[0] || strpbrk(o->key, "=,[]") || strpbrk(o->value, "=,[]")) {
             prn_buffer_release(&text);
             return prn_fail(err, PRONY_EUSAGE,
                             "option '%s=%s' can't be written in a backend's name", o->key,
@@ -344,6 +344,9 @@ static int copy_backend(const OctomlProfile__BackendSpec *from, struct prn_arena
     int code = prn_buffer_error(&text, err);
     if (code == 0)
         code = prn_spec_parse(prn_buffer_text(&text), false, arena, to, err);
+    if (code == 0 && strcmp(to->software, from->software_backend) != 0)
+        code = prn_fail(err, PRONY_EUSAGE, "'%s' isn't the name of a software",
+                        from->software_backend);
     prn_buffer_release(&text);
     return code;
 }

@@ -131,24 +131,35 @@ static int check_folder(int fd, const char *path, struct prony_error *err)
     return 0;
 }
 
-static int open_folder(struct prn_state *state, const char *folder, struct prony_error *err)
+int prn_state_folder_open(const char *folder, int *ret_fd, struct prony_error *err)
 {
     char path[PATH_MAX];
-    int code = 0;
-    if (!folder)
-        code = default_folder(path, err);
-    else if (!*folder || strlen(folder) >= PATH_MAX)
-        code = prn_fail(err, PRONY_EUSAGE, "'%s' is no name of a folder", folder);
-    else
-        memcpy(path, folder, strlen(folder) + 1);
-    if (code == 0)
-        code = make_folders(path, err);
+    if (!*folder || strlen(folder) >= PATH_MAX)
+        return prn_fail(err, PRONY_EUSAGE, "'%s' is no name of a folder", folder);
+    memcpy(path, folder, strlen(folder) + 1);
+    int code = make_folders(path, err);
     if (code < 0)
         return code;
-    state->fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (state->fd < 0 || !realpath(path, state->folder))
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
         return prn_fail_errno(err, errno, "open folder", path);
-    return check_folder(state->fd, path, err);
+    code = check_folder(fd, path, err);
+    if (code < 0)
+        close(fd);
+    else
+        *ret_fd = fd;
+    return code;
+}
+
+static int open_folder(struct prn_state *state, const char *folder, struct prony_error *err)
+{
+    char own[PATH_MAX];
+    int code = folder ? 0 : default_folder(own, err);
+    if (code == 0)
+        code = prn_state_folder_open(folder ? folder : own, &state->fd, err);
+    if (code == 0 && !realpath(folder ? folder : own, state->folder))
+        code = prn_fail_errno(err, errno, "open folder", folder ? folder : own);
+    return code;
 }
 
 /* A file of this name, locked for as long as it is open; -1 with errno when that fails. */

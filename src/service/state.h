@@ -32,6 +32,10 @@ int prn_state_fd(const struct prn_state *state);
 PRONY_MUST_CHECK int prn_state_subfolder(const struct prn_state *state, const char *name,
                                          int *ret_fd, struct prony_error *err);
 
+/* Opens (and creates) a folder anywhere, under the same rules as the state folder. */
+PRONY_MUST_CHECK int prn_state_folder_open(const char *folder, int *ret_fd,
+                                           struct prony_error *err);
+
 /* A connection, to be closed with sqlite3_close(). `durable`: what it commits survives a loss of
  * power, at the price of waiting for the disk; otherwise it only survives the end of the process,
  * and the database stays whole in any case. */

@@ -229,8 +229,6 @@ static void answer_run(struct prn_task *task)
 /* The last part is done; without the lock. */
 static void answer(struct prn_task *task)
 {
-    if (task->over)
-        return;
     switch (task->kind) {
     case PRN_TASK_LOAD:
         answer_load(task);
@@ -275,8 +273,10 @@ void prn_part_done(struct prn_part *part)
     }
     if (task->kind == PRN_TASK_MEASURE)
         send_next_event(task);
+    bool wanted = !task->over;
     pthread_mutex_unlock(&s->lock);
-    answer(task);
+    if (wanted)
+        answer(task);
     pthread_mutex_lock(&s->lock);
     unref_task(task);
     pthread_mutex_lock(&s->lock);

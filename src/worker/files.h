@@ -10,7 +10,7 @@
 
 #include <limits.h>
 
-#include "prony.pb-c.h"
+#include <prony.pb-c.h>
 
 #define PRN_WORKER_FILES_MAX 4096 /* of one model */
 

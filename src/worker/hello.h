@@ -5,7 +5,7 @@
 #include "base/arena.h"
 #include "record/net.h"
 
-#include "prony.pb-c.h"
+#include <prony.pb-c.h>
 
 /* `key` NULL: nobody's. Fails when no runtime works here. All memory belongs to `arena`. */
 PRONY_MUST_CHECK int prn_worker_hello(const struct prn_worker_options *options, const char *key,

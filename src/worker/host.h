@@ -11,7 +11,7 @@
 #include "rpc/client.h"
 #include "service/instance.h"
 
-#include "prony.pb-c.h"
+#include <prony.pb-c.h>
 
 struct prn_worker_host;
 

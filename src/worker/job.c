@@ -1,9 +1,7 @@
-#include "worker/job.h"
+#include "worker/job_parts.h"
 
-#include "base/buffer.h"
 #include "base/io.h"
 #include "exec/executor.h"
-#include "measure/job.h"
 #include "measure/resume.h"
 #include "report/load_json.h"
 #include "report/profile_json.h"
@@ -11,7 +9,6 @@
 #include "service/names.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -22,6 +19,7 @@
 
 #define ARENA_BYTES ((size_t)16 << 20)
 #define PROGRESS_NS 100000000 /* between two reports of progress */
+#define TIMEOUT_DEFAULT_S 120
 #define TIMEOUT_MOST_S 1e6
 
 /* ---- Messages ---- */
@@ -92,19 +90,14 @@ int prn_job_receive(int fd, int timeout_ms, const ProtobufCMessageDescriptor *ty
 
 /* ---- What is told meanwhile ---- */
 
-struct told {
-    char folder[PATH_MAX + 1]; /* of the model, with a slash behind it */
-    int64_t progress_ns;       /* when progress was last told */
-};
-
 static int send_event(Prony__MeasureEvent *event, struct prony_error *err)
 {
     return prn_job_send(PRN_JOB_FD, &event->base, err);
 }
 
-static void tell_progress(void *context, const struct prn_progress *p)
+void prn_job_tell_progress(void *context, const struct prn_progress *p)
 {
-    struct told *told = context;
+    struct prn_job_told *told = context;
     int64_t now = prn_clock_ns();
     if (told->progress_ns && now - told->progress_ns < PROGRESS_NS)
         return;
@@ -134,7 +127,7 @@ static void cut(struct prn_buffer *b, const char *text)
 }
 
 /* The folders of this machine are nobody else's business; names of files are kept. */
-static void hide_folders(const struct told *told, const struct prn_profile *profile,
+static void hide_folders(const struct prn_job_told *told, const struct prn_profile *profile,
                          struct prn_buffer *json)
 {
     cut(json, told->folder);
@@ -150,7 +143,7 @@ static void hide_folders(const struct told *told, const struct prn_profile *prof
     }
 }
 
-static int write_profile(const struct told *told, const struct prn_profile *profile,
+static int write_profile(const struct prn_job_told *told, const struct prn_profile *profile,
                          struct prn_buffer *out, struct prony_error *err)
 {
     int code = prn_profile_write_json(profile, out, err);
@@ -164,18 +157,22 @@ static ProtobufCBinaryData as_bytes(const struct prn_buffer *b)
     return (ProtobufCBinaryData){.len = b->len, .data = (uint8_t *)b->data};
 }
 
+void prn_job_tell_checkpoint(const struct prn_buffer *text)
+{
+    Prony__MeasureEvent event = PRONY__MEASURE_EVENT__INIT;
+    event.has_checkpoint = 1;
+    event.checkpoint = as_bytes(text);
+    if (send_event(&event, NULL) < 0)
+        _exit(1);
+}
+
 /* One that is too long to be sent is left out: it is only for the case that the result never comes.
  */
 static void tell_checkpoint(void *context, const struct prn_profile *profile)
 {
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_JOB_MESSAGE_MAX - 64);
-    Prony__MeasureEvent event = PRONY__MEASURE_EVENT__INIT;
-    if (write_profile(context, profile, &out, NULL) == 0) {
-        event.has_checkpoint = 1;
-        event.checkpoint = as_bytes(&out);
-        if (send_event(&event, NULL) < 0)
-            _exit(1);
-    }
+    if (write_profile(context, profile, &out, NULL) == 0)
+        prn_job_tell_checkpoint(&out);
     prn_buffer_release(&out);
 }
 
@@ -206,11 +203,10 @@ static int check_files(const Prony__MeasureRequest *request, struct prony_error 
     return code;
 }
 
-static int read_settings(const Prony__MeasureRequest *request, struct prn_arena *arena,
-                         struct prn_job *job, struct prony_error *err)
+static int parse_settings(const Prony__MeasureRequest *request, struct prn_arena *arena,
+                          struct prn_settings *ret_settings, struct prony_error *err)
 {
-    int code = 0;
-    job->settings = (struct prn_settings){
+    *ret_settings = (struct prn_settings){
         .seed = PRN_SEED_UNSET,
         .precision = NAN,
         .smallest_difference = NAN,
@@ -218,9 +214,22 @@ static int read_settings(const Prony__MeasureRequest *request, struct prn_arena 
         .max_time_s = NAN,
         .warmups = -1,
     };
-    if (request->settings)
-        code = prn_settings_parse_json(request->settings, strlen(request->settings), arena,
-                                       &job->settings, err);
+    return request->settings ? prn_settings_parse_json(request->settings, strlen(request->settings),
+                                                       arena, ret_settings, err)
+                             : 0;
+}
+
+int prn_job_read_settings(const Prony__MeasureRequest *request, struct prn_arena *arena,
+                          struct prn_settings *ret_settings, struct prony_error *err)
+{
+    int code = parse_settings(request, arena, ret_settings, err);
+    return code == 0 ? prn_resume_settings(NULL, ret_settings, err) : code;
+}
+
+static int read_settings(const Prony__MeasureRequest *request, struct prn_arena *arena,
+                         struct prn_job *job, struct prony_error *err)
+{
+    int code = parse_settings(request, arena, &job->settings, err);
     if (code == 0 && request->load)
         code = prn_load_settings_parse_json(request->load, strlen(request->load), &job->load, err);
     if (code == 0)
@@ -248,8 +257,13 @@ static int read_resume(const Prony__MeasureRequest *request, const char *hardwar
     return prn_resume_check(*ret_profile, "the profile to go on with", err);
 }
 
-static int run_job(const Prony__Job *order, struct told *told, struct prn_profile **ret_profile,
-                   struct prony_error *err)
+static double timeout_of(const Prony__MeasureRequest *request)
+{
+    return request->has_timeout_s ? request->timeout_s : TIMEOUT_DEFAULT_S;
+}
+
+static int run_job(const Prony__Job *order, struct prn_job_told *told,
+                   struct prn_profile **ret_profile, struct prony_error *err)
 {
     const Prony__MeasureRequest *request = order->request;
     struct prn_arena arena = PRN_ARENA_INIT(ARENA_BYTES);
@@ -264,18 +278,12 @@ static int run_job(const Prony__Job *order, struct told *told, struct prn_profil
         .hardware = order->hardware,
         .ort_library = order->ort_library,
         .ops = request->ops,
-        .timeout_s = request->has_timeout_s ? request->timeout_s : 120,
-        .progress = tell_progress,
+        .timeout_s = timeout_of(request),
+        .progress = prn_job_tell_progress,
         .checkpoint = tell_checkpoint,
         .context = told,
     };
-    int code = check_files(request, err);
-    if (code == 0 && request->layers)
-        code = prn_fail(err, PRONY_EUNSUPPORTED, "layers aren't measured by a worker");
-    if (code == 0 && !(job.timeout_s > 0 && job.timeout_s <= TIMEOUT_MOST_S))
-        code = prn_fail(err, PRONY_EUSAGE, "the time limit is out of range");
-    if (code == 0)
-        code = read_resume(request, order->hardware, &resume, err);
+    int code = read_resume(request, order->hardware, &resume, err);
     job.resume = resume;
     if (code == 0)
         code = read_settings(request, &arena, &job, err);
@@ -286,13 +294,31 @@ static int run_job(const Prony__Job *order, struct told *told, struct prn_profil
     return code;
 }
 
-static int tell_result(const struct told *told, const struct prn_profile *profile,
-                       struct prony_error *err)
+static int measure_model(const Prony__Job *order, struct prn_job_told *told, struct prn_buffer *out,
+                         struct prony_error *err)
 {
+    struct prn_profile *profile;
+    int code = run_job(order, told, &profile, err);
+    if (code < 0)
+        return code;
+    code = write_profile(told, profile, out, err);
+    prn_profile_free(profile);
+    return code;
+}
+
+static int measure(const Prony__Job *order, struct prn_job_told *told, struct prony_error *err)
+{
+    const Prony__MeasureRequest *request = order->request;
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_JOB_MESSAGE_MAX - 64);
     Prony__MeasureEvent event = PRONY__MEASURE_EVENT__INIT;
-    int code = write_profile(told, profile, &out, err);
-    if (code == PRONY_ELIMIT)
+    double timeout_s = timeout_of(request);
+    int code = check_files(request, err);
+    if (code == 0 && !(timeout_s > 0 && timeout_s <= TIMEOUT_MOST_S))
+        code = prn_fail(err, PRONY_EUSAGE, "the time limit is out of range");
+    if (code == 0)
+        code = request->layers ? prn_job_layers(order, told, timeout_s, &out, err)
+                               : measure_model(order, told, &out, err);
+    if (code == PRONY_ELIMIT && prn_buffer_error(&out, NULL) < 0)
         prn_fail(err, code, "the result is too long to be sent; measure fewer repeats or points");
     if (code == 0) {
         event.has_result = 1;
@@ -303,7 +329,8 @@ static int tell_result(const struct told *told, const struct prn_profile *profil
     return code;
 }
 
-static int tell_error(const struct told *told, struct prony_error *why, struct prony_error *err)
+static int tell_error(const struct prn_job_told *told, struct prony_error *why,
+                      struct prony_error *err)
 {
     for (char *at; (at = strstr(why->text, told->folder));)
         memmove(at, at + strlen(told->folder), strlen(at + strlen(told->folder)) + 1);
@@ -319,7 +346,7 @@ int prn_job_main(struct prony_error *err)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_IGN);
-    struct told told = {0};
+    struct prn_job_told told = {0};
     ProtobufCMessage *message;
     if (!getcwd(told.folder, PATH_MAX))
         return prn_fail_errno(err, errno, "find", "this folder");
@@ -328,13 +355,9 @@ int prn_job_main(struct prony_error *err)
     if (code < 0)
         return prn_fail(err, PRONY_EUSAGE, "this command is for prony's own use");
     struct prony_error why = {0};
-    struct prn_profile *profile = NULL;
-    code = run_job((const Prony__Job *)message, &told, &profile, &why);
-    if (code == 0)
-        code = tell_result(&told, profile, &why);
+    code = measure((const Prony__Job *)message, &told, &why);
     if (code < 0)
         code = tell_error(&told, &why, err);
-    prn_profile_free(profile);
     protobuf_c_message_free_unpacked(message, NULL);
     return code;
 }

@@ -11,12 +11,12 @@
 
 #include <stdbool.h>
 
-#include "prony.pb-c.h"
+#include <prony.pb-c.h>
 
 #define PRN_JOB_FD 3
 
 /* Of a message either way: what the service takes in one, with room for what is around it. */
-#define PRN_JOB_MESSAGE_MAX ((size_t)15 << 20)
+#define PRN_JOB_MESSAGE_MAX ((size_t)127 << 20)
 
 /* The process itself. */
 PRONY_MUST_CHECK int prn_job_main(struct prony_error *err);

@@ -261,7 +261,7 @@ def test_a_crash_costs_one_run(service, start):
 
 
 def test_a_hang_is_cancelled_or_ends_by_itself(service, start):
-    start(*fault("hang"), env={**FAULT_ENV, "PRONY_FAULT_RUN": "1"})
+    worker = start(*fault("hang"), env={**FAULT_ENV, "PRONY_FAULT_RUN": "1"})
     attached = service.worker()
     begin(attached)
     load(attached, service.keep(FOUR))
@@ -270,6 +270,8 @@ def test_a_hang_is_cancelled_or_ends_by_itself(service, start):
     hanging = attached.send(run=run_of(x))
     waiting = attached.send(run=run_of(x))
     attached.send(cancel=pb.Cancel(id=waiting))
+    # The run that timed out took its process along: a new one means that this one has begun.
+    assert until(lambda: executors_below(worker.process.pid))
     attached.send(cancel=pb.Cancel(id=hanging))
     assert "interrupted" in attached.report(hanging).error.message
     assert "cancelled before it began" in attached.report(waiting).error.message

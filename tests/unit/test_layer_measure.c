@@ -4,6 +4,7 @@
 
 #include "measure/inputs.h"
 #include "pipeline/limits.h"
+#include "report/layers_json.h"
 #include "report/layers_report.h"
 
 #include <fcntl.h>
@@ -134,6 +135,71 @@ static void some_layers_only(void **state)
     assert_contains(text(PRN_REPORT_FORMAT_JSON), "\"whole\": null");
 }
 
+/* ---- What travels ---- */
+
+static void what_a_client_reads_back(void **state)
+{
+    (void)state;
+    struct prn_arena arena = PRN_ARENA_INIT(1 << 20);
+    struct prony_error err;
+    struct prn_layer_measurement read = m;
+    struct prn_buffer again = PRN_BUFFER_INIT(1 << 20);
+    m.whole[1].flags = PRN_FLAG_NOISY;
+    m.mismatch = true;
+    m.difference = 0.25;
+    text(PRN_REPORT_FORMAT_JSON);
+    read.runtime = NULL;
+    read.has_whole = false;
+    read.fused = (struct prn_interval){0};
+    memset(read.whole, 0, sizeof read.whole);
+    assert_int_equal(prn_layers_parse_json(prn_buffer_text(&out), out.len, &arena, &read, &err), 0);
+    assert_int_equal(prn_layers_write_json(&read, profile, &again, &err), 0);
+    assert_string_equal(prn_buffer_text(&again), prn_buffer_text(&out));
+    prn_buffer_release(&again);
+    prn_arena_release(&arena);
+}
+
+static void a_layer_and_an_order(void **state)
+{
+    (void)state;
+    struct prn_arena arena = PRN_ARENA_INIT(1 << 20);
+    struct prony_error err;
+    struct prn_layer_entry entry;
+    struct prn_layer_row row;
+    struct prn_layer_order order = {.cuts = "a*",
+                                    .max_tensors = 3,
+                                    .batch = 8,
+                                    .layers = 2,
+                                    .first = 2,
+                                    .last = 2,
+                                    .results = "r.yml",
+                                    .n_shapes = 2,
+                                    .n_entries = 1,
+                                    .shapes = two,
+                                    .entries = prn_layer_profile_entry(profile, 0)};
+    rows[1].flags = PRN_FLAG_NOISY;
+    assert_int_equal(
+        prn_layer_write_json(prn_layer_profile_entry(profile, 1), &rows[1], &out, &err), 0);
+    assert_int_equal(
+        prn_layer_parse_json(prn_buffer_text(&out), out.len, &arena, &entry, &row, &err), 0);
+    assert_memory_equal(&row, &rows[1], sizeof row);
+    assert_true(entry.layer == 2 && entry.time_s == 0.04 && entry.time_ci_s == 0.004 &&
+                entry.memory_mb == 10.5);
+    assert_true(entry.n_in == 1 && entry.n_out == 2 && entry.out[0].rank == 2 &&
+                entry.out[0].dims[1] == 768 && entry.out[1].rank == 0);
+    prn_buffer_clear(&out);
+    assert_int_equal(prn_layer_order_write_json(&order, &out, &err), 0);
+    memset(&order, 0, sizeof order);
+    assert_int_equal(prn_layer_order_parse_json(prn_buffer_text(&out), &arena, &order, &err), 0);
+    assert_string_equal(order.cuts, "a*");
+    assert_string_equal(order.results, "r.yml");
+    assert_true(order.max_tensors == 3 && order.batch == 8 && order.layers == 2 &&
+                order.first == 2 && order.last == 2);
+    assert_true(order.n_shapes == 2 && order.shapes[0].dims[0] == 197 && order.n_entries == 1 &&
+                order.entries[0].time_s == 0.06);
+    prn_arena_release(&arena);
+}
+
 /* ---- The head ---- */
 
 static struct prn_cut_tensor tensor(int dtype, double elements)
@@ -224,6 +290,8 @@ int main(void)
         FIXTURE(layers_that_do_not_add_up),
         FIXTURE(flags_and_mismatches),
         FIXTURE(some_layers_only),
+        FIXTURE(what_a_client_reads_back),
+        FIXTURE(a_layer_and_an_order),
         cmocka_unit_test(type_is_that_of_most_numbers),
         cmocka_unit_test(inputs_are_copies),
     };

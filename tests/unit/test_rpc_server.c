@@ -23,7 +23,7 @@
 /* What the service has seen; tests wait for changes of it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static int begun, ended, cancelled, sent;
+static int begun, ended, cancelled, sent, freed;
 static struct prn_rpc_call *held; /* by Hold, with a reference */
 
 static void count(int *number)
@@ -102,6 +102,14 @@ static void hold(struct prn_rpc_call *call, struct prn_bytes *message)
     held = prn_rpc_call_ref(call);
     pthread_mutex_unlock(&lock);
     count(&begun);
+}
+
+/* What a function of a method shouldn't do. */
+static void block(struct prn_rpc_call *call, struct prn_bytes *message)
+{
+    count(&begun);
+    wait_until(&freed, 1);
+    prn_rpc_call_finish(call, echo_of(message));
 }
 
 /* The first byte is the status, the rest the text. */
@@ -252,6 +260,7 @@ static void hasty_begin(struct prn_rpc_call *call, struct prn_bytes *message)
 static const struct prn_method methods[] = {
     {"/t.T/Echo", PRN_METHOD_UNARY, echo, NULL, NULL, on_ended},
     {"/t.T/Hold", PRN_METHOD_UNARY, hold, NULL, NULL, on_ended},
+    {"/t.T/Block", PRN_METHOD_UNARY, block, NULL, NULL, on_ended},
     {"/t.T/Fail", PRN_METHOD_UNARY, refuse, NULL, NULL, on_ended},
     {"/t.T/Mirror", PRN_METHOD_UNARY, mirror, NULL, NULL, on_ended},
     {"/t.T/Sum", PRN_METHOD_CLIENT_STREAM, sum_begin, sum_message, NULL, free_data},
@@ -283,7 +292,7 @@ static struct prn_channel *open_channel(const char *to)
 static int setup(void **state)
 {
     (void)state;
-    begun = ended = cancelled = sent = 0;
+    begun = ended = cancelled = sent = freed = 0;
     stop_now = 0;
     static char service[] = "own";
     struct prn_server_config config = {
@@ -774,6 +783,35 @@ static void answered_by_another_thread(void **state)
     assert_int_equal(value_of(&cancelled), 0);
 }
 
+static void *call_block(void *unused)
+{
+    (void)unused;
+    struct prn_channel *own = open_channel(address);
+    struct prn_bytes *reply = NULL;
+    struct prony_error err;
+    if (call_text(own, "/t.T/Block", "", TIMEOUT_S, &reply, &err) == 0)
+        prn_bytes_free(reply);
+    prn_channel_close(own);
+    return NULL;
+}
+
+/* Of three threads two are stuck, and the third goes on. */
+static void others_take_over(void **state)
+{
+    (void)state;
+    pthread_t threads[2];
+    for (size_t i = 0; i < 2; i++) {
+        pthread_create(&threads[i], NULL, call_block, NULL);
+        wait_until(&begun, (int)i + 1);
+    }
+    for (int i = 0; i < 100; i++)
+        expect_echo(channel, "goes on");
+    count(&freed);
+    for (size_t i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    wait_until(&ended, 102);
+}
+
 static void *stop_server(void *grace_s)
 {
     prn_server_stop(server, *(const double *)grace_s);
@@ -1107,6 +1145,14 @@ static void over_tls(void **state)
         }
         prn_channel_close(to_it);
     }
+    /* Another certificate counts from the next connection on; a wrong one changes nothing. */
+    assert_int_equal(prn_server_set_tls(secure, &mixed, &err), PRONY_EFORMAT);
+    tls = (struct prn_server_tls){other.certificate, other.key};
+    assert_int_equal(prn_server_set_tls(secure, &tls, &err), 0);
+    struct prn_channel *renewed = NULL;
+    assert_int_equal(prn_channel_open(&rows[1], &renewed, &err), 0);
+    expect_echo(renewed, "renewed");
+    prn_channel_close(renewed);
     struct prn_channel_config wrong = {.address = to, .tls = true, .ca = "no certificate"};
     struct prn_channel *none = NULL;
     assert_int_equal(prn_channel_open(&wrong, &none, &err), PRONY_EFORMAT);
@@ -1140,6 +1186,7 @@ int main(void)
         BOTH_SIDES(many_threads),
         BOTH_SIDES(many_open_calls),
         BOTH_SIDES(answered_by_another_thread),
+        BOTH_SIDES(others_take_over),
         BOTH_SIDES(stop_cancels_what_is_open),
         BOTH_SIDES(stop_waits_for_the_grace),
         BOTH_SIDES(health),

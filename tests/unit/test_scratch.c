@@ -27,7 +27,7 @@ static void folder_is_private_and_removed(void **state)
     struct prn_scratch scratch;
     struct stat status;
     int before = unit_descriptors();
-    assert_int_equal(prn_scratch_open(&scratch, &err), 0);
+    assert_int_equal(prn_scratch_open(NULL, &scratch, &err), 0);
     assert_int_equal(stat(scratch.folder, &status), 0);
     assert_int_equal(status.st_mode & 0777, 0700);
     put_file(scratch.folder);
@@ -48,7 +48,7 @@ static void killed_process_leaves_nothing(void **state)
     pid_t child = fork();
     if (child == 0) {
         struct prony_error err;
-        if (prn_scratch_open(&scratch, &err) < 0)
+        if (prn_scratch_open(NULL, &scratch, &err) < 0)
             _exit(1);
         put_file(scratch.folder);
         if (write(ends[1], &scratch, sizeof scratch) != sizeof scratch)
@@ -71,7 +71,7 @@ static void no_place_for_it(void **state)
     struct prony_error err;
     struct prn_scratch scratch;
     setenv("TMPDIR", "/nowhere/at/all", 1);
-    assert_int_equal(prn_scratch_open(&scratch, &err), PRONY_ENOENT);
+    assert_int_equal(prn_scratch_open(NULL, &scratch, &err), PRONY_ENOENT);
     assert_contains(err.text, "cannot make a folder in '/nowhere/at/all'");
     unsetenv("TMPDIR");
 }

@@ -24,7 +24,7 @@ static struct store store_open(const char *path, uint64_t limit)
 {
     struct store s = {0};
     assert_done(prn_state_open(path, true, &s.state, err));
-    assert_done(prn_blobs_open(s.state, limit, &s.blobs, err));
+    assert_done(prn_blobs_open(s.state, NULL, limit, &s.blobs, err));
     return s;
 }
 
@@ -456,7 +456,7 @@ static void fill_a_disk(const char *disk)
     struct store s = {0};
     char *content = calloc(1, 40 * MIB);
     check(content && prn_state_open(disk, true, &s.state, NULL) == 0);
-    check(prn_blobs_open(s.state, 100 * MIB, &s.blobs, NULL) == 0);
+    check(prn_blobs_open(s.state, NULL, 100 * MIB, &s.blobs, NULL) == 0);
     struct prn_blob *kept = NULL, *blob = NULL;
     struct prony_error err = {0};
     struct prn_blobs_stats stats;
@@ -563,7 +563,7 @@ static void write_until_killed(const char *path, int pipe_fd, unsigned round)
     struct store s = {0};
     char *data = malloc(4 * MIB);
     if (!data || prn_state_open(path, true, &s.state, NULL) < 0 ||
-        prn_blobs_open(s.state, 24 * MIB, &s.blobs, NULL) < 0)
+        prn_blobs_open(s.state, NULL, 24 * MIB, &s.blobs, NULL) < 0)
         _exit(1);
     for (unsigned i = 0;; i++) {
         struct prn_blob *blob = NULL;

@@ -241,8 +241,10 @@ static void shapes_may_change(void **state)
     for (int64_t batch = 1; batch <= 8; batch *= 2) {
         struct prn_instance_result *result;
         const int64_t dims[2] = {batch, 4};
-        for (int64_t i = 0; i < 4 * batch; i++)
-            numbers[i] = (float)(i / 4);
+        for (int64_t i = 0; i < 4 * batch; i++) {
+            int64_t row = i / 4;
+            numbers[i] = (float)row;
+        }
         assert_ok(run(instance, &how, numbers, dims, 2, &result));
         assert_int_equal(result->outputs[0].dims[0], batch);
         float last;

@@ -1,0 +1,278 @@
+"""Who may do what: tokens, TLS, other people's sessions, and workers' own calls."""
+import hashlib
+import signal
+import socket
+import ssl
+
+import grpc
+import pytest
+
+from conftest import PROGRAM, run_program, sh
+from service import (ONNX, PATIENCE, SMALL, X, Client, Program, base, check_small, create_request,
+                     eventually, make_certificate, own, pb, serving)
+
+Code = grpc.StatusCode
+LAB = "lab/onnxrt-cpu"
+CONFIG = """
+listen: 127.0.0.1:0
+tls: {certificate: cert.pem, key: key.pem}
+pools:
+  - {name: lab, count: 1}
+  - {name: bench}
+log: json
+"""
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("access")
+    make_certificate(folder)
+    with serving(folder, config=CONFIG) as service:
+        service.ca = folder / "cert.pem"
+        service.tokens = {user: service.token(user, *options) for user, options in (
+            ("ann", ()), ("bob", ()), ("gone", ()), ("root", ["--admin"]), ("host", ["--worker"]))}
+        sh(PROGRAM, "token", "revoke", "gone", "--state", service.state)
+        yield service
+
+
+@pytest.fixture
+def connect(service):
+    """connect("ann"): a client with the user's token, or with any other text as one."""
+    clients = []
+
+    def make(user=None):
+        clients.append(service.client(service.tokens.get(user, user), service.ca))
+        return clients[-1]
+
+    yield make
+    for client in clients:
+        client.channel.close()
+
+
+@pytest.fixture
+def session(connect):
+    session = connect("ann").session(LAB)
+    yield session
+    session.close()
+
+
+def requests(uuid):
+    """Every call that clients have: its name, and a request that would be right."""
+    component = {"session_uuid": uuid, "model_id": 1, "model_component_id": 1,
+                 "filename": "model.onnx"}
+    return {
+        "Ping": base.PingRequest(),
+        "ListSupportedBackends": pb.ListSupportedBackendsRequest(),
+        "CreateSession": create_request(LAB),
+        "Status": own.StatusRequest(),
+        "WaitUntilSessionReady": base.WaitUntilSessionReadyRequest(session_uuid=uuid),
+        "Heartbeat": base.HeartbeatRequest(session_uuid=uuid),
+        "CloseSession": base.CloseSessionRequest(session_uuid=uuid),
+        "LoadModelComponent": [base.LoadModelComponentRequest(chunk=SMALL, **component)],
+        "LoadCachedModelComponent": base.LoadCachedModelComponentRequest(
+            sha256_hash=hashlib.sha256(SMALL).digest(), **component),
+        "LoadModel": base.LoadModelRequest(session_uuid=uuid, model_id=1, model_format=ONNX),
+        "Run": base.RunRequest(session_uuid=uuid, model_id=1),
+        "Measure": own.MeasureRequest(session_uuid=uuid, model_id=1),
+    }
+
+
+WORKERS = {"Attach": [own.WorkerReport(hello=own.Hello(hardware="bench"))],
+           "Fetch": own.FetchRequest(sha256=hashlib.sha256(SMALL).digest())}
+OF_NOBODY = ("Ping", "ListSupportedBackends", "CreateSession", "Status")
+OF_SESSIONS = [name for name in requests(b"") if name not in OF_NOBODY]
+
+
+def refused(client, name, request):
+    # A stream of requests is an iterator for grpcio.
+    return client.refused(name, iter(request) if isinstance(request, list) else request)
+
+
+@pytest.mark.parametrize("who", [None, "wrong", "gone", "prony_" + "0" * 43, " ", "x" * 4000],
+                         ids=["none", "wrong", "revoked", "made up", "blank", "long"])
+@pytest.mark.parametrize("name", [*requests(b""), *WORKERS])
+def test_no_wrong_and_revoked_tokens(connect, session, who, name):
+    request = {**requests(session.uuid), **WORKERS}[name]
+    assert refused(connect(who), name, request)[0] == Code.UNAUTHENTICATED
+
+
+@pytest.mark.parametrize("name", OF_SESSIONS)
+@pytest.mark.parametrize("who", ["bob", "root"])
+def test_sessions_of_others(connect, session, who, name):
+    assert refused(connect(who), name, requests(session.uuid)[name])[0] == Code.PERMISSION_DENIED
+    session.heartbeat()
+
+
+@pytest.mark.parametrize("name", OF_SESSIONS)
+def test_after_close(connect, name):
+    session = connect("ann").session(LAB)
+    session.close()
+    if name == "CloseSession":
+        session.close()
+        return
+    request = requests(session.uuid)[name]
+    assert refused(session.client, name, request)[0] == Code.FAILED_PRECONDITION
+
+
+@pytest.mark.parametrize("name", [*requests(b""), *WORKERS])
+def test_tokens_of_workers_and_of_users(connect, session, name):
+    who = "ann" if name in WORKERS else "host"
+    request = {**requests(session.uuid), **WORKERS}[name]
+    assert refused(connect(who), name, request)[0] == Code.PERMISSION_DENIED
+
+
+@pytest.mark.parametrize("header", ["Basic {}", "bearer", "Bearer", "Bearer  ", "{}", "Bearer {} {}"])
+def test_other_headers(service, connect, header):
+    client = connect()
+    client.metadata = [("authorization", header.format(*[service.tokens["ann"]] * 2))]
+    assert client.refused("Ping", base.PingRequest())[0] == Code.UNAUTHENTICATED
+
+
+def test_a_token_works_and_the_session_with_it(session):
+    session.load(SMALL)
+    check_small(session.infer([X])[0][0])
+
+
+def test_revoking_takes_effect_at_once(service, connect):
+    token = service.token("carl")
+    client = connect(token)
+    session = client.session(LAB)
+    sh(PROGRAM, "token", "revoke", "carl", "--state", service.state)
+    for name, request in requests(session.uuid).items():
+        assert refused(client, name, request)[0] == Code.UNAUTHENTICATED, name
+    # Who had one before it was taken away, has none; an administrator sees the session end.
+    again = connect(service.token("carl"))
+    again.call("CloseSession", base.CloseSessionRequest(session_uuid=session.uuid))
+
+
+def test_list_of_tokens(service):
+    listed = sh(PROGRAM, "token", "list", "--state", service.state)
+    for user in ("ann", "bob", "root", "host"):
+        assert user in listed
+    assert not [t for t in service.tokens.values() if t in listed]
+    state = b"".join(p.read_bytes() for p in service.state.glob("state.db*"))
+    assert not [t for t in service.tokens.values() if t.encode() in state]
+
+
+@pytest.mark.parametrize("arguments", [["add"], ["add", "a b"], ["add", ""], ["revoke", "nobody"],
+                                       ["add", "x", "--admin", "--worker"], ["list", "x"], ["hide"]])
+def test_token_misuse(service, arguments):
+    done = run_program([PROGRAM, "token", *arguments, "--state", service.state])
+    assert done.status != 0 and not done.stdout
+    assert done.stderr.startswith("prony: error: ")
+
+
+def test_status_for_users_and_administrators(connect, session):
+    mine = connect("ann").status()
+    assert [s.user for s in mine.sessions] == ["ann"] and mine.sessions_others == 0
+    others = connect("bob").status()
+    assert not others.sessions and others.sessions_others == 1
+    assert [s.user for s in connect("root").status().sessions] == ["ann"]
+    assert "ann" not in str(others) and session.uuid.hex() not in str(mine)
+
+
+def test_the_queue_tells_no_names(connect, session):
+    reply = connect("bob").create(LAB).result_value
+    assert list(reply.queue.holders) == [hashlib.sha256(b"ann").hexdigest()[:12]]
+    connect("bob").call("CloseSession", base.CloseSessionRequest(session_uuid=reply.session_uuid))
+
+
+def test_plain_connections_are_not_served(service):
+    with Client(service.address) as client:
+        assert client.refused("Ping", base.PingRequest(), timeout=5)[0] in (
+            Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)
+
+
+def test_old_tls_is_not_spoken(service):
+    context = ssl.create_default_context(cafile=str(service.ca))
+    context.set_alpn_protocols(["h2"])
+    host, _, port = service.address.rpartition(":")
+    with socket.create_connection((host, int(port)), PATIENCE) as plain:
+        with context.wrap_socket(plain, server_hostname="localhost") as secure:
+            assert secure.version() in ("TLSv1.2", "TLSv1.3")
+
+
+@pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])
+def test_beyond_this_machine_there_is_no_service_without_tls(tmp_path, listen):
+    done = run_program([PROGRAM, "serve", "--listen", listen, "--state", tmp_path / "state"])
+    assert done.status != 0 and "needs a certificate" in done.stderr
+
+
+def bench_worker(service, tmp_path, token, ca=None):
+    file = tmp_path / "token"
+    file.write_text(token + "\n")
+    return Program([PROGRAM, "worker", "--server", service.address, "--hardware", "bench",
+                    "--token-file", file, "--ca", ca or service.ca])
+
+
+def test_worker_over_tls(service, connect, tmp_path):
+    worker = bench_worker(service, tmp_path, service.tokens["host"])
+    try:
+        service.said('worker.joined.*"bench"')
+        session = connect("ann").session("bench/onnxrt-cpu", LAB)
+        session.load(SMALL)
+        for outputs in session.infer([X]):
+            check_small(outputs[0])
+        # A file that its session doesn't have is none of the worker's business.
+        other = connect("host").refused("Fetch", own.FetchRequest(sha256=bytes(32)))
+        assert other[0] == Code.NOT_FOUND
+        chunks = connect("host").call("Fetch", WORKERS["Fetch"])
+        assert b"".join(c.chunk for c in chunks) == SMALL
+        session.close()
+        assert connect("host").refused("Fetch", WORKERS["Fetch"])[0] == Code.NOT_FOUND
+        worker.signal(signal.SIGTERM)
+        assert worker.wait() == 0
+    finally:
+        worker.kill()
+    assert service.tokens["host"] not in worker.text()
+
+
+@pytest.mark.parametrize("who", ["ann", "gone", "wrong"])
+def test_workers_that_are_refused(service, tmp_path, who):
+    """It ends, because another try wouldn't change it."""
+    worker = bench_worker(service, tmp_path, service.tokens.get(who, who))
+    try:
+        assert worker.wait() != 0
+        assert "refuses this worker" in worker.text()
+        assert service.tokens.get(who, "Bearer") not in worker.text()
+    finally:
+        worker.kill()
+
+
+def test_worker_of_another_authority(service, tmp_path):
+    """Whose certificate isn't trusted gets no token."""
+    certificate, _ = make_certificate(tmp_path)
+    worker = bench_worker(service, tmp_path, service.tokens["host"], certificate)
+    try:
+        worker.said("worker.disconnected")
+    finally:
+        worker.kill()
+
+
+@pytest.mark.parametrize("hello, said", [
+    ({"hardware": "bench", "version": "0.0.1"}, "same"), ({"hardware": "moon"}, "no pool"),
+    ({"hardware": "../x"}, "x"), ({"hardware": "bench", "key": "0" * 64}, "key"),
+    ({"hardware": "lab", "key": ""}, "key")])
+def test_hellos_that_are_refused(connect, hello, said):
+    hello = {"version": connect("ann").status().version, **hello}
+    code, text = refused(connect("host"), "Attach", [own.WorkerReport(hello=own.Hello(**hello))])
+    assert code in (Code.INVALID_ARGUMENT, Code.PERMISSION_DENIED, Code.UNIMPLEMENTED,
+                    Code.FAILED_PRECONDITION), text
+    assert said in text
+
+
+def test_reload_reads_the_certificate_again(service):
+    """A certificate that ran out is replaced without a restart."""
+    old = service.ca.read_text()
+    make_certificate(service.folder)
+    service.signal(signal.SIGHUP)
+
+    def answered():
+        with service.client(service.tokens["ann"], service.ca) as client:
+            try:
+                return client.call("Ping", base.PingRequest(), timeout=2) is not None
+            except grpc.RpcError:
+                return False
+
+    assert old != service.ca.read_text()
+    eventually(answered, "the new certificate is used")

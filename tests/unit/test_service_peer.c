@@ -1,0 +1,168 @@
+/* Whose connection it is: real ones of this process, over both kinds of addresses. */
+#include "service/peer.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+/* A connection to a listener of its own; `ret_port` is that of the end that connects. */
+static void connect_here(int family, const struct sockaddr *to, socklen_t length, int fds[2],
+                         unsigned *ret_port)
+{
+    struct sockaddr_storage address;
+    memcpy(&address, to, length);
+    socklen_t size = length;
+    int listener = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(listener >= 0);
+    assert_int_equal(bind(listener, to, length), 0);
+    assert_int_equal(listen(listener, 1), 0);
+    assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    fds[0] = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(connect(fds[0], (struct sockaddr *)&address, size), 0);
+    fds[1] = accept(listener, NULL, NULL);
+    assert_true(fds[1] >= 0);
+    size = sizeof address;
+    assert_int_equal(getsockname(fds[0], (struct sockaddr *)&address, &size), 0);
+    *ret_port = ntohs(family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
+                                        : ((struct sockaddr_in6 *)&address)->sin6_port);
+    close(listener);
+}
+
+/* With and without knowing the other end, beside a port that isn't it. */
+static bool find(const char *peer, const int fds[2], uid_t *ret_user)
+{
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    uid_t quick = (uid_t)-2;
+    assert_int_equal(getsockname(fds[1], (struct sockaddr *)&address, &size), 0);
+    const int ports[2] = {1, ntohs(address.ss_family == AF_INET
+                                       ? ((struct sockaddr_in *)&address)->sin_port
+                                       : ((struct sockaddr_in6 *)&address)->sin6_port)};
+    bool found = prn_peer_user(peer, NULL, 0, ret_user);
+    assert_int_equal(prn_peer_user(peer, ports, 2, &quick), found);
+    if (found)
+        assert_int_equal(quick, *ret_user);
+    return found;
+}
+
+/* Nobody has connected from a port that is listened on. */
+static void test_listener(void **state)
+{
+    (void)state;
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof v4;
+    char peer[64];
+    uid_t user;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&v4, sizeof v4), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&v4, &size), 0);
+    const int ports[1] = {50051};
+    snprintf(peer, sizeof peer, "ipv4:127.0.0.1:%u", ntohs(v4.sin_port));
+    assert_false(prn_peer_user(peer, ports, 1, &user));
+    close(fd);
+}
+
+static void test_user(void **state)
+{
+    (void)state;
+    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int fds[2];
+    unsigned port;
+    char peer[64];
+    uid_t user = (uid_t)-1;
+    connect_here(AF_INET, (struct sockaddr *)&v4, sizeof v4, fds, &port);
+    snprintf(peer, sizeof peer, "ipv4:127.0.0.1:%u", port);
+    assert_true(find(peer, fds, &user));
+    assert_int_equal(user, geteuid());
+    /* The same connection on a socket for both kinds of addresses. */
+    snprintf(peer, sizeof peer, "ipv6:%%5B::ffff:127.0.0.1%%5D:%u", port);
+    assert_true(find(peer, fds, &user));
+    /* The listening end isn't one. */
+    close(fds[0]);
+    close(fds[1]);
+    snprintf(peer, sizeof peer, "ipv4:127.0.0.2:%u", port);
+    assert_false(prn_peer_user(peer, NULL, 0, &user));
+}
+
+static void test_user_v6(void **state)
+{
+    (void)state;
+    struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
+    int fds[2];
+    unsigned port;
+    char peer[64];
+    uid_t user = (uid_t)-1;
+    int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool usable = probe >= 0 && bind(probe, (struct sockaddr *)&v6, sizeof v6) == 0;
+    if (probe >= 0)
+        close(probe);
+    if (!usable)
+        skip();
+    connect_here(AF_INET6, (struct sockaddr *)&v6, sizeof v6, fds, &port);
+    snprintf(peer, sizeof peer, "ipv6:[::1]:%u", port);
+    assert_true(find(peer, fds, &user));
+    assert_int_equal(user, geteuid());
+    close(fds[0]);
+    close(fds[1]);
+}
+
+static void test_local(void **state)
+{
+    (void)state;
+    assert_true(prn_peer_is_local("unix:"));
+    assert_true(prn_peer_is_local("unix:/run/prony"));
+    assert_true(prn_peer_is_local("ipv4:127.0.0.1:1"));
+    assert_true(prn_peer_is_local("ipv4:127.255.0.1:65535"));
+    assert_true(prn_peer_is_local("ipv6:%5B::1%5D:40112"));
+    assert_true(prn_peer_is_local("ipv6:[::ffff:127.0.0.1]:40112"));
+    assert_false(prn_peer_is_local("ipv6:[::ffff:10.0.0.1]:40112"));
+    assert_false(prn_peer_is_local("ipv4:10.0.0.1:1"));
+    assert_false(prn_peer_is_local("ipv6:[fe80::1]:1"));
+}
+
+static void test_nonsense(void **state)
+{
+    (void)state;
+    static const char *const peers[] = {"",
+                                        "ipv4:",
+                                        "ipv4:127.0.0.1",
+                                        "ipv4:127.0.0.1:",
+                                        "ipv4:127.0.0.1:65536",
+                                        "ipv4:127.0.0.1:x",
+                                        "ipv4:::1:1",
+                                        "ipv6:127.0.0.1:1",
+                                        "ipv6:%5",
+                                        "ipv6:%zz:1",
+                                        "dns:host:1",
+                                        "ipv4:1270.0.0.1:1"};
+    uid_t user;
+    char longer[400];
+    for (size_t i = 0; i < sizeof peers / sizeof peers[0]; i++) {
+        assert_false(prn_peer_user(peers[i], NULL, 0, &user));
+        assert_false(prn_peer_is_local(peers[i]));
+    }
+    memset(longer, '1', sizeof longer);
+    memcpy(longer, "ipv4:", 5);
+    longer[sizeof longer - 1] = '\0';
+    assert_false(prn_peer_is_local(longer));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_user),     cmocka_unit_test(test_listener),
+        cmocka_unit_test(test_user_v6),  cmocka_unit_test(test_local),
+        cmocka_unit_test(test_nonsense),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
