@@ -82,7 +82,8 @@ struct prn_held {
     const char *hardware;
     size_t n_backends;
     size_t *backends; /* of the session */
-    /* On this machine: what runs them, one per backend; the thread of the host alone uses them. */
+    /* On this machine: what runs them, one per backend; for the thread of the host, and for who
+     * brings it work while it has none (prn_local_work). */
     struct prn_instance **instances;
     volatile int cancelled;        /* ends what is under way there */
     bool begun;                    /* there was something to do */
