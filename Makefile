@@ -66,7 +66,7 @@ fuzz: setup-check ## FUZZ_SECONDS=60 of libFuzzer on each harness
 	@tools/fuzz $(BUILD)/fuzz $(FUZZ_SECONDS)
 
 .PHONY: bench
-bench: setup-test all ## fidelity, A/A, overhead, recording, `explore`, `schedule`, against named peers
+bench: setup-test all ## fidelity, A/A, overhead, recording, `explore`, `schedule`, the service, against named peers
 	@bench/run $(BUILD)
 
 .PHONY: install

@@ -182,16 +182,18 @@ static int run_there(const struct profile_options *o, const struct prn_job *job,
     return code;
 }
 
-static int measure(const struct profile_options *o, struct prn_job *job, struct prony_error *err)
+static int measure(const struct profile_options *o, const struct prn_job *prepared,
+                   struct prony_error *err)
 {
     struct prony_error lost = {0};
     struct session session = {.save_path = save_path_of(o)};
     struct prn_profile *profile = NULL;
-    job->context = &session;
-    job->progress = prn_progress_shown();
+    struct prn_job job = *prepared;
+    job.context = &session;
+    job.progress = prn_progress_shown();
     prn_signals_catch();
-    int code = o->server.address ? run_there(o, job, &profile, &lost, err)
-                                 : prn_job_run(job, &profile, err);
+    int code = o->server.address ? run_there(o, &job, &profile, &lost, err)
+                                 : prn_job_run(&job, &profile, err);
     prn_progress_end();
     if (code == 0)
         code = report(o, &session, profile, err);

@@ -314,7 +314,7 @@ static int check_files(const struct prn_layers_options *o, const struct prn_mode
 
 /* On this machine, or on a host of a service. */
 static int measure_where(const struct prn_layers_options *o, const struct prn_layer_texts *texts,
-                         struct prn_layer_job *job, struct prn_layer_profile *profile,
+                         const struct prn_layer_job *job, struct prn_layer_profile *profile,
                          struct prony_error *err)
 {
     struct prn_layer_remote remote = {.texts = *texts, .inputs = {o->inputs.items, o->inputs.n}};
@@ -328,8 +328,9 @@ static int measure_where(const struct prn_layers_options *o, const struct prn_la
     int code = prn_server_config(&o->server, token, &remote.config, err);
     if (code == 0) {
         prn_server_show(&remote.config, &shown);
-        job->place = &place;
-        code = measure(o, job, profile, err);
+        struct prn_layer_job there = *job;
+        there.place = &place;
+        code = measure(o, &there, profile, err);
     }
     explicit_bzero(token, sizeof *token);
     free(token);

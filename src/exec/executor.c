@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -108,18 +109,10 @@ static int receive(struct prn_executor *x, double timeout_s, const char *doing,
     return 0;
 }
 
-/* Sends x->message and reads the reply into it. */
-static int call(struct prn_executor *x, double extra_s, const char *doing, struct prony_error *err)
+/* Reads the reply into x->message. */
+static int read_reply(struct prn_executor *x, double extra_s, const char *doing,
+                      struct prony_error *err)
 {
-    if (!x->alive)
-        return prn_fail(err, PRONY_ECRASH, "the executor is gone");
-    if (x->exported)
-        return prn_fail(err, PRONY_EUSAGE, "the executor was handed over");
-    if (prn_message_send(&x->message, x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET]) < 0) {
-        if (errno == EMSGSIZE)
-            return prn_fail(err, PRONY_ELIMIT, "too much to say in one command");
-        return fail_dead(x, doing, err);
-    }
     int code = receive(x, x->timeout_s + extra_s, doing, err);
     if (code == 0 && x->message.type == PRN_MESSAGE_STARTED)
         code = receive(x, x->timeout_s + extra_s, doing, err);
@@ -128,6 +121,36 @@ static int call(struct prn_executor *x, double extra_s, const char *doing, struc
     code = (int)prn_message_int(&x->message);
     const char *text = prn_message_text(&x->message);
     return prn_fail(err, code < 0 ? code : PRONY_ERUNTIME, "%s", text ? text : "no reason given");
+}
+
+/* Nobody wants the answer to the run that was begun any more. x->message stays as it is. */
+static int drop_begun(struct prn_executor *x, struct prony_error *err)
+{
+    char byte;
+    int code = x->begun ? wait_for_reply(x, x->timeout_s, "running the model", err) : 0;
+    if (code == 0 && x->begun &&
+        recv(x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET], &byte, sizeof byte, 0) <= 0)
+        code = fail_dead(x, "running the model", err);
+    x->begun = false;
+    return code;
+}
+
+/* Sends x->message and reads the reply into it. */
+static int call(struct prn_executor *x, double extra_s, const char *doing, struct prony_error *err)
+{
+    if (!x->alive)
+        return prn_fail(err, PRONY_ECRASH, "the executor is gone");
+    if (x->exported)
+        return prn_fail(err, PRONY_EUSAGE, "the executor was handed over");
+    int code = drop_begun(x, err);
+    if (code < 0)
+        return code;
+    if (prn_message_send(&x->message, x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET]) < 0) {
+        if (errno == EMSGSIZE)
+            return prn_fail(err, PRONY_ELIMIT, "too much to say in one command");
+        return fail_dead(x, doing, err);
+    }
+    return read_reply(x, extra_s, doing, err);
 }
 
 static int malformed_reply(struct prn_executor *x, struct prony_error *err)
@@ -256,22 +279,51 @@ int prn_executor_bind(struct prn_executor *x, const struct prn_place *inputs, si
     return call(x, 0, "binding inputs", err);
 }
 
-int prn_executor_run(struct prn_executor *x, size_t warmups, size_t repeats, int64_t most_ns,
-                     int64_t *samples, size_t *ret_n, struct prony_error *err)
+static void put_run(struct prn_executor *x, size_t warmups, size_t repeats, int64_t most_ns)
 {
     begin(x, PRN_MESSAGE_RUN);
     prn_message_put_int(&x->message, (int64_t)warmups);
     prn_message_put_int(&x->message, (int64_t)repeats);
     prn_message_put_int(&x->message, most_ns);
-    int code = call(x, (double)most_ns * 1e-9, "running the model", err);
-    if (code < 0)
-        return code;
+}
+
+bool prn_executor_run_begin(struct prn_executor *x, size_t warmups, size_t repeats)
+{
+    if (!x->alive || x->exported || x->begun)
+        return false;
+    put_run(x, warmups, repeats, 0);
+    x->begun = prn_message_try_send(&x->message, x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET]) == 0;
+    return x->begun;
+}
+
+/* What the reply to such a command says. */
+static int read_samples(struct prn_executor *x, size_t repeats, int64_t *samples, size_t *ret_n,
+                        struct prony_error *err)
+{
     size_t n = prn_message_count(&x->message, repeats);
     if (x->message.failed || (n == 0 && repeats > 0))
         return malformed_reply(x, err);
     memcpy(samples, x->samples->ns, n * sizeof *samples);
     *ret_n = n;
     return 0;
+}
+
+int prn_executor_run(struct prn_executor *x, size_t warmups, size_t repeats, int64_t most_ns,
+                     int64_t *samples, size_t *ret_n, struct prony_error *err)
+{
+    put_run(x, warmups, repeats, most_ns);
+    int code = call(x, (double)most_ns * 1e-9, "running the model", err);
+    return code < 0 ? code : read_samples(x, repeats, samples, ret_n, err);
+}
+
+int prn_executor_run_end(struct prn_executor *x, size_t repeats, int64_t *samples, size_t *ret_n,
+                         struct prony_error *err)
+{
+    if (!x->begun)
+        return prn_fail(err, PRONY_EUSAGE, "no run was begun");
+    x->begun = false;
+    int code = read_reply(x, 0, "running the model", err);
+    return code < 0 ? code : read_samples(x, repeats, samples, ret_n, err);
 }
 
 /* Times come from a process that nobody trusts: in order, and small enough to be added up. */

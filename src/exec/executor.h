@@ -101,6 +101,13 @@ PRONY_MUST_CHECK int prn_executor_run(struct prn_executor *x, size_t warmups, si
                                       int64_t most_ns, int64_t *samples, size_t *ret_n,
                                       struct prony_error *err);
 
+/* The same in two halves: the first gives the command without waiting for anything (false: it
+ * can't), the second waits for the end. Should another command come instead, the result is dropped.
+ */
+bool prn_executor_run_begin(struct prn_executor *x, size_t warmups, size_t repeats);
+PRONY_MUST_CHECK int prn_executor_run_end(struct prn_executor *x, size_t repeats, int64_t *samples,
+                                          size_t *ret_n, struct prony_error *err);
+
 /* Puts the model under load (drive.h). `requests` has room for plan->most_requests, at most
  * PRN_EXECUTOR_REQUESTS_MAX. Fails with PRONY_EUNSUPPORTED when the runtime runs one request at a
  * time and more workers were asked for. */

@@ -16,6 +16,7 @@ struct prn_executor {
     double timeout_s;
     const volatile int *cancelled;
     size_t slot;
+    bool begun; /* a run whose answer nobody has read yet */
     struct prn_message message;
 };
 

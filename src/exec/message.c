@@ -95,7 +95,7 @@ union control {
     struct cmsghdr align;
 };
 
-int prn_message_send_fds(struct prn_message *m, int fd, const int *fds, size_t n_fds)
+static int send_message(struct prn_message *m, int fd, const int *fds, size_t n_fds, int flags)
 {
     if (m->failed || n_fds > PRN_MESSAGE_FDS_MAX) {
         errno = EMSGSIZE;
@@ -115,14 +115,24 @@ int prn_message_send_fds(struct prn_message *m, int fd, const int *fds, size_t n
     }
     ssize_t n;
     do
-        n = sendmsg(fd, &header, MSG_NOSIGNAL);
+        n = sendmsg(fd, &header, MSG_NOSIGNAL | flags);
     while (n < 0 && errno == EINTR);
     return n < 0 ? -1 : 0;
 }
 
+int prn_message_send_fds(struct prn_message *m, int fd, const int *fds, size_t n_fds)
+{
+    return send_message(m, fd, fds, n_fds, 0);
+}
+
 int prn_message_send(struct prn_message *m, int fd)
 {
-    return prn_message_send_fds(m, fd, NULL, 0);
+    return send_message(m, fd, NULL, 0, 0);
+}
+
+int prn_message_try_send(struct prn_message *m, int fd)
+{
+    return send_message(m, fd, NULL, 0, MSG_DONTWAIT);
 }
 
 /* The descriptors that came with a message, all of them: what isn't wanted must be closed. */

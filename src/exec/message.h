@@ -59,6 +59,9 @@ size_t prn_message_count(struct prn_message *m, size_t most);
 int prn_message_send(struct prn_message *m, int fd);
 int prn_message_receive(struct prn_message *m, int fd);
 
+/* Sends only what the other side has room for; EAGAIN otherwise. */
+int prn_message_try_send(struct prn_message *m, int fd);
+
 #define PRN_MESSAGE_FDS_MAX 8
 
 /* The same with descriptors. Received ones are closed on exec; there are at most `most` of them, or

@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 /* Calls of one method that gRPC may hand over before a thread has asked for more of them. */
+#define WINDOW_BYTES (4 << 20)
 #define REQUESTS_PER_METHOD 8
 #define THREADS_DEFAULT 2
 #define SOON_NS 2000000
@@ -44,6 +45,10 @@ static grpc_server *create_core(size_t message_max)
 {
     int most = message_max < INT_MAX ? (int)message_max : INT_MAX;
     grpc_arg args[] = {
+        /* What a client may send ahead of being read. gRPC would make it larger the longer the way
+         * takes, and on a busy machine a hundred MiB of an upload lie in memory then. */
+        prn_rpc_arg(GRPC_ARG_HTTP2_BDP_PROBE, 0),
+        prn_rpc_arg(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, WINDOW_BYTES),
         prn_rpc_arg(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, most),
         prn_rpc_arg(GRPC_ARG_MAX_CONCURRENT_STREAMS, STREAMS_MAX),
         prn_rpc_arg(GRPC_ARG_MAX_METADATA_SIZE, PRN_RPC_METADATA_MAX),

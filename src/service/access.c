@@ -72,7 +72,7 @@ static bool own_connection(struct prn_service *s, const char *peer)
         return false;
     if (seen(s, peer, false))
         return true;
-    bool own = prn_peer_is_local(peer) && prn_peer_user(peer, &user) &&
+    bool own = prn_peer_is_local(peer) && prn_peer_user(peer, s->ports, s->n_ports, &user) &&
                (user == geteuid() || user == getuid());
     if (own)
         seen(s, peer, true);

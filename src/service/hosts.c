@@ -353,7 +353,7 @@ void prn_host_work(struct prn_held *held, struct prn_part *part)
     held->begun = true;
     held->ended = false;
     if (held->host->local)
-        prn_local_wake(held->host);
+        prn_local_work(held, part);
     else
         advance(held);
 }

@@ -17,6 +17,7 @@
 #define GROWTH_BYTES ((size_t)64 << 10)      /* of the inputs' memory, at least */
 #define SLICE_NS 1000000000                  /* after which runs are continued by another command */
 #define MODEL_ARENA_BYTES ((size_t)16 << 20) /* for names */
+#define BEGIN_BYTES_MAX ((size_t)64 << 10)   /* of inputs that are quickly copied */
 
 /* A model that was loaded, whether or not the process that is there now has it. */
 struct model {
@@ -615,6 +616,19 @@ static int grow_inputs(struct prn_instance *i, size_t bytes, struct prony_error 
     return 0;
 }
 
+static void copy_inputs(struct prn_instance *i, const struct model *m,
+                        const struct prn_instance_run *run)
+{
+    for (size_t k = 0; k < m->n_inputs; k++) {
+        const struct prn_rpc_tensor *t = input_of(run, k);
+        unsigned char *to = i->inputs + m->places[k].offset;
+        if (run->bytes)
+            prn_bytes_copy(run->bytes, t->range, to);
+        else if (t->bytes > 0)
+            memcpy(to, t->data, t->bytes);
+    }
+}
+
 static int feed(struct prn_instance *i, struct model *m, const struct prn_instance_run *run,
                 const struct limit *limit, struct prony_error *err)
 {
@@ -624,14 +638,7 @@ static int feed(struct prn_instance *i, struct model *m, const struct prn_instan
         code = grow_inputs(i, bytes, err);
     if (code < 0)
         return code;
-    for (size_t k = 0; k < m->n_inputs; k++) {
-        const struct prn_rpc_tensor *t = input_of(run, k);
-        unsigned char *to = i->inputs + m->places[k].offset;
-        if (run->bytes)
-            prn_bytes_copy(run->bytes, t->range, to);
-        else if (t->bytes > 0)
-            memcpy(to, t->data, t->bytes);
-    }
+    copy_inputs(i, m, run);
     if (m->bound)
         return 0;
     double timeout_s;
@@ -656,6 +663,14 @@ static int reserve_times(struct prn_shelf_result *r, size_t n, struct prony_erro
     return 0;
 }
 
+static int check_times(const uint64_t *times, size_t n, struct prony_error *err)
+{
+    for (size_t k = 0; k < n; k++)
+        if (times[k] > INT64_MAX)
+            return prn_fail(err, PRONY_ECRASH, "the executor answered nonsense");
+    return 0;
+}
+
 /* One command: runs for up to a slice of time, so that the limit on a command is one on a run and
  * not on how many were asked for. */
 static int run_slice(struct prn_instance *i, const struct limit *limit, size_t warmups,
@@ -673,9 +688,8 @@ static int run_slice(struct prn_instance *i, const struct limit *limit, size_t w
     if (code < 0)
         return code;
     code = prn_executor_run(i->executor, warmups, repeats, most_ns, (int64_t *)times, ret_n, err);
-    for (size_t k = 0; code == 0 && k < *ret_n; k++)
-        if (times[k] > INT64_MAX)
-            code = prn_fail(err, PRONY_ECRASH, "the executor answered nonsense");
+    if (code == 0)
+        code = check_times(times, *ret_n, err);
     return ended(i, code, "running the model", timeout_s, err);
 }
 
@@ -727,12 +741,36 @@ static int run_timed(struct prn_instance *i, struct model *m, const struct prn_i
 }
 
 /* A few warm-ups of a model that is known to be quick go with the command that is timed. */
+static bool is_quick(const struct model *m, const struct prn_instance_run *run)
+{
+    return m->run_ns > 0 && run->warmups < (uint64_t)(SLICE_NS / m->run_ns);
+}
+
 static int run_all(struct prn_instance *i, struct model *m, const struct prn_instance_run *run,
                    const struct limit *limit, struct prn_shelf_result *r, struct prony_error *err)
 {
-    bool quick = m->run_ns > 0 && run->warmups < (uint64_t)(SLICE_NS / m->run_ns);
+    bool quick = is_quick(m, run);
     int code = quick ? 0 : warm_up(i, limit, run->warmups, r, err);
     return code < 0 ? code : run_timed(i, m, run, limit, quick ? (size_t)run->warmups : 0, r, err);
+}
+
+/* The one run that prn_instance_run_begin() started. */
+static int take_begun(struct prn_instance *i, struct model *m, const struct limit *limit,
+                      struct prn_shelf_result *r, struct prony_error *err)
+{
+    double timeout_s;
+    int code = reserve_times(r, 1, err);
+    if (code == 0)
+        code = begin_command(i, limit, 0, &timeout_s, err);
+    if (code < 0)
+        return code;
+    code = prn_executor_run_end(i->executor, 1, (int64_t *)r->public.times_ns, &r->public.n_times,
+                                err);
+    if (code == 0)
+        code = check_times(r->public.times_ns, r->public.n_times, err);
+    if (code == 0)
+        m->run_ns = (int64_t)r->public.times_ns[0];
+    return ended(i, code, "running the model", timeout_s, err);
 }
 
 /* ---- Outputs ---- */
@@ -856,6 +894,24 @@ static int check_run(const struct model *m, const struct prn_instance_run *run,
     return 0;
 }
 
+bool prn_instance_run_begin(struct prn_instance *i, const struct prn_instance_run *run)
+{
+    size_t slot = find_slot(i, run->model_id);
+    struct prony_error ignored; /* the run itself will find it again */
+    size_t bytes;
+    if (slot == i->n_models || !i->executor || !i->shelf)
+        return false;
+    struct model *m = i->models[slot];
+    bool once = run->repeats == 1 || (run->repeats == 0 && run->repeat_for_ms == 0);
+    if (!once || !m->loaded || !m->bound || !is_quick(m, run) || check_run(m, run, &ignored) < 0 ||
+        place_inputs(m, run, &bytes, &ignored) < 0 || !m->bound || bytes > BEGIN_BYTES_MAX ||
+        prn_executor_select(i->executor, slot, &ignored) < 0)
+        return false;
+    copy_inputs(i, m, run);
+    prn_executor_unpark(i->executor);
+    return prn_executor_run_begin(i->executor, (size_t)run->warmups, 1);
+}
+
 int prn_instance_run(struct prn_instance *i, const struct prn_instance_run *run,
                      struct prn_instance_result **ret_result, struct prony_error *err)
 {
@@ -868,16 +924,17 @@ int prn_instance_run(struct prn_instance *i, const struct prn_instance_run *run,
                           .timeout_s = i->timeout_s};
     int64_t load_ns;
     int code = check_run(m, run, err);
-    if (code == 0)
+    if (code == 0 && !run->begun)
         code = make_ready(i, slot, &limit, &load_ns, err);
     if (code < 0)
         return code;
     struct prn_shelf_result *r = prn_shelf_take(i->shelf);
     if (!r)
         return prn_fail_memory(err);
-    code = feed(i, m, run, &limit, err);
+    if (!run->begun)
+        code = feed(i, m, run, &limit, err);
     if (code == 0)
-        code = run_all(i, m, run, &limit, r, err);
+        code = run->begun ? take_begun(i, m, &limit, r, err) : run_all(i, m, run, &limit, r, err);
     if (code == 0 && run->outputs)
         code = read_outputs(i, m, &limit, r, err);
     if (code < 0)

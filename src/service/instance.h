@@ -104,6 +104,7 @@ struct prn_instance_run {
     uint64_t repeat_for_ms; /* 0 too: one */
     bool outputs;           /* are wanted */
     int64_t deadline_ns;    /* on CLOCK_MONOTONIC; 0 or INT64_MAX: none */
+    bool begun;             /* by prn_instance_run_begin() */
 };
 
 struct prn_instance_result {
@@ -121,6 +122,11 @@ PRONY_MUST_CHECK int prn_instance_run(struct prn_instance *instance,
                                       const struct prn_instance_run *run,
                                       struct prn_instance_result **ret_result,
                                       struct prony_error *err);
+
+/* Where nothing needs to be waited for, as the executor has the model and knows where its inputs
+ * are, hands them over and starts the run; prn_instance_run() then takes the result. False: it does
+ * it all. */
+bool prn_instance_run_begin(struct prn_instance *instance, const struct prn_instance_run *run);
 
 /* The next run that wants outputs waits for this, as they lie where that one's will. Takes a struct
  * prn_instance_result, NULL too; from any thread (prn_out_borrow). */

@@ -28,6 +28,9 @@
 #define BACK_OFF_MIN_NS ((int64_t)200 * 1000000) /* before a worker that ended is started again */
 #define BACK_OFF_MAX_NS ((int64_t)30 * 1000000000)
 #define STOP_MS 3000
+/* How long an executor that is alone on its host may wait for work before it is stopped: to stop
+ * and to resume it takes a tenth of a small run. */
+#define PARK_NS ((int64_t)20 * 1000000)
 
 struct prn_local {
     char hardware[256];
@@ -124,6 +127,23 @@ static int ready_instance(struct prn_held *held, size_t k, struct prony_error *e
     return prn_instance_alive(held->instances[k]) ? 0 : spawn_executor(held, k, err);
 }
 
+/* No executor of the session runs: something else is to be timed, or nothing was to be done for a
+ * while. */
+static void park_all(struct prn_held *held)
+{
+    for (size_t k = 0; k < held->n_backends; k++)
+        if (held->instances[k])
+            prn_instance_park(held->instances[k]);
+}
+
+/* Its threads spin even when it has nothing to do, and the next backend is to have the host for
+ * itself. */
+static void park_among_others(struct prn_held *held, size_t k)
+{
+    if (held->n_backends > 1)
+        prn_instance_park(held->instances[k]);
+}
+
 static int load(struct prn_part *part, size_t k, struct prn_task_outcome *o,
                 struct prony_error *err)
 {
@@ -146,7 +166,7 @@ static int load(struct prn_part *part, size_t k, struct prn_task_outcome *o,
         .input_names = (const char *const *)task->load->input_names,
         .output_names = (const char *const *)task->load->output_names};
     code = prn_instance_load(held->instances[k], &model, &loaded, err);
-    prn_instance_park(held->instances[k]);
+    park_among_others(held, k);
     if (code < 0)
         return code;
     /* The task's other hosts use its arena, too. */
@@ -158,28 +178,47 @@ static int load(struct prn_part *part, size_t k, struct prn_task_outcome *o,
     return 0;
 }
 
+static struct prn_instance_run run_of(const struct prn_part *part, size_t k)
+{
+    const struct prn_task *task = part->task;
+    const struct prn_rpc_run *q = &task->run;
+    const struct prn_rpc_map *map = q->n_maps ? &q->maps[part->held->backends[k]] : NULL;
+    return (struct prn_instance_run){.model_id = task->model_id,
+                                     .bytes = task->bytes,
+                                     .inputs = q->inputs,
+                                     .map = map ? map->indices : NULL,
+                                     .n_map = map ? map->n : q->n_inputs,
+                                     .warmups = q->warmups,
+                                     .repeats = q->repeats,
+                                     .repeat_for_ms = q->repeat_for_ms,
+                                     .outputs = q->inference,
+                                     .deadline_ns = task->deadline_ns,
+                                     .begun = part->begun};
+}
+
 static int run(struct prn_part *part, size_t k, struct prn_task_outcome *o, struct prony_error *err)
 {
-    struct prn_task *task = part->task;
     struct prn_held *held = part->held;
-    const struct prn_rpc_run *q = &task->run;
-    const struct prn_rpc_map *map = q->n_maps ? &q->maps[held->backends[k]] : NULL;
     int code = ready_instance(held, k, err);
     if (code < 0)
         return code;
-    const struct prn_instance_run run = {.model_id = task->model_id,
-                                         .bytes = task->bytes,
-                                         .inputs = q->inputs,
-                                         .map = map ? map->indices : NULL,
-                                         .n_map = map ? map->n : q->n_inputs,
-                                         .warmups = q->warmups,
-                                         .repeats = q->repeats,
-                                         .repeat_for_ms = q->repeat_for_ms,
-                                         .outputs = q->inference,
-                                         .deadline_ns = task->deadline_ns};
+    const struct prn_instance_run run = run_of(part, k);
     code = prn_instance_run(held->instances[k], &run, &o->result, err);
-    prn_instance_park(held->instances[k]);
+    park_among_others(held, k);
     return code;
+}
+
+/* The thread of the host has to wake up first, and then the executor: a small run of one that is
+ * alone there is started right away, and the thread, woken meanwhile, takes its result. While it is
+ * at nothing, and with the lock, it doesn't use the instance. */
+void prn_local_work(struct prn_held *held, struct prn_part *part)
+{
+    bool idle = held->first == part && !held->now && !held->ending && held->told;
+    if (idle && part->task->kind == PRN_TASK_RUN && held->n_backends == 1 && held->instances[0]) {
+        const struct prn_instance_run run = run_of(part, 0);
+        part->begun = prn_instance_run_begin(held->instances[0], &run);
+    }
+    prn_local_wake(held->host);
 }
 
 /* With the lock: the worker measures, and its events come by themselves. */
@@ -188,6 +227,7 @@ static void measure(struct prn_part *part)
     struct prn_held *held = part->held;
     struct prn_host *host = held->host;
     struct prony_error err;
+    park_all(held);
     part->command_id = prn_host_measure(part);
     while (part->command_id && part->at < held->n_backends && !host->gone)
         pthread_cond_wait(&host->answered, &host->service->lock);
@@ -275,14 +315,34 @@ static bool work_once(struct prn_host *host)
     return true;
 }
 
+/* With the lock, which is given up meanwhile. True: nothing came, and the executors are stopped. */
+static bool wait_a_while(struct prn_host *host)
+{
+    struct prn_service *s = host->service;
+    const struct prn_held *held = host->held;
+    int64_t until_ns = prn_service_now() + PARK_NS;
+    struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    if (held && pthread_cond_timedwait(&host->work, &s->lock, &until) != ETIMEDOUT)
+        return false;
+    if (host->held && !host->held->first && !host->held->ending)
+        park_all(host->held);
+    return host->held == held;
+}
+
 static void *serve_host(void *opaque)
 {
     struct prn_host *host = opaque;
     struct prn_service *s = host->service;
+    bool parked = false;
     pthread_mutex_lock(&s->lock);
-    while (!host->gone)
-        if (!work_once(host))
+    while (!host->gone) {
+        if (work_once(host))
+            parked = false;
+        else if (parked)
             pthread_cond_wait(&host->work, &s->lock);
+        else
+            parked = wait_a_while(host);
+    }
     struct prn_held *held = host->held;
     if (held) {
         prn_session_ref(held->session);

@@ -4,11 +4,13 @@
 #define PRN_SERVICE_PEER_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
-/* `peer` is as gRPC says it: "ipv4:127.0.0.1:40112", "ipv6:%5B::1%5D:40112". False: not known, or
- * no connection of this machine. */
-bool prn_peer_user(const char *peer, uid_t *ret_user);
+/* `peer` is as gRPC says it: "ipv4:127.0.0.1:40112", "ipv6:%5B::1%5D:40112"; `ports` are those it
+ * may be connected to, and only make it quicker. False: not known, or no connection of this
+ * machine. */
+bool prn_peer_user(const char *peer, const int *ports, size_t n_ports, uid_t *ret_user);
 
 /* Whether it is a connection within this machine. A Unix socket is one, and its folder says who may
  * use it. */

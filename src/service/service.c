@@ -194,9 +194,14 @@ static int listen_all(struct prn_service *s, const char **addresses, struct pron
     int port;
     int code = prn_config_read_tls(c, &certificate, &key, err);
     struct prn_server_tls tls = {certificate, key};
+    s->ports = PRN_ARENA_ARRAY(&s->config.arena, c->n_listen + 1, int);
+    if (code == 0 && !s->ports)
+        code = prn_fail_memory(err);
     for (size_t i = 0; code == 0 && i < c->n_listen; i++) {
         code = prn_server_listen(s->server, c->listen[i].text, c->listen[i].tls ? &tls : NULL,
                                  &port, err);
+        if (code == 0 && port > 0)
+            s->ports[s->n_ports++] = port;
         if (code == 0)
             addresses[i] = told_address(&s->config.arena, c->listen[i].text, port);
     }

@@ -82,7 +82,8 @@ struct prn_held {
     const char *hardware;
     size_t n_backends;
     size_t *backends; /* of the session */
-    /* On this machine: what runs them, one per backend; the thread of the host alone uses them. */
+    /* On this machine: what runs them, one per backend; for the thread of the host, and for who
+     * brings it work while it has none (prn_local_work). */
     struct prn_instance **instances;
     volatile int cancelled;        /* ends what is under way there */
     bool begun;                    /* there was something to do */
@@ -147,6 +148,7 @@ struct prn_part {
     size_t at;           /* how many of the host's backends are done */
     size_t turn;         /* which of them comes first */
     uint64_t command_id; /* that the worker is busy with; 0: none */
+    bool begun;          /* its run, before the host's thread took it (local.c) */
     struct prn_part *next;
 };
 
@@ -240,6 +242,8 @@ struct prn_service {
     struct prn_metrics *metrics;
     struct prn_http *http;
     struct prn_server *server;
+    int *ports; /* where it listens; in the configuration's arena */
+    size_t n_ports;
     struct prn_pool *pool;
     struct prn_queue *queue;
     struct prn_leases leases;
@@ -412,6 +416,8 @@ struct prn_local *prn_local_find(struct prn_service *s, const char *key);
 /* With the lock: the thread of a host. */
 PRONY_MUST_CHECK int prn_local_attach(struct prn_host *host, struct prony_error *err);
 void prn_local_wake(struct prn_host *host);
+/* A part was put first in line; or it wasn't, and waits. */
+void prn_local_work(struct prn_held *held, struct prn_part *part);
 
 /* lists.c */
 

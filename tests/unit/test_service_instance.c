@@ -72,7 +72,7 @@ static int load(struct prn_instance *instance, uint64_t id, const char *name)
     return code;
 }
 
-/* Feeds a row of numbers, in a message with other things around them. */
+/* Feeds a row of numbers, in a message with other things around them; how->begun: in two halves. */
 static int run(struct prn_instance *instance, const struct prn_instance_run *how,
                const float *numbers, const int64_t *dims, size_t rank,
                struct prn_instance_result **ret_result)
@@ -92,17 +92,19 @@ static int run(struct prn_instance *instance, const struct prn_instance_run *how
     request.bytes = bytes;
     request.inputs = &input;
     request.n_map = 1;
-    int code = prn_instance_run(instance, &request, ret_result, &err);
+    if (request.begun)
+        request.begun = prn_instance_run_begin(instance, &request);
+    int code = !ret_result ? request.begun : prn_instance_run(instance, &request, ret_result, &err);
     prn_bytes_free(bytes);
     return code;
 }
 
 /* Runs y = 4x once; the answer is checked. */
-static int run_four_times(struct prn_instance *instance, uint64_t id, float x)
+static int run_four_times_as(struct prn_instance *instance, uint64_t id, float x, bool begun)
 {
     const float numbers[2] = {x, 7};
     const int64_t dims[1] = {2};
-    const struct prn_instance_run how = {.model_id = id, .outputs = true};
+    const struct prn_instance_run how = {.model_id = id, .outputs = true, .begun = begun};
     struct prn_instance_result *result;
     int code = run(instance, &how, numbers, dims, 1, &result);
     if (code < 0)
@@ -121,6 +123,20 @@ static int run_four_times(struct prn_instance *instance, uint64_t id, float x)
     assert_float_equal(y[1], 28, 0);
     prn_instance_result_release(result);
     return 0;
+}
+
+static int run_four_times(struct prn_instance *instance, uint64_t id, float x)
+{
+    return run_four_times_as(instance, id, x, false);
+}
+
+/* Begins such a run that nobody will end; whether it could. */
+static bool begin_four_times(struct prn_instance *instance, uint64_t id, float x)
+{
+    const float numbers[2] = {x, 7};
+    const int64_t dims[1] = {2};
+    const struct prn_instance_run how = {.model_id = id, .begun = true};
+    return run(instance, &how, numbers, dims, 1, NULL);
 }
 
 static int set_up(void **state)
@@ -186,6 +202,32 @@ static void models_take_turns(void **state)
     assert_ok(load(instance, 3, "functions.onnx"));
     assert_ok(run_four_times(instance, 9, 1));
     assert_ok(run_four_times(instance, 3, 2));
+    prn_instance_free(instance);
+}
+
+static void runs_may_begin_early(void **state)
+{
+    (void)state;
+    struct prn_instance *instance = make(NULL, 60);
+    assert_false(begin_four_times(instance, 1, 1));
+    assert_ok(load(instance, 1, "functions.onnx"));
+    assert_ok(load(instance, 2, "functions.onnx"));
+    assert_false(begin_four_times(instance, 1, 1)); /* nobody knows where its inputs are */
+    assert_ok(run_four_times(instance, 1, 1));
+    assert_ok(run_four_times(instance, 2, 2));
+    for (int i = 0; i < 4; i++) {
+        prn_instance_park(instance);
+        assert_ok(run_four_times_as(instance, 1, (float)i, true));
+        /* One that nobody waits for leaves nothing to those that come after it. */
+        assert_true(begin_four_times(instance, 1, 100));
+        assert_false(begin_four_times(instance, 2, 200));
+        assert_ok(run_four_times(instance, 1 + i % 2, (float)i));
+        assert_true(begin_four_times(instance, 2, 300));
+        prn_instance_unload(instance, 1);
+        assert_ok(load(instance, 1, "functions.onnx"));
+        assert_ok(run_four_times_as(instance, 1, 5, true)); /* which isn't early then */
+    }
+    assert_true(begin_four_times(instance, 1, 1));
     prn_instance_free(instance);
 }
 
@@ -431,6 +473,7 @@ int main(void)
         TEST(runs_are_counted),
         TEST(bad_requests_are_refused),
         TEST(files_of_the_machine_are_not_options),
+        TEST(runs_may_begin_early),
         TEST(a_crash_costs_one_run),
         TEST(a_hang_ends_in_time),
         TEST(memory_can_not_be_taken_away),

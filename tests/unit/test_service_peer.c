@@ -14,9 +14,16 @@
 
 #include <cmocka.h>
 
-/* A connection to a listener of its own; `ret_port` is that of the end that connects. */
+static unsigned port_of(const struct sockaddr_storage *address)
+{
+    return ntohs(address->ss_family == AF_INET ? ((const struct sockaddr_in *)address)->sin_port
+                                               : ((const struct sockaddr_in6 *)address)->sin6_port);
+}
+
+/* A connection to a listener of its own; `ret_port` is that of the end that connects, `ret_to` the
+ * listener's. */
 static void connect_here(int family, const struct sockaddr *to, socklen_t length, int fds[2],
-                         unsigned *ret_port)
+                         unsigned *ret_port, int *ret_to)
 {
     struct sockaddr_storage address;
     memcpy(&address, to, length);
@@ -26,14 +33,14 @@ static void connect_here(int family, const struct sockaddr *to, socklen_t length
     assert_int_equal(bind(listener, to, length), 0);
     assert_int_equal(listen(listener, 1), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &size), 0);
+    *ret_to = (int)port_of(&address);
     fds[0] = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fds[0], (struct sockaddr *)&address, size), 0);
     fds[1] = accept(listener, NULL, NULL);
     assert_true(fds[1] >= 0);
     size = sizeof address;
     assert_int_equal(getsockname(fds[0], (struct sockaddr *)&address, &size), 0);
-    *ret_port = ntohs(family == AF_INET ? ((struct sockaddr_in *)&address)->sin_port
-                                        : ((struct sockaddr_in6 *)&address)->sin6_port);
+    *ret_port = port_of(&address);
     close(listener);
 }
 
@@ -43,20 +50,24 @@ static void test_user(void **state)
     struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fds[2];
     unsigned port;
+    int to;
     char peer[64];
     uid_t user = (uid_t)-1;
-    connect_here(AF_INET, (struct sockaddr *)&v4, sizeof v4, fds, &port);
+    connect_here(AF_INET, (struct sockaddr *)&v4, sizeof v4, fds, &port, &to);
     snprintf(peer, sizeof peer, "ipv4:127.0.0.1:%u", port);
-    assert_true(prn_peer_user(peer, &user));
+    assert_true(prn_peer_user(peer, &to, 1, &user));
+    assert_int_equal(user, geteuid());
+    /* Without its other end the kernel's tables are read. */
+    assert_true(prn_peer_user(peer, NULL, 0, &user));
     assert_int_equal(user, geteuid());
     /* The same connection on a socket for both kinds of addresses. */
     snprintf(peer, sizeof peer, "ipv6:%%5B::ffff:127.0.0.1%%5D:%u", port);
-    assert_true(prn_peer_user(peer, &user));
+    assert_true(prn_peer_user(peer, &to, 1, &user));
     /* The listening end isn't one. */
     close(fds[0]);
     close(fds[1]);
     snprintf(peer, sizeof peer, "ipv4:127.0.0.2:%u", port);
-    assert_false(prn_peer_user(peer, &user));
+    assert_false(prn_peer_user(peer, &to, 1, &user));
 }
 
 static void test_user_v6(void **state)
@@ -65,6 +76,7 @@ static void test_user_v6(void **state)
     struct sockaddr_in6 v6 = {.sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT};
     int fds[2];
     unsigned port;
+    int to;
     char peer[64];
     uid_t user = (uid_t)-1;
     int probe = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -73,9 +85,9 @@ static void test_user_v6(void **state)
         close(probe);
     if (!usable)
         skip();
-    connect_here(AF_INET6, (struct sockaddr *)&v6, sizeof v6, fds, &port);
+    connect_here(AF_INET6, (struct sockaddr *)&v6, sizeof v6, fds, &port, &to);
     snprintf(peer, sizeof peer, "ipv6:[::1]:%u", port);
-    assert_true(prn_peer_user(peer, &user));
+    assert_true(prn_peer_user(peer, &to, 1, &user));
     assert_int_equal(user, geteuid());
     close(fds[0]);
     close(fds[1]);
@@ -113,7 +125,7 @@ static void test_nonsense(void **state)
     uid_t user;
     char longer[400];
     for (size_t i = 0; i < sizeof peers / sizeof peers[0]; i++) {
-        assert_false(prn_peer_user(peers[i], &user));
+        assert_false(prn_peer_user(peers[i], NULL, 0, &user));
         assert_false(prn_peer_is_local(peers[i]));
     }
     memset(longer, '1', sizeof longer);
