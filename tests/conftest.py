@@ -13,6 +13,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the tests share transcript.py and this file
+sys.path.append(str(ROOT / "tests" / "e2e"))  # and some of them what others have
 BUILD = pathlib.Path(os.environ.get("PRONY_BUILD", ROOT / "build"))
 PROGRAM = pathlib.Path(os.environ.get("PRONY", BUILD / "prony"))
 TEST_TIMEOUT = 300
