@@ -3,6 +3,7 @@
 
 #include "service/names.h"
 
+#include <assert.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -687,8 +688,10 @@ void prn_session_close(struct prn_session *session, const char *outcome)
         if (!held->begun)
             held->host = NULL;
     }
-    if (session->place && all_ended(session))
+    if (session->place && all_ended(session)) {
+        assert(session->references > 1); /* the queue's, and this function's */
         leave_queue(session);
+    }
     prn_session_unref(session);
 }
 
