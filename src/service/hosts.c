@@ -757,21 +757,19 @@ struct fetch {
     size_t references; /* the call's, and a job's that is under way */
 };
 
-/* Whether it is gone now. */
-static bool unref_fetch(struct fetch *f)
+static void unref_fetch(struct fetch *f)
 {
     struct prn_service *s = f->service;
     pthread_mutex_lock(&s->lock);
     bool last = --f->references == 0;
     pthread_mutex_unlock(&s->lock);
     if (!last)
-        return false;
+        return;
     if (f->fd >= 0)
         close(f->fd);
     prn_blob_release(f->blob);
     prn_rpc_call_unref(f->call);
     free(f);
-    return true;
 }
 
 static void send_chunk(struct fetch *f)
@@ -791,7 +789,7 @@ static void send_chunk(struct fetch *f)
     free(data);
 }
 
-static bool run_fetch(struct prn_pool_job *job)
+static void run_fetch(struct prn_pool_job *job)
 {
     struct fetch *f = (struct fetch *)job;
     struct prony_error err;
@@ -801,7 +799,11 @@ static bool run_fetch(struct prn_pool_job *job)
         else
             send_chunk(f);
     }
-    return !unref_fetch(f);
+}
+
+static void fetch_over(struct prn_pool_job *job)
+{
+    unref_fetch((struct fetch *)job);
 }
 
 static void next_chunk(struct fetch *f)
@@ -854,7 +856,7 @@ void prn_fetch_begin(struct prn_rpc_call *call, struct prn_bytes *message)
         prn_blob_release(blob);
         return;
     }
-    *f = (struct fetch){.job.run = run_fetch,
+    *f = (struct fetch){.job = {.run = run_fetch, .over = fetch_over},
                         .service = s,
                         .call = prn_rpc_call_ref(call),
                         .blob = blob,

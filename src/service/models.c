@@ -311,7 +311,7 @@ static void finish_upload(struct upload *u)
 }
 
 /* One chunk after the other, by the pool. */
-static bool run_chunk(struct prn_pool_job *job)
+static void run_chunk(struct prn_pool_job *job)
 {
     struct chunk *chunk = (struct chunk *)job;
     struct upload *u = chunk->upload;
@@ -325,17 +325,24 @@ static bool run_chunk(struct prn_pool_job *job)
             finish_upload(u);
     }
     prn_bytes_free(chunk->bytes);
-    free(chunk);
     pthread_mutex_lock(&s->lock);
     u->ahead--;
     bool read = !u->reading && !u->failed && u->ahead < AHEAD;
     u->reading |= read;
     if (read)
         prn_rpc_call_read(u->call);
-    bool last = u->references == 1;
+    pthread_mutex_unlock(&s->lock);
+}
+
+static void chunk_over(struct prn_pool_job *job)
+{
+    struct chunk *chunk = (struct chunk *)job;
+    struct upload *u = chunk->upload;
+    struct prn_service *s = u->service;
+    free(chunk);
+    pthread_mutex_lock(&s->lock);
     unref_upload(u);
     pthread_mutex_unlock(&s->lock);
-    return !last;
 }
 
 /* With the lock. The first message says what it is. */
@@ -401,8 +408,10 @@ static void take_message(struct upload *u, struct prn_bytes *message)
         free(chunk);
         return;
     }
-    *chunk = (struct chunk){
-        .job.run = run_chunk, .upload = u, .bytes = message, .range = component.chunk};
+    *chunk = (struct chunk){.job = {.run = run_chunk, .over = chunk_over},
+                            .upload = u,
+                            .bytes = message,
+                            .range = component.chunk};
     u->references++;
     u->ahead++;
     prn_pool_add(u->service->pool, &u->line, &chunk->job);
@@ -457,7 +466,7 @@ struct lookup {
     uint8_t sha256[PRN_SHA256_BYTES];
 };
 
-static bool run_lookup(struct prn_pool_job *job)
+static void run_lookup(struct prn_pool_job *job)
 {
     struct lookup *l = (struct lookup *)job;
     struct prn_service *s = l->service;
@@ -474,10 +483,14 @@ static bool run_lookup(struct prn_pool_job *job)
     prn_session_exit(l->session);
     prn_session_unref(l->session);
     pthread_mutex_unlock(&s->lock);
+}
+
+static void lookup_over(struct prn_pool_job *job)
+{
+    struct lookup *l = (struct lookup *)job;
     prn_rpc_call_unref(l->call);
     free(l->component.name);
     free(l);
-    return false;
 }
 
 /* With the lock. */
@@ -509,6 +522,7 @@ static void begin_lookup(struct prn_service *s, struct prn_rpc_call *call,
     }
     memcpy(l->sha256, q->sha256_hash.data, PRN_SHA256_BYTES);
     l->job.run = run_lookup;
+    l->job.over = lookup_over;
     l->service = s;
     l->call = prn_rpc_call_ref(call);
     l->session = prn_session_ref(session);

@@ -47,13 +47,14 @@ static void *work(void *opaque)
         if (!line->first)
             line->last = NULL;
         pthread_mutex_unlock(&pool->lock);
-        bool there = job->run(job);
+        job->run(job);
         pthread_mutex_lock(&pool->lock);
-        if (!there)
-            continue;
         line->busy = line->first != NULL;
         if (line->busy)
             append_line(pool, line);
+        pthread_mutex_unlock(&pool->lock);
+        job->over(job);
+        pthread_mutex_lock(&pool->lock);
     }
     pthread_mutex_unlock(&pool->lock);
     return NULL;

@@ -19,8 +19,10 @@ struct prn_job_line {
 };
 
 struct prn_pool_job {
-    /* False: the line is gone, freed with whatever it was for; no job may be waiting in it then. */
-    bool (*run)(struct prn_pool_job *job);
+    void (*run)(struct prn_pool_job *job);
+    /* After run(), when the pool has let go of the line: the job and what its line is for may be
+     * freed here, and not before. */
+    void (*over)(struct prn_pool_job *job);
     struct prn_pool_job *next;
 };
 
@@ -29,7 +31,7 @@ PRONY_MUST_CHECK int prn_pool_new(size_t threads, struct prn_pool **ret_pool,
 /* Runs what is left, and ends the threads. */
 void prn_pool_free(struct prn_pool *pool);
 
-/* The job is embedded in what it works on, and run() may free it. */
+/* The job is embedded in what it works on. Once it has run, it may be given again. */
 void prn_pool_add(struct prn_pool *pool, struct prn_job_line *line, struct prn_pool_job *job);
 
 #endif

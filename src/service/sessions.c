@@ -69,7 +69,7 @@ struct removal {
     char name[2 * PRN_SESSION_ID_BYTES + 1];
 };
 
-static bool run_removal(struct prn_pool_job *job)
+static void run_removal(struct prn_pool_job *job)
 {
     struct removal *removal = (struct removal *)job;
     struct prony_error err;
@@ -77,8 +77,11 @@ static bool run_removal(struct prn_pool_job *job)
     if (code < 0)
         PRN_LOG(removal->service->log, PRN_LOG_ERROR, "session.folder",
                 PRN_LOG_TEXT("error", err.text));
-    free(removal);
-    return false;
+}
+
+static void removal_over(struct prn_pool_job *job)
+{
+    free(job);
 }
 
 static void remove_folder(struct prn_session *session)
@@ -87,6 +90,7 @@ static void remove_folder(struct prn_session *session)
     if (!removal)
         return; /* the next start of the service removes it */
     removal->job.run = run_removal;
+    removal->job.over = removal_over;
     removal->service = session->service;
     memcpy(removal->name, session->name, sizeof removal->name);
     prn_pool_add(session->service->pool, &removal->line, &removal->job);
