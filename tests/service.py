@@ -225,6 +225,9 @@ def serving(folder, *options, **more):
     try:
         yield service
         service.stop()
+    except BaseException:
+        print(service.text(), file=sys.stderr)  # pytest shows it
+        raise
     finally:
         service.kill()
 

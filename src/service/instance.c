@@ -561,7 +561,8 @@ static const struct prn_rpc_tensor *input_of(const struct prn_instance_run *run,
 static bool same_place(const struct prn_place *place, const struct prn_rpc_tensor *t, size_t offset)
 {
     return place->dtype == t->dtype && place->rank == t->rank && place->offset == offset &&
-           place->bytes == t->bytes && memcmp(place->dims, t->dims, t->rank * sizeof *t->dims) == 0;
+           place->bytes == t->bytes &&
+           (t->rank == 0 || memcmp(place->dims, t->dims, t->rank * sizeof *t->dims) == 0);
 }
 
 /* Says where inputs will lie; what is bound stays bound if that is where they lay the last time. */
