@@ -164,13 +164,23 @@ def test_interrupt_keeps_what_there_is(program, workdir, networks):
     assert result["load"]["error"]["code"] == "PRONY_ECANCELED"
 
 
-def wait_for_threads(pid, wanted):
-    """Waits until a child of the process has so many threads."""
-    while True:
+def descendants(pid):
+    """An executor stands below the processes that guard it."""
+    try:
         children = pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-        for child in children:
+    except FileNotFoundError:
+        return
+    for child in children:
+        yield child
+        yield from descendants(child)
+
+
+def wait_for_threads(pid, wanted):
+    """Waits until a process below this one has so many threads."""
+    while True:
+        for process in descendants(pid):
             try:
-                if len(os.listdir(f"/proc/{child}/task")) >= wanted:
+                if len(os.listdir(f"/proc/{process}/task")) >= wanted:
                     return
             except FileNotFoundError:
                 pass
