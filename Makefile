@@ -38,10 +38,14 @@ asan: setup-test asan-build ## the C tests under AddressSanitizer and UBSan
 	@$(PYTHON) tests/run.py --sanitized $(BUILD)/asan
 
 .PHONY: tsan
-tsan: setup-test ## the C tests under ThreadSanitizer
+tsan: setup-test all ## the C tests under ThreadSanitizer, and the service under load
 	@$(CMAKE) -B $(BUILD)/tsan -DPRONY_TESTS=ON -DPRONY_SANITIZE=thread > /dev/null
 	@cmake --build $(BUILD)/tsan -- --quiet
 	@$(PYTHON) tests/run.py --sanitized $(BUILD)/tsan
+	@PRONY=$(abspath $(BUILD))/tsan/prony PRONY_PROGRAM=$(abspath $(BUILD))/prony \
+	    TSAN_OPTIONS=ignore_noninstrumented_modules=1 PYTHONDONTWRITEBYTECODE=1 \
+	    $(PYTHON) -m pytest -q --no-header --tb=short -p no:cacheprovider \
+	    --import-mode=importlib tests/e2e/test_service_survival.py
 
 .PHONY: soak
 soak: setup-test ## the loops of what the service survives, ten times as long

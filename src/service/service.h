@@ -126,7 +126,7 @@ struct prn_session {
     int64_t waiter_ns;           /* when that is answered in any case */
     struct prn_rpc_call *closer; /* CloseSession, until the hosts are back */
     int64_t closer_ns;
-    int64_t created_ms, ready_ms;
+    int64_t created_ms, ready_ms, ended_ms;
     int64_t created_ns, life_ns;
     uint64_t runs;
     const char *outcome;

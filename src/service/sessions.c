@@ -61,39 +61,58 @@ static void free_session(struct prn_session *session)
     free(session);
 }
 
-/* Removing a folder takes the disk's time. */
-struct removal {
+/* The end of a session takes the disk's time: its row in the history, and its folder. */
+struct farewell {
     struct prn_pool_job job;
     struct prn_job_line line;
     struct prn_service *service;
+    struct prn_identity owner;
+    struct prn_buffer backends;
+    struct prn_history_session ended;
+    bool has_folder;
     char name[2 * PRN_SESSION_ID_BYTES + 1];
 };
 
-static void run_removal(struct prn_pool_job *job)
+static void run_farewell(struct prn_pool_job *job)
 {
-    struct removal *removal = (struct removal *)job;
+    struct farewell *f = (struct farewell *)job;
+    struct prn_service *s = f->service;
     struct prony_error err;
-    int code = prn_folder_remove(removal->service->sessions_fd, removal->name, &err);
-    if (code < 0)
-        PRN_LOG(removal->service->log, PRN_LOG_ERROR, "session.folder",
-                PRN_LOG_TEXT("error", err.text));
+    if (prn_history_add_session(s->history, &f->ended, &err) < 0)
+        PRN_LOG(s->log, PRN_LOG_ERROR, "history", PRN_LOG_TEXT("error", err.text));
+    if (f->has_folder && prn_folder_remove(s->sessions_fd, f->name, &err) < 0)
+        PRN_LOG(s->log, PRN_LOG_ERROR, "session.folder", PRN_LOG_TEXT("error", err.text));
 }
 
-static void removal_over(struct prn_pool_job *job)
+static void farewell_over(struct prn_pool_job *job)
 {
-    free(job);
+    struct farewell *f = (struct farewell *)job;
+    prn_buffer_release(&f->backends);
+    free(f);
 }
 
-static void remove_folder(struct prn_session *session)
+static void say_farewell(const struct prn_session *session)
 {
-    struct removal *removal = calloc(1, sizeof *removal);
-    if (!removal)
-        return; /* the next start of the service removes it */
-    removal->job.run = run_removal;
-    removal->job.over = removal_over;
-    removal->service = session->service;
-    memcpy(removal->name, session->name, sizeof removal->name);
-    prn_pool_add(session->service->pool, &removal->line, &removal->job);
+    struct farewell *f = calloc(1, sizeof *f);
+    if (!f)
+        return; /* the next start of the service removes the folder */
+    *f = (struct farewell){.job = {.run = run_farewell, .over = farewell_over},
+                           .service = session->service,
+                           .owner = session->owner,
+                           .backends = PRN_BUFFER_INIT((size_t)64 << 10),
+                           .has_folder = session->folder_fd >= 0};
+    memcpy(f->name, session->name, sizeof f->name);
+    for (size_t i = 0; i < session->n_backends; i++)
+        prn_buffer_printf(&f->backends, "%s%s", i ? ", " : "", session->backends[i].name);
+    f->ended = (struct prn_history_session){.user = f->owner.user,
+                                            .backends = prn_buffer_text(&f->backends),
+                                            .created_ms = session->created_ms,
+                                            .ready_ms = session->ready_ms,
+                                            .ended_ms = session->ended_ms,
+                                            .models = session->n_models,
+                                            .runs = session->runs,
+                                            .outcome = session->outcome};
+    prn_pool_add(session->service->pool, &f->line, &f->job);
 }
 
 void prn_session_unref(struct prn_session *session)
@@ -105,8 +124,7 @@ void prn_session_unref(struct prn_session *session)
         at = &(*at)->next;
     *at = session->next;
     pthread_cond_signal(&session->service->wake);
-    if (session->folder_fd >= 0)
-        remove_folder(session);
+    say_farewell(session);
     free_session(session);
 }
 
@@ -615,29 +633,6 @@ static void answer_closer(struct prn_session *session)
     prn_rpc_call_unref(call);
 }
 
-static void record(struct prn_session *session)
-{
-    struct prn_service *s = session->service;
-    struct prn_buffer backends = PRN_BUFFER_INIT((size_t)64 << 10);
-    struct prony_error err;
-    for (size_t i = 0; i < session->n_backends; i++)
-        prn_buffer_printf(&backends, "%s%s", i ? ", " : "", session->backends[i].name);
-    struct prn_history_session ended = {.user = session->owner.user,
-                                        .backends = prn_buffer_text(&backends),
-                                        .created_ms = session->created_ms,
-                                        .ready_ms = session->ready_ms,
-                                        .ended_ms = prn_now_ms(),
-                                        .models = session->n_models,
-                                        .runs = session->runs,
-                                        .outcome = session->outcome};
-    if (prn_history_add_session(s->history, &ended, &err) < 0)
-        PRN_LOG(s->log, PRN_LOG_ERROR, "history", PRN_LOG_TEXT("error", err.text));
-    PRN_LOG(s->log, PRN_LOG_INFO, "session.end", PRN_LOG_TEXT("session", session->label),
-            PRN_LOG_TEXT("user", session->owner.user), PRN_LOG_TEXT("outcome", session->outcome),
-            PRN_LOG_INTEGER("runs", session->runs));
-    prn_buffer_release(&backends);
-}
-
 /* Its hosts are back: others may have them. */
 static void leave_queue(struct prn_session *session)
 {
@@ -679,7 +674,10 @@ void prn_session_close(struct prn_session *session, const char *outcome)
     s->closing = session;
     prn_leases_remove(&s->leases, &session->lease);
     answer_waiter(session);
-    record(session);
+    session->ended_ms = prn_now_ms();
+    PRN_LOG(s->log, PRN_LOG_INFO, "session.end", PRN_LOG_TEXT("session", session->label),
+            PRN_LOG_TEXT("user", session->owner.user), PRN_LOG_TEXT("outcome", outcome),
+            PRN_LOG_INTEGER("runs", session->runs));
     prn_session_ref(session);
     for (size_t i = 0; i < session->n_held; i++) {
         struct prn_held *held = &session->held[i];

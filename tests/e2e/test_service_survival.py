@@ -19,7 +19,8 @@ import pytest
 
 from conftest import PROGRAM
 from service import (LOCAL, PATIENCE, SMALL, SOAK, X, Program, Service, Session, array, base,
-                     blob_files, check_small, endless, eventually, expanding, many, serving)
+                     blob_files, check_small, endless, eventually, expanding, free_port, many,
+                     serving)
 
 Code = grpc.StatusCode
 SEED = int(os.environ.get("PRONY_SEED", "1"))
@@ -112,11 +113,9 @@ def fault_once(service, client, kind, draw):
     errors = outcome(run, kind not in ("hung", "out_of_memory"))
     if kind in ("hung", "out_of_memory"):
         assert errors == 1
-    # One error is the most that a fault costs: afterwards the session works.
-    for _ in range(2):
-        errors += outcome(faults.run(), True)
+    # One error is the most that a fault costs, now or a moment later; the session goes on.
+    errors += sum(outcome(faults.run(), True) for _ in range(6))
     assert errors <= 1, kind
-    check_small(session.infer([X])[0][0])
     begun = time.monotonic()
     session.close()
     client.session().close()
@@ -417,7 +416,78 @@ def test_many_clients_and_two_slots(tmp_path):
             list(pool.map(use, range(clients)))
         assert visitors.most == 2
         assert len(visitors.visits) == total // clients * clients
-        visitors.check_order(service.state)
         with service.client() as client:
             hardware, = client.status().hardware
             assert (hardware.hosts, hardware.free, hardware.waiting) == (2, 2, 0)
+    visitors.check_order(service.state)
+
+
+class Work:
+    """What a client does all day, in an order of its own; results must be right."""
+
+    def __init__(self, client, draw):
+        self.client, self.draw = client, draw
+
+    def cancelled(self, session):
+        run = self.client.start("Run", session.run_request([X], repeat_for_milliseconds=200))
+        time.sleep(self.draw.uniform(0, 0.02))
+        run.cancel()
+
+    def upload(self, session):
+        data = self.draw.randbytes(self.draw.randint(0, 3 << 20))
+        session.upload(data, model=2, name=f"w/{self.draw.getrandbits(60)}")
+        session.cached(data, model=3, name=f"w/{self.draw.getrandbits(60)}")
+
+    def half_an_upload(self, session):
+        def half():
+            yield next(session.chunks(b"x" * 1000, model=4, name="half"))
+            raise RuntimeError("enough")
+
+        with pytest.raises(grpc.RpcError):
+            self.client.call("LoadModelComponent", half())
+
+    def run(self, session):
+        check_small(session.infer([X], num_repeats=self.draw.randint(1, 20))[0][0])
+
+    def ask(self, _session):
+        self.client.backends()
+        self.client.status()
+
+    def day(self):
+        backends = [["a/onnxrt-cpu"], ["b/onnxrt-cpu"], ["a/onnxrt-cpu", "b/onnxrt-cpu[threads=1]"]]
+        session = self.client.session(*self.draw.choice(backends))
+        session.load(SMALL)
+        for _ in range(5):
+            work = self.draw.choice([self.cancelled, self.upload, self.half_an_upload, self.run,
+                                     self.run, self.ask])
+            work(session)
+        self.run(session)
+        if self.draw.random() < 0.8:
+            session.close()  # or the lease ends it
+
+
+@pytest.mark.timeout(LONG)
+def test_many_clients_at_work(tmp_path):
+    """And the configuration is read again meanwhile, and metrics are."""
+    config = (f"http: 127.0.0.1:{free_port()}\nlease: 2s\n"
+              "pools:\n  - {name: a, count: 1}\n  - {name: b, count: 1}\n")
+    with serving(tmp_path / "s", config=config) as service:
+        def use(number):
+            draw = random.Random(SEED + number)
+            with service.client() as client:
+                for _ in range(many(3, 60)):
+                    Work(client, draw).day()
+
+        with concurrent.futures.ThreadPoolExecutor(8) as pool:
+            days = [pool.submit(use, number) for number in range(8)]
+            while not all(day.done() for day in days):
+                concurrent.futures.wait(days, timeout=0.2)
+                service.signal(signal.SIGHUP)
+                service.metric("prony_sessions")
+            for day in days:
+                day.result()
+        with service.client() as client:
+            eventually(lambda: [h.free for h in client.status().hardware] == [1, 1], "all are free")
+            eventually(lambda: not service.session_files(), "the files are gone")
+        for name, path in blob_files(service).items():
+            assert hashlib.sha256(path.read_bytes()).hexdigest() == name
