@@ -86,6 +86,10 @@ struct prn_cuts {
      * passes between layers. A runtime that has to give those tensors can't fuse nodes across the
      * cuts; otherwise it is free to optimise. */
     const struct prn_layer *layers;
+    /* For the caller to set: the whole is written so that what passes isn't given but goes through
+     * a Reshape to its own shape. Where a runtime keeps it, nothing gets past it, not even a layout
+     * in memory, and nothing more has to be written than by the layers. */
+    bool whole_reshapes;
 };
 
 /* PRONY_EUSAGE when the options ask for what the model doesn't have, PRONY_EUNSUPPORTED when there

@@ -12,6 +12,7 @@
 #include "model/writer.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -288,6 +289,7 @@ struct writing {
     struct reading reading;
     struct stream *streams; /* one per weight of the layer */
     struct prn_map passing; /* names of inputs and outputs → what they were last written as */
+    struct prn_map walls;   /* names of what goes through a Reshape → rank */
     struct prony_error *err;
 };
 
@@ -318,6 +320,107 @@ static int write_passing(struct writing *w, enum prn_writer_part part,
     return prn_map_set(&w->passing, name, part) < 0 ? prn_fail_memory(w->err) : 0;
 }
 
+/* ---- Walls: what passes a cut of the whole goes through a Reshape to its own shape ---- */
+
+/* The first version in which the shape of Reshape is an input; a 0 in it keeps a dimension. */
+#define RESHAPE_OPSET_MIN 5
+#define WALL_SHAPE "/prony/wall/%zu"
+#define WALL_SUFFIX "/prony/wall"
+#define WALL_RANK_MAX 16
+
+static bool has_wall(const struct writing *w, const struct prn_cut_tensor *tensor)
+{
+    const struct prn_model *model = w->set->model;
+    int64_t version = 0;
+    for (size_t i = 0; i < model->n_opsets; i++)
+        if (*model->opsets[i].domain == '\0')
+            version = model->opsets[i].version;
+    const struct prn_value *value = &tensor->value;
+    return w->set->cuts.whole_reshapes && version >= RESHAPE_OPSET_MIN &&
+           value->kind == PRN_VALUE_TENSOR && value->has_shape && value->rank <= WALL_RANK_MAX;
+}
+
+static int add_wall(struct writing *w, const struct prn_cut_tensor *tensor)
+{
+    return prn_map_set(&w->walls, tensor->value.name, tensor->value.rank) < 0
+               ? prn_fail_memory(w->err)
+               : 0;
+}
+
+static void write_wall(struct writing *w, const char *before, const char *behind, size_t rank)
+{
+    char shape[64];
+    snprintf(shape, sizeof shape, WALL_SHAPE, rank);
+    const char *inputs[] = {before, shape};
+    prn_writer_node(w->writer, &(struct prn_node){.name = before,
+                                                  .op_type = "Reshape",
+                                                  .domain = "",
+                                                  .inputs = inputs,
+                                                  .n_inputs = PRN_ARRAY_SIZE(inputs),
+                                                  .outputs = &behind,
+                                                  .n_outputs = 1});
+}
+
+static const char *name_before_wall(struct prn_arena *arena, const char *name)
+{
+    size_t len = strlen(name);
+    char *longer = prn_arena_alloc(arena, len + sizeof WALL_SUFFIX);
+    if (longer) {
+        memcpy(longer, name, len);
+        memcpy(longer + len, WALL_SUFFIX, sizeof WALL_SUFFIX);
+    }
+    return longer;
+}
+
+/* Gives outputs that have a wall another name, and the wall the name that they had. */
+static int write_node(struct writing *w, size_t index)
+{
+    const struct prn_node *node = &w->set->model->graph.nodes[index];
+    const struct message *message = &w->set->file->tables[TABLE_NODES].items[index];
+    if (w->walls.count == 0) {
+        copy(w, PRN_WRITER_NODE, TABLE_NODES, index);
+        return 0;
+    }
+    struct prn_arena arena = PRN_ARENA_INIT(PRN_CUT_BYTES_MAX);
+    const char **outputs = PRN_ARENA_ARRAY(&arena, node->n_outputs + 1, const char *);
+    bool fine = outputs;
+    for (size_t o = 0; o < node->n_outputs && fine; o++) {
+        bool wall = prn_map_get(&w->walls, node->outputs[o]) != PRN_MAP_NONE;
+        outputs[o] = wall ? name_before_wall(&arena, node->outputs[o]) : node->outputs[o];
+        fine = outputs[o];
+    }
+    if (fine)
+        prn_writer_copy_node(w->writer, message->data, message->len, outputs, node->n_outputs);
+    for (size_t o = 0; o < node->n_outputs && fine; o++)
+        if (outputs[o] != node->outputs[o])
+            write_wall(w, outputs[o], node->outputs[o], prn_map_get(&w->walls, node->outputs[o]));
+    prn_arena_release(&arena);
+    return fine ? 0 : prn_fail_memory(w->err);
+}
+
+static void write_wall_shapes(struct writing *w)
+{
+    static const int64_t zeros[WALL_RANK_MAX];
+    bool seen[WALL_RANK_MAX + 1] = {false};
+    for (size_t i = 0; i < w->layer->n_out; i++) {
+        size_t rank = prn_map_get(&w->walls, w->layer->out[i]->value.name);
+        char name[64];
+        if (rank == PRN_MAP_NONE || seen[rank])
+            continue;
+        seen[rank] = true;
+        snprintf(name, sizeof name, WALL_SHAPE, rank);
+        prn_writer_initialiser(w->writer,
+                               &(struct prn_constant){.name = name,
+                                                      .dtype = PRN_DTYPE_INT64,
+                                                      .rank = 1,
+                                                      .dims = &(int64_t){(int64_t)rank},
+                                                      .elements = (int64_t)rank,
+                                                      .bytes = rank * sizeof *zeros,
+                                                      .data = zeros},
+                               NULL);
+    }
+}
+
 static int write_interface(struct writing *w)
 {
     const struct prn_layer *layer = w->layer;
@@ -325,7 +428,9 @@ static int write_interface(struct writing *w)
     for (size_t i = 0; i < layer->n_in && code == 0; i++)
         code = write_passing(w, PRN_WRITER_INPUT, layer->in[i]);
     for (size_t i = 0; i < layer->n_out && code == 0; i++)
-        code = write_passing(w, PRN_WRITER_OUTPUT, layer->out[i]);
+        code = w->index == w->set->cuts.n_layers && has_wall(w, layer->out[i])
+                   ? add_wall(w, layer->out[i])
+                   : write_passing(w, PRN_WRITER_OUTPUT, layer->out[i]);
     for (size_t i = 0; i < layer->n_results && code == 0; i++)
         if (prn_map_get(&w->passing, layer->results[i]->value.name) != PRN_WRITER_OUTPUT)
             code = write_passing(w, PRN_WRITER_OUTPUT, layer->results[i]);
@@ -420,7 +525,9 @@ static int write_nodes(struct writing *w)
             return prn_fail(w->err, PRONY_EUNSUPPORTED,
                             "node '%s' (%s) keeps a tensor in another file", node->name,
                             node->op_type);
-        copy(w, PRN_WRITER_NODE, TABLE_NODES, index);
+        int code = write_node(w, index);
+        if (code < 0)
+            return code;
         for (size_t o = 0; o < node->n_outputs; o++) {
             size_t value = prn_map_get(&w->set->file->values, node->outputs[o]);
             if (*node->outputs[o] && value != PRN_MAP_NONE &&
@@ -521,6 +628,7 @@ static int describe(struct writing *w, const char *data_name)
         code = write_interface(w);
     if (code == 0)
         code = write_nodes(w);
+    write_wall_shapes(w);
     return code == 0 ? write_constants(w, data_name) : code;
 }
 
@@ -548,6 +656,7 @@ int prn_cut_write(struct prn_cuts *cuts, size_t layer, const char *data_name, in
     prn_writer_free(w.writer);
     free(w.streams);
     prn_map_release(&w.passing);
+    prn_map_release(&w.walls);
     reading_release(&w.reading);
     return code;
 }

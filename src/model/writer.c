@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/buffer.h"
 #include "base/io.h"
+#include "model/wire.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -494,6 +495,26 @@ void prn_writer_copy(struct prn_writer *w, enum prn_writer_part part, const void
         copy_initialiser(w, GRAPH_SPARSE, message, len);
         break;
     }
+}
+
+void prn_writer_copy_node(struct prn_writer *w, const void *message, size_t len,
+                          const char *const *outputs, size_t n_outputs)
+{
+    struct prn_wire wire = {message, (const uint8_t *)message + len};
+    struct prn_wire_field field;
+    struct prn_buffer *node = &w->graph;
+    size_t start = node->len;
+    size_t output = 0;
+    while (wire.at < wire.end) {
+        const uint8_t *begin = wire.at;
+        if (prn_wire_next(&wire, &field) != PRN_WIRE_FINE)
+            break; /* whoever reads the file will say so */
+        if (field.number == NODE_OUTPUT && output < n_outputs)
+            add_text(node, NODE_OUTPUT, outputs[output++]);
+        else
+            prn_buffer_append(node, begin, (size_t)(wire.at - begin));
+    }
+    end_message(node, GRAPH_NODE, start);
 }
 
 static uint64_t graph_bytes(const struct prn_writer *w)

@@ -68,6 +68,10 @@ enum prn_writer_part {
 void prn_writer_copy(struct prn_writer *w, enum prn_writer_part part, const void *message,
                      size_t len);
 
+/* The same of a node, whose outputs get these names instead of their own. */
+void prn_writer_copy_node(struct prn_writer *w, const void *message, size_t len,
+                          const char *const *outputs, size_t n_outputs);
+
 /* Bytes that the file will have. */
 uint64_t prn_writer_bytes(const struct prn_writer *w);
 

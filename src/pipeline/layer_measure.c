@@ -411,6 +411,8 @@ static int resolve_backends(struct chain *c)
                    : prn_fail_memory(c->err);
     if (code < 0)
         return code;
+    const struct prn_runtime_ops *ops = prn_runtime_find(b->backend->software);
+    b->job->cuts->whole_reshapes = ops && ops->keeps_reshapes;
     const char *dash = strrchr(b->backend->software, '-');
     b->memory_backend = b->backend;
     if (dash && strcmp(dash, "-cpu") != 0)

@@ -50,6 +50,7 @@ struct prn_runtime_ops {
     const char *software;                     /* name in a spec */
     const char *title;                        /* "ONNX Runtime, CPU" */
     bool gpu;                                 /* needs devices that the sandbox must leave open */
+    bool keeps_reshapes; /* nothing is fused across a Reshape, also one that changes nothing */
     const struct prn_runtime_option *options; /* ends in a row without key */
 
     /* Loads the library and checks the options. Fails with PRONY_EUNAVAILABLE when the library or

@@ -752,6 +752,47 @@ static struct prn_model *read_back(size_t layer, const char *data_name, const ch
     return again;
 }
 
+/* What passes goes through a Reshape that keeps its name, so whoever read it reads it behind that.
+ */
+static void whole_has_walls(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/prony-cut-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    input("x", "batch,8");
+    weight("w", 8, 40);
+    weight("v", 40, 8);
+    node("one: MatMul x w > a");
+    node("two: MatMul a v > y");
+    output("y");
+    output("a");
+    cut(&(struct prn_cut_options){0});
+    struct prn_model *again = read_back(2, NULL, folder);
+    assert_int_equal(again->graph.n_nodes, 2);
+    prn_model_free(again);
+    cuts->whole_reshapes = true;
+    again = read_back(2, NULL, folder);
+    assert_int_equal(again->graph.n_nodes, 3);
+    const struct prn_node *one = &again->graph.nodes[0];
+    const struct prn_node *wall = &again->graph.nodes[1];
+    assert_string_equal(one->name, "one");
+    assert_string_equal(wall->op_type, "Reshape");
+    assert_string_equal(wall->inputs[0], one->outputs[0]);
+    assert_string_equal(wall->outputs[0], "a");
+    assert_string_equal(again->graph.nodes[2].inputs[0], "a");
+    const struct prn_constant *shape = &again->graph.constants[0];
+    assert_string_equal(shape->name, wall->inputs[1]);
+    assert_int_equal(shape->elements, 2);
+    assert_int_equal(((const int64_t *)shape->data)[1], 0);
+    assert_int_equal(again->graph.n_outputs, 2);
+    prn_model_free(again);
+    /* A layer has none. */
+    again = read_back(0, NULL, folder);
+    assert_int_equal(again->graph.n_nodes, 1);
+    prn_model_free(again);
+    rmdir(folder);
+}
+
 static void layers_are_models(void **state)
 {
     (void)state;
@@ -881,6 +922,7 @@ int main(void)
         TEST(sequences_do_not_pass),
         TEST(unknown_types_do_not_pass),
         TEST(whole_gives_what_passes),
+        TEST(whole_has_walls),
         TEST(joined_layers_are_balanced),
         TEST(named_layers_are_joined),
         TEST(open_dimensions_stay_open),

@@ -546,6 +546,7 @@ static const struct prn_runtime_option ort_gpu_options[] = {
         .software = name,                          \
         .title = text,                             \
         .gpu = is_gpu,                             \
+        .keeps_reshapes = true,                    \
         .options = ort_gpu_options + !(is_gpu),    \
         .open = opener,                            \
         .version = ort_version,                    \
