@@ -235,6 +235,7 @@ int prn_executor_select(struct prn_executor *x, size_t slot, struct prony_error 
 /* A command about the model of the selected slot. */
 static void begin(struct prn_executor *x, enum prn_message_type type)
 {
+    x->has_outputs = false;
     prn_message_begin(&x->message, type);
     prn_message_put_int(&x->message, (int64_t)x->slot);
 }
@@ -285,6 +286,12 @@ static void put_run(struct prn_executor *x, size_t warmups, size_t repeats, int6
     prn_message_put_int(&x->message, (int64_t)warmups);
     prn_message_put_int(&x->message, (int64_t)repeats);
     prn_message_put_int(&x->message, most_ns);
+    prn_message_put_int(&x->message, x->wants_outputs);
+}
+
+void prn_executor_want_outputs(struct prn_executor *x, bool wanted)
+{
+    x->wants_outputs = wanted;
 }
 
 bool prn_executor_run_begin(struct prn_executor *x, size_t warmups, size_t repeats)
@@ -305,6 +312,7 @@ static int read_samples(struct prn_executor *x, size_t repeats, int64_t *samples
         return malformed_reply(x, err);
     memcpy(samples, x->samples->ns, n * sizeof *samples);
     *ret_n = n;
+    x->has_outputs = x->wants_outputs;
     return 0;
 }
 
@@ -368,11 +376,14 @@ int prn_executor_outputs(struct prn_executor *x, size_t lane, struct prn_arena *
                          struct prony_error *err)
 {
     struct prn_message *m = &x->message;
-    begin(x, PRN_MESSAGE_OUTPUTS);
-    prn_message_put_int(m, (int64_t)lane);
-    int code = call(x, 0, "reading outputs", err);
-    if (code < 0)
-        return code;
+    if (!x->has_outputs || lane > 0) {
+        begin(x, PRN_MESSAGE_OUTPUTS);
+        prn_message_put_int(m, (int64_t)lane);
+        int code = call(x, 0, "reading outputs", err);
+        if (code < 0)
+            return code;
+    }
+    x->has_outputs = false;
     size_t n = prn_message_count(m, PRN_EXECUTOR_TENSORS_MAX);
     struct prn_place *places = PRN_ARENA_ARRAY(arena, n + 1, struct prn_place);
     if (!places)

@@ -108,6 +108,10 @@ bool prn_executor_run_begin(struct prn_executor *x, size_t warmups, size_t repea
 PRONY_MUST_CHECK int prn_executor_run_end(struct prn_executor *x, size_t repeats, int64_t *samples,
                                           size_t *ret_n, struct prony_error *err);
 
+/* Whether the answer to a run brings the outputs with it: prn_executor_outputs(), as the next
+ * command, then costs no second way. */
+void prn_executor_want_outputs(struct prn_executor *x, bool wanted);
+
 /* Puts the model under load (drive.h). `requests` has room for plan->most_requests, at most
  * PRN_EXECUTOR_REQUESTS_MAX. Fails with PRONY_EUNSUPPORTED when the runtime runs one request at a
  * time and more workers were asked for. */

@@ -16,7 +16,8 @@ struct prn_executor {
     double timeout_s;
     const volatile int *cancelled;
     size_t slot;
-    bool begun; /* a run whose answer nobody has read yet */
+    bool begun;                      /* a run whose answer nobody has read yet */
+    bool wants_outputs, has_outputs; /* with the answer to a run; they are next in `message` */
     struct prn_message message;
 };
 

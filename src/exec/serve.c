@@ -266,11 +266,40 @@ static int serve_bind(struct server *s, struct prony_error *err)
     return code;
 }
 
+/* Copies the outputs of the last run to shared memory and lists them. */
+static int put_outputs(struct server *s, struct prn_runtime *runtime, struct prony_error *err)
+{
+    size_t n = s->ops->output_count(runtime);
+    size_t offset = 0;
+    if (n > PRN_EXECUTOR_TENSORS_MAX)
+        return prn_fail(err, PRONY_ELIMIT, "the model has %zu outputs, more than %d to compare", n,
+                        PRN_EXECUTOR_TENSORS_MAX);
+    prn_message_put_int(&s->out, (int64_t)n);
+    for (size_t i = 0; i < n; i++) {
+        struct prn_runtime_tensor t;
+        int code = s->ops->output(runtime, i, &t, err);
+        if (code < 0)
+            return code;
+        if (prn_pwrite_all(PRN_EXECUTOR_FD_OUTPUTS, t.data, t.bytes, offset) < 0)
+            return prn_fail_errno(err, errno, "write", t.name);
+        prn_message_put_text(&s->out, t.name);
+        prn_message_put_int(&s->out, t.dtype);
+        prn_message_put_int(&s->out, (int64_t)t.rank);
+        for (size_t k = 0; k < t.rank; k++)
+            prn_message_put_int(&s->out, t.dims[k]);
+        prn_message_put_int(&s->out, (int64_t)offset);
+        prn_message_put_int(&s->out, (int64_t)t.bytes);
+        offset += t.bytes;
+    }
+    return s->out.failed ? prn_fail(err, PRONY_ELIMIT, "too many outputs to list") : 0;
+}
+
 static int serve_run(struct server *s, struct prony_error *err)
 {
     int64_t warmups = prn_message_int(&s->in);
     size_t repeats = prn_message_count(&s->in, PRN_EXECUTOR_SAMPLES_MAX);
     int64_t most_ns = prn_message_int(&s->in);
+    bool outputs = prn_message_int(&s->in) != 0;
     if (s->in.failed)
         return bad_message(err);
     struct prn_runtime *runtime = s->slot->runtime;
@@ -299,7 +328,7 @@ static int serve_run(struct server *s, struct prony_error *err)
             break;
     }
     prn_message_put_int(&s->out, (int64_t)n);
-    return 0;
+    return outputs ? put_outputs(s, runtime, err) : 0;
 }
 
 /* One lane for each worker. They stay: a server doesn't make new ones for each request either. */
@@ -348,30 +377,7 @@ static int serve_outputs(struct server *s, struct prony_error *err)
     size_t lane = prn_message_count(&s->in, PRN_DRIVE_WORKERS_MAX - 1);
     if (s->in.failed || (lane > 0 && lane >= s->slot->n_lanes))
         return bad_message(err);
-    struct prn_runtime *runtime = lane > 0 ? s->slot->lanes[lane] : s->slot->runtime;
-    size_t n = s->ops->output_count(runtime);
-    size_t offset = 0;
-    if (n > PRN_EXECUTOR_TENSORS_MAX)
-        return prn_fail(err, PRONY_ELIMIT, "the model has %zu outputs, more than %d to compare", n,
-                        PRN_EXECUTOR_TENSORS_MAX);
-    prn_message_put_int(&s->out, (int64_t)n);
-    for (size_t i = 0; i < n; i++) {
-        struct prn_runtime_tensor t;
-        int code = s->ops->output(runtime, i, &t, err);
-        if (code < 0)
-            return code;
-        if (prn_pwrite_all(PRN_EXECUTOR_FD_OUTPUTS, t.data, t.bytes, offset) < 0)
-            return prn_fail_errno(err, errno, "write", t.name);
-        prn_message_put_text(&s->out, t.name);
-        prn_message_put_int(&s->out, t.dtype);
-        prn_message_put_int(&s->out, (int64_t)t.rank);
-        for (size_t k = 0; k < t.rank; k++)
-            prn_message_put_int(&s->out, t.dims[k]);
-        prn_message_put_int(&s->out, (int64_t)offset);
-        prn_message_put_int(&s->out, (int64_t)t.bytes);
-        offset += t.bytes;
-    }
-    return s->out.failed ? prn_fail(err, PRONY_ELIMIT, "too many outputs to list") : 0;
+    return put_outputs(s, lane > 0 ? s->slot->lanes[lane] : s->slot->runtime, err);
 }
 
 static int serve_begin_profiling(struct server *s, struct prony_error *err)

@@ -18,6 +18,8 @@
 #define SLICE_NS 1000000000                  /* after which runs are continued by another command */
 #define MODEL_ARENA_BYTES ((size_t)16 << 20) /* for names */
 #define BEGIN_BYTES_MAX ((size_t)64 << 10)   /* of inputs that are quickly copied */
+/* Outputs up to this are copied rather than lent. */
+#define LEND_BYTES_MIN ((size_t)64 << 10)
 
 /* A model that was loaded, whether or not the process that is there now has it. */
 struct model {
@@ -88,6 +90,14 @@ static int shelf_wait(struct prn_instance *i, const struct limit *limit, struct 
     }
     pthread_mutex_unlock(&s->lock);
     return code;
+}
+
+static bool shelf_is_held(struct prn_instance *i)
+{
+    pthread_mutex_lock(&i->shelf->lock);
+    bool held = i->shelf->held;
+    pthread_mutex_unlock(&i->shelf->lock);
+    return held;
 }
 
 /* ---- The process ---- */
@@ -675,7 +685,7 @@ static int check_times(const uint64_t *times, size_t n, struct prony_error *err)
 /* One command: runs for up to a slice of time, so that the limit on a command is one on a run and
  * not on how many were asked for. */
 static int run_slice(struct prn_instance *i, const struct limit *limit, size_t warmups,
-                     size_t repeats, int64_t most_ns, uint64_t *times, size_t *ret_n,
+                     size_t repeats, int64_t most_ns, bool outputs, uint64_t *times, size_t *ret_n,
                      struct prony_error *err)
 {
     int64_t left_ns =
@@ -688,6 +698,7 @@ static int run_slice(struct prn_instance *i, const struct limit *limit, size_t w
     int code = begin_command(i, limit, most_ns, &timeout_s, err);
     if (code < 0)
         return code;
+    prn_executor_want_outputs(i->executor, outputs);
     code = prn_executor_run(i->executor, warmups, repeats, most_ns, (int64_t *)times, ret_n, err);
     if (code == 0)
         code = check_times(times, *ret_n, err);
@@ -704,7 +715,7 @@ static int warm_up(struct prn_instance *i, const struct limit *limit, uint64_t w
         size_t now = left < PRN_EXECUTOR_SAMPLES_MAX ? (size_t)left : PRN_EXECUTOR_SAMPLES_MAX;
         code = reserve_times(r, now, err);
         if (code == 0)
-            code = run_slice(i, limit, 0, now, SLICE_NS, r->public.times_ns, &n, err);
+            code = run_slice(i, limit, 0, now, SLICE_NS, false, r->public.times_ns, &n, err);
     }
     return code;
 }
@@ -725,10 +736,11 @@ static int run_timed(struct prn_instance *i, struct model *m, const struct prn_i
         size_t now = wanted - done < PRN_EXECUTOR_SAMPLES_MAX ? (size_t)(wanted - done)
                                                               : PRN_EXECUTOR_SAMPLES_MAX;
         size_t n;
+        bool outputs = run->outputs && done + now == wanted;
         int code = reserve_times(r, done + now, err);
         if (code == 0)
             code = run_slice(i, limit, warmups, now, left_ns < SLICE_NS ? left_ns : SLICE_NS,
-                             r->public.times_ns + done, &n, err);
+                             outputs, r->public.times_ns + done, &n, err);
         if (code < 0)
             return code;
         warmups = 0;
@@ -829,6 +841,32 @@ static const struct prn_place *find_output(const struct prn_place *places, size_
     return NULL;
 }
 
+/* Whoever sends them keeps the next run from writing there. What is small is copied instead. */
+static int lend_outputs(struct prn_instance *i, struct prn_shelf_result *r, struct prony_error *err)
+{
+    struct prn_rpc_tensor *outputs = r->public.outputs;
+    size_t bytes = 0;
+    for (size_t k = 0; k < r->public.n_outputs; k++) {
+        outputs[k].data = outputs[k].bytes ? i->shelf->map + outputs[k].range.offset : NULL;
+        bytes = bytes > LEND_BYTES_MIN ? bytes : bytes + outputs[k].bytes;
+    }
+    if (bytes > LEND_BYTES_MIN) {
+        r->holds_outputs = true;
+        pthread_mutex_lock(&i->shelf->lock);
+        i->shelf->held = true;
+        pthread_mutex_unlock(&i->shelf->lock);
+        return 0;
+    }
+    for (size_t k = 0; k < r->public.n_outputs; k++) {
+        void *copy = outputs[k].bytes ? prn_arena_alloc(&r->arena, outputs[k].bytes) : NULL;
+        if (copy)
+            outputs[k].data = memcpy(copy, outputs[k].data, outputs[k].bytes);
+        else if (outputs[k].bytes)
+            return prn_fail_memory(err);
+    }
+    return 0;
+}
+
 static int take_outputs(struct prn_instance *i, const struct model *m,
                         const struct prn_place *places, size_t n, int fd,
                         struct prn_shelf_result *r, struct prony_error *err)
@@ -850,16 +888,10 @@ static int take_outputs(struct prn_instance *i, const struct model *m,
             .dtype = place->dtype, .rank = place->rank, .dims = place->dims, .bytes = place->bytes};
         outputs[k].range.offset = place->offset;
     }
-    for (size_t k = 0; k < m->n_outputs; k++)
-        outputs[k].data = outputs[k].bytes ? i->shelf->map + outputs[k].range.offset : NULL;
     r->public.outputs = outputs;
     r->public.n_outputs = m->n_outputs;
     r->public.names = m->output_names;
-    r->holds_outputs = true;
-    pthread_mutex_lock(&i->shelf->lock);
-    i->shelf->held = true;
-    pthread_mutex_unlock(&i->shelf->lock);
-    return 0;
+    return lend_outputs(i, r, err);
 }
 
 static int read_outputs(struct prn_instance *i, const struct model *m, const struct limit *limit,
@@ -869,9 +901,7 @@ static int read_outputs(struct prn_instance *i, const struct model *m, const str
     size_t n;
     int fd;
     double timeout_s;
-    int code = shelf_wait(i, limit, err);
-    if (code == 0)
-        code = begin_command(i, limit, 0, &timeout_s, err);
+    int code = begin_command(i, limit, 0, &timeout_s, err);
     if (code < 0)
         return code;
     code = prn_executor_outputs(i->executor, 0, &r->arena, &places, &n, &fd, err);
@@ -908,8 +938,11 @@ bool prn_instance_run_begin(struct prn_instance *i, const struct prn_instance_ru
         place_inputs(m, run, &bytes, &ignored) < 0 || !m->bound || bytes > BEGIN_BYTES_MAX ||
         prn_executor_select(i->executor, slot, &ignored) < 0)
         return false;
+    if (run->outputs && shelf_is_held(i))
+        return false;
     copy_inputs(i, m, run);
     prn_executor_unpark(i->executor);
+    prn_executor_want_outputs(i->executor, run->outputs);
     return prn_executor_run_begin(i->executor, (size_t)run->warmups, 1);
 }
 
@@ -934,6 +967,8 @@ int prn_instance_run(struct prn_instance *i, const struct prn_instance_run *run,
         return prn_fail_memory(err);
     if (!run->begun)
         code = feed(i, m, run, &limit, err);
+    if (code == 0 && run->outputs && !run->begun)
+        code = shelf_wait(i, &limit, err);
     if (code == 0)
         code = run->begun ? take_begun(i, m, &limit, r, err) : run_all(i, m, run, &limit, r, err);
     if (code == 0 && run->outputs)
