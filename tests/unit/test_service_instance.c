@@ -77,7 +77,7 @@ static int run(struct prn_instance *instance, const struct prn_instance_run *how
                const float *numbers, const int64_t *dims, size_t rank,
                struct prn_instance_result **ret_result)
 {
-    unsigned char message[256] = "in front";
+    static unsigned char message[100000] = "in front";
     size_t n = 1;
     for (size_t i = 0; i < rank; i++)
         n *= (size_t)dims[i];
@@ -411,8 +411,8 @@ static void results_are_kept_until_released(void **state)
 {
     (void)state;
     struct prn_instance *instance = make(NULL, 60);
-    const float numbers[2] = {1, 2};
-    const int64_t dims[1] = {2};
+    static const float numbers[20000] = {1, 2}; /* more than is copied */
+    const int64_t dims[1] = {20000};
     struct prn_instance_result *first;
     struct prn_instance_result *second;
     struct timespec now;
@@ -433,6 +433,26 @@ static void results_are_kept_until_released(void **state)
     prn_instance_result_release(first);
     prn_instance_result_release(second);
     prn_instance_result_release(NULL);
+}
+
+static void small_results_are_copies(void **state)
+{
+    (void)state;
+    struct prn_instance *instance = make(NULL, 60);
+    const float numbers[2][2] = {{1, 2}, {3, 4}};
+    const int64_t dims[1] = {2};
+    struct prn_instance_result *results[2];
+    struct prn_instance_run how = {.model_id = 1, .outputs = true};
+    assert_ok(load(instance, 1, "functions.onnx"));
+    for (int i = 0; i < 2; i++)
+        assert_ok(run(instance, &how, numbers[i], dims, 1, &results[i]));
+    prn_instance_free(instance);
+    for (int i = 0; i < 2; i++) {
+        float y;
+        memcpy(&y, results[i]->outputs[0].data, sizeof y);
+        assert_float_equal(y, 4 * numbers[i][0], 0);
+        prn_instance_result_release(results[i]);
+    }
 }
 
 static void another_may_drive_it(void **state)
@@ -478,6 +498,7 @@ int main(void)
         TEST(a_hang_ends_in_time),
         TEST(memory_can_not_be_taken_away),
         TEST(results_are_kept_until_released),
+        TEST(small_results_are_copies),
         TEST(another_may_drive_it),
     };
     return cmocka_run_group_tests_name("service_instance", tests, NULL, NULL);
