@@ -269,14 +269,26 @@ static void describe_cache(const struct prn_remote_status *s, struct prn_buffer 
     char limit[PRN_FORMAT_SIZE];
     if (!s->has_cache)
         return;
-    prn_buffer_printf(out, "\nCache: %lld blobs, %s", (long long)s->blobs,
-                      prn_format_bytes(bytes, (double)s->blob_bytes));
+    prn_buffer_printf(out, "\nCache: %lld file%s, %s", (long long)s->blobs,
+                      s->blobs == 1 ? "" : "s", prn_format_bytes(bytes, (double)s->blob_bytes));
     if (s->blob_limit_bytes >= 0)
         prn_buffer_printf(out, " of %s", prn_format_bytes(limit, (double)s->blob_limit_bytes));
     if (s->hits >= 0 && s->misses >= 0)
-        prn_buffer_printf(out, ", %lld found and %lld not", (long long)s->hits,
-                          (long long)s->misses);
+        prn_buffer_printf(out, "; of files offered %lld were there, %lld were not",
+                          (long long)s->hits, (long long)s->misses);
     prn_buffer_add_char(out, '\n');
+}
+
+static void add_uptime(struct prn_buffer *out, int64_t ms)
+{
+    static const struct {
+        const char *unit;
+        double ms;
+    } units[] = {{"days", 86400e3}, {"h", 3600e3}, {"min", 60e3}, {"s", 1e3}};
+    size_t k = 0;
+    while (k + 1 < PRN_ARRAY_SIZE(units) && (double)ms < 2 * units[k].ms)
+        k++;
+    prn_buffer_printf(out, ", up for %.0f %s", (double)ms / units[k].ms, units[k].unit);
 }
 
 static int write_text(const struct prn_remote_status *s, const char *address,
@@ -285,7 +297,7 @@ static int write_text(const struct prn_remote_status *s, const char *address,
     prn_buffer_printf(out, "%s: prony ", address);
     prn_text_clean(out, s->version ? s->version : "of an unknown version");
     if (s->uptime_ms >= 0)
-        prn_buffer_printf(out, ", up for %.1f h", (double)s->uptime_ms / 3600000);
+        add_uptime(out, s->uptime_ms);
     prn_buffer_add(out, s->draining ? ", takes no new sessions\n" : "\n");
     int code = hardware_table(s, out, err);
     if (code == 0)

@@ -293,7 +293,7 @@ def test_backends(fake, prony):
 def test_status(fake, prony):
     done = prony("status", "--server", fake.address)
     assert done.status == 0, done.stderr
-    for text in ("prony 9.9, up for 2.0 h", "4 sessions of other users", "3 blobs, 1.00 MiB of 1.00 GiB",
+    for text in ("prony 9.9, up for 2 h", "4 sessions of other users", "3 files, 1.00 MiB of 1.00 GiB",
                  "onnxrt-cpu 1.30.0"):
         assert text in done.stdout
     assert "\x1b" not in done.stdout
