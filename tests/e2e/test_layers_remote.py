@@ -13,7 +13,7 @@ import pytest
 from conftest import ROOT
 from fake_service import Fake, base, own
 from profiling import Terminal
-from service import Program, eventually, serving
+from service import Program, eventually, make_certificate, serving
 from test_layers import functions
 from test_layers_measure import QUICK, finish, load, measure, shapes
 
@@ -48,6 +48,21 @@ def free_again(service):
                "the session's processes and files are gone")
     with service.client() as client:
         assert not client.status().sessions
+
+
+def test_with_tls_and_a_token(prony, mlp, workdir):
+    certificate, key = make_certificate(workdir)
+    with serving(workdir / "served", "--tls-cert", certificate, "--tls-key", key,
+                 "--listen", "127.0.0.1:0") as service:
+        service.said("worker.joined")
+        (workdir / "token").write_text(service.token("ann"))
+        (workdir / "token").chmod(0o600)
+        server = ["--server", service.address, "--ca", certificate]
+        refused = prony("layers", mlp, *QUICK, *server)
+        assert refused.status and "token" in refused.stderr
+        done = prony("layers", mlp, *QUICK, *server, "--token-file", workdir / "token")
+        assert done.status == 0, done.stderr
+        assert "layers 1 to 4 of 4" in done.stdout
 
 
 # ---- The same as here ----
