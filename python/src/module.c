@@ -38,6 +38,8 @@ static struct PyModuleDef definition = {
     .m_slots = slots,
 };
 
+PyMODINIT_FUNC PyInit__native(void); /* what Python looks for */
+
 PyMODINIT_FUNC PyInit__native(void)
 {
     return PyModuleDef_Init(&definition);
