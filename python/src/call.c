@@ -182,9 +182,10 @@ unsigned native_forks(void)
 bool native_may_connect(void)
 {
     native_forks();
-    connected = true;
-    if (!connected_before_fork)
+    if (!connected_before_fork) {
+        connected = true;
         return true;
+    }
     native_raise_text(PRONY_EUNSUPPORTED,
                       "this process was forked from one that talked to a prony service; start it "
                       "anew instead (multiprocessing's 'spawn')");

@@ -130,6 +130,15 @@ static PyObject *save_token(PyObject *module, PyObject *args)
 
 /* ---- The rest ---- */
 
+static PyObject *check_process(PyObject *module, PyObject *ignored)
+{
+    (void)module;
+    (void)ignored;
+    if (!native_may_connect())
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 /* Python's own, which lets other threads go on meanwhile. */
 static PyObject *sha256(PyObject *module, PyObject *args)
 {
@@ -175,6 +184,8 @@ static PyMethodDef functions[] = {
      "Whether a token is needed and there is none."},
     {"save_token", NATIVE_METHOD(save_token), METH_VARARGS,
      "save_token(token)\n--\n\nKeeps it as the user's own, in a file that nobody else can read."},
+    {"check_process", NATIVE_METHOD(check_process), METH_NOARGS,
+     "check_process()\n--\n\nFails in a fork of a process that talked to a service."},
     {"sha256", NATIVE_METHOD(sha256), METH_VARARGS,
      "sha256(address, bytes)\n--\n\nOf a piece of memory."},
     {"program", NATIVE_METHOD(program), METH_NOARGS,
