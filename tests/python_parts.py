@@ -44,7 +44,7 @@ def children_of(pid):
 
 def service_of(pid):
     """The embedded service of a process, or None."""
-    return next((child for child, words in children_of(pid).items() if "serve" in words), None)
+    return next((child for child, words in children_of(pid).items() if "--embedded" in words), None)
 
 
 def start_python(code, *arguments, **options):

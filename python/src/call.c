@@ -179,11 +179,11 @@ unsigned native_forks(void)
 }
 
 /* gRPC's threads are the parent's, and a child that waited for them would wait for ever. */
-bool native_may_connect(void)
+bool native_may_connect(bool now)
 {
     native_forks();
     if (!connected_before_fork) {
-        connected = true;
+        connected |= now;
         return true;
     }
     native_raise_text(PRONY_EUNSUPPORTED,

@@ -18,7 +18,7 @@ static PyObject *ping(PyObject *module, PyObject *args, PyObject *kwargs)
     struct prony_error err;
     struct native_call call;
     (void)module;
-    if (!read_options(args, kwargs, &options) || !native_may_connect())
+    if (!read_options(args, kwargs, &options) || !native_may_connect(true))
         return NULL;
     native_release(&call, NULL);
     int code = prony_server_ping(&options, &err);
@@ -92,7 +92,7 @@ static PyObject *list_backends(PyObject *module, PyObject *args, PyObject *kwarg
     struct native_call call;
     PyObject *result = NULL;
     (void)module;
-    if (!read_options(args, kwargs, &options) || !native_may_connect())
+    if (!read_options(args, kwargs, &options) || !native_may_connect(true))
         return NULL;
     native_release(&call, NULL);
     int code = prony_server_list(&options, &offer, &err);
@@ -134,7 +134,7 @@ static PyObject *check_process(PyObject *module, PyObject *ignored)
 {
     (void)module;
     (void)ignored;
-    if (!native_may_connect())
+    if (!native_may_connect(false))
         return NULL;
     Py_RETURN_NONE;
 }
