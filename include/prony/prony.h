@@ -90,6 +90,10 @@ struct prony_error {
     char text[PRONY_ERROR_TEXT_SIZE]; /* one line for a person, without a final newline */
 };
 
+/* The `prony` program that sessions use unless they are told another: PRONY_PROGRAM, the one that
+ * was installed or built with the library, or the first on PATH. To be freed with free(). */
+PRONY_API PRONY_MUST_CHECK int prony_program(char **ret_path, struct prony_error *err);
+
 /* "1.2.3": the version of the library that runs, not of the header. */
 PRONY_API const char *prony_version(void);
 

@@ -7,15 +7,14 @@
  */
 #include "module.h"
 
-#include <prony/prony.h>
-
 static int add_version(PyObject *module)
 {
     return PyModule_AddStringConstant(module, "version", prony_version());
 }
 
 static int (*const parts[])(PyObject *module) = {
-    add_version,
+    add_version,      native_add_errors,  native_add_session,
+    native_add_graph, native_add_profile, native_add_server,
 };
 
 static int add_parts(PyObject *module)
