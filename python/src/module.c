@@ -16,6 +16,8 @@ static int add_version(PyObject *module)
 
 static int (*const parts[])(PyObject *module) = {
     add_version,
+    prony_add_fx,
+    prony_add_executor,
 };
 
 static int add_parts(PyObject *module)

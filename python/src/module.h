@@ -9,4 +9,7 @@
 #define Py_LIMITED_API 0x030b0000
 #include <Python.h>
 
+int prony_add_fx(PyObject *module);
+int prony_add_executor(PyObject *module);
+
 #endif
