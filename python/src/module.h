@@ -138,5 +138,7 @@ void native_forms_release(struct native_forms *forms);
 
 /* A list of (name, dtype, dims, bytes). */
 PyObject *native_outputs(const struct prony_outputs *outputs);
+int prony_add_fx(PyObject *module);
+int prony_add_executor(PyObject *module);
 
 #endif

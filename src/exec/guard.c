@@ -4,10 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -17,6 +20,7 @@
 #include <unistd.h>
 
 #define THREADS_MAX 16384
+#define SCRATCH_OPTIONS "mode=0700,size=1g,nr_inodes=65536"
 
 static const struct {
     unsigned flag;
@@ -134,6 +138,60 @@ static int confine_mounts(const char *writable_folder, bool own_processes)
     return writable_folder ? change_mount(writable_folder, 0, 0, MOUNT_ATTR_RDONLY) : 0;
 }
 
+/* ---- A scratch folder ---- */
+
+/* Exist everywhere, and are nothing to an executor. */
+static const char *const scratch_places[] = {"/dev/shm", "/mnt", "/media", "/srv"};
+
+static bool lies_in(const char *path, const char *folder)
+{
+    const size_t n = strlen(folder);
+    return path && strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+/* A file system in memory, over a folder that nobody inside needs: it goes with the last process
+ * that sees it, however that ends. */
+static void mount_scratch(const struct prn_guard *g, char path[PATH_MAX])
+{
+    char program[PATH_MAX] = "";
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[n > 0 ? n : 0] = '\0';
+    const char *interpreter = secure_getenv("PRONY_PYTHON");
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(scratch_places); i++) {
+        const char *place = scratch_places[i];
+        bool needed = lies_in(program, place) || lies_in(interpreter, place);
+        for (size_t k = 0; k < g->n_needed; k++)
+            needed |= lies_in(g->needed[k], place);
+        if (!needed && mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, SCRATCH_OPTIONS) == 0) {
+            snprintf(path, PATH_MAX, "%s", place);
+            return;
+        }
+    }
+}
+
+/* Without namespaces, a folder like any other, which the init removes. */
+static void make_scratch(char path[PATH_MAX])
+{
+    const char *parent = secure_getenv("TMPDIR");
+    snprintf(path, PATH_MAX, "%s/prony-XXXXXX", parent && parent[0] == '/' ? parent : "/tmp");
+    if (!mkdtemp(path))
+        path[0] = '\0';
+}
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *at)
+{
+    (void)status;
+    (void)kind;
+    (void)at;
+    remove(path);
+    return 0;
+}
+
+static void remove_scratch(const char *path)
+{
+    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
 /* Root reads what others may read, and is nobody special beyond that. */
 static int drop_capabilities(void)
 {
@@ -154,8 +212,8 @@ static void record(struct prn_guard_status *status, int wait_status)
     atomic_store(&status->ended, 1);
 }
 
-/* What the guard and the init do until the end. */
-_Noreturn static void watch(pid_t child, struct prn_guard_status *status)
+/* What the guard and the init do until the end. `leftover`: a folder to remove then, or NULL. */
+_Noreturn static void watch(pid_t child, struct prn_guard_status *status, const char *leftover)
 {
     int wait_status;
     prctl(PR_SET_NAME, "prony-guard");
@@ -165,6 +223,8 @@ _Noreturn static void watch(pid_t child, struct prn_guard_status *status)
         if (errno != EINTR)
             _exit(1);
     record(status, wait_status);
+    if (leftover)
+        remove_scratch(leftover);
     _exit(0);
 }
 
@@ -210,14 +270,19 @@ static void describe(unsigned granted, int error, char *text, size_t size)
 static void enter_executor(const struct prn_guard *g, unsigned granted, char *ret_text, size_t size)
 {
     int error = 0;
-    if ((granted & CLONE_NEWNS) && confine_mounts(g->writable_folder, granted & CLONE_NEWPID) < 0)
+    const bool confined = (granted & CLONE_NEWNS) != 0;
+    if (confined && confine_mounts(g->writable_folder, granted & CLONE_NEWPID) < 0)
         error = errno;
+    if (g->scratch && confined && !error)
+        mount_scratch(g, g->scratch);
+    else if (g->scratch)
+        make_scratch(g->scratch);
     const pid_t init = getpid();
     pid_t child = fork();
     if (child < 0)
         _exit(1);
     if (child > 0)
-        watch(child, g->status);
+        watch(child, g->status, g->scratch && (!confined || error) ? g->scratch : NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != init)
         _exit(1);
@@ -245,7 +310,7 @@ void prn_guard_enter(const struct prn_guard *g, char *ret_text, size_t size)
         child = clone_into(granted);
     }
     if (child > 0)
-        watch(child, g->status);
+        watch(child, g->status, NULL);
     describe(child < 0 ? 0 : granted, child < 0 ? errno : error, ret_text, size);
     if (child == 0)
         enter_executor(g, granted, ret_text, size);

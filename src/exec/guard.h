@@ -27,8 +27,14 @@ struct prn_guard_status {
 };
 
 struct prn_guard {
-    bool namespaces;                 /* false: the executor must see the machine's devices */
-    const char *writable_folder;     /* where files may be made and written; NULL: nowhere */
+    bool namespaces;             /* false: the executor must see the machine's devices */
+    const char *writable_folder; /* where files may be made and written; NULL: nowhere */
+    /* Gets the path, of up to PATH_MAX, of an empty folder that only the executor has and that goes
+     * with it, or "" when there is none; NULL: it needs none. It lies over a folder that isn't
+     * `needed`, some of which may be NULL. */
+    char *scratch;
+    const char *const *needed;
+    size_t n_needed;
     struct prn_guard_status *status; /* shared */
 };
 

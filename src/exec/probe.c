@@ -42,7 +42,7 @@ static int try_seccomp(void)
 {
     int error = try_no_new_privs();
     if (!error)
-        error = -prn_seccomp_enter();
+        error = -prn_seccomp_enter(false);
     if (error)
         return error;
     return socket(AF_UNIX, SOCK_STREAM, 0) < 0 && errno == EPERM ? 0 : ENOTSUP;
