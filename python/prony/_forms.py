@@ -19,7 +19,6 @@ from prony import _fx, _native, _onnx
 from prony._lower import Lowered, is_weight, lower
 from prony._weights import File, hashes
 
-ONNX, FXPROTO = 0, 1  # PRONY_FORMAT_… of prony.h
 KEPT_MAX = 256
 
 Form = tuple[int, list[tuple[str, Any, bytes | None]], list[str], list[str], str | None]
@@ -64,16 +63,16 @@ class Exported:
 
     def _onnx_form(self, sent: list[Any], places: list[tuple[str, int]]) -> Form:
         if self.onnx is None:
-            return self._failed(ONNX, self.onnx_failure or "it was not exported")
-        return self._form(ONNX, ("model.onnx", self.onnx.serialize(places)),
+            return self._failed(_native.FORMAT_ONNX, self.onnx_failure or "it was not exported")
+        return self._form(_native.FORMAT_ONNX, ("model.onnx", self.onnx.serialize(places)),
                           [file for file in sent if file[1][1]])
 
     def _fx_form(self, sent: list[Any], places: list[_fx.WeightPlace]) -> Form:
         try:
             tree = _fx.to_tree(self.lowered, places)
-            return self._form(FXPROTO, ("model.dat", _native.fx_pack(tree)), sent)
+            return self._form(_native.FORMAT_FXPROTO, ("model.dat", _native.fx_pack(tree)), sent)
         except (_fx.NotExpressible, ValueError, TypeError, OverflowError) as fault:
-            return self._failed(FXPROTO, f"it is not expressible as FXPROTO: {fault}")
+            return self._failed(_native.FORMAT_FXPROTO, f"it is not expressible as FXPROTO: {fault}")
 
 
 _kept: dict[str, Exported] = {}

@@ -47,9 +47,9 @@ class RemoteInferenceSession(InferenceSession):
                  insecure: bool | None = None, access_token: str | None = None) -> None:
         self._native: Any = None
         specs = parse_backends(backends)
-        self._access = _access.resolve(server_addr, insecure, access_token)
         progress = Progress()
         try:
+            self._access = _access.resolve(server_addr, bool(insecure), access_token)
             supported, presets = _list(self._access)
             _check(specs, supported)
             if not specs:
@@ -57,11 +57,9 @@ class RemoteInferenceSession(InferenceSession):
                 print("prony: no backends were given, using: " + ", ".join(map(str, specs)),
                       file=sys.stderr)
             self._native = _native.Session(
-                [str(spec) for spec in specs], server=self._access.server,
-                token=self._access.token, insecure=self._access.insecure,
-                ca_file=self._access.ca_file, notice=progress)
+                [str(spec) for spec in specs], notice=progress, **self._access.arguments())
         except _native.Error as fault:
-            raise CreateSessionError(self._access.explain(fault)) from fault
+            raise CreateSessionError(str(fault)) from fault
         finally:
             progress.clear()
         self._backends = [BackendSpec.parse(name) for name in self._native.backends]
@@ -104,9 +102,8 @@ class RemoteInferenceSession(InferenceSession):
         return f"<RemoteInferenceSession: {state}>"
 
 
-def _list(access: Any) -> tuple[list[BackendSpec], dict[str, list[str]]]:
-    offered, presets = _native.list_backends(access.server, token=access.token,
-                                             insecure=access.insecure, ca_file=access.ca_file)
+def _list(access: _access.Access) -> tuple[list[BackendSpec], dict[str, list[str]]]:
+    offered, presets = _native.list_backends(**access.arguments())
     return [BackendSpec(row["hardware"], row["software"]) for row in offered], presets
 
 
@@ -127,11 +124,10 @@ def _preset(presets: dict[str, list[str]], supported: list[BackendSpec]) -> list
 
 
 def _listed(server_addr: str | None, insecure: bool | None, access_token: str | None) -> Any:
-    access = _access.resolve(server_addr, insecure, access_token)
     try:
-        return _list(access)
+        return _list(_access.resolve(server_addr, bool(insecure), access_token))
     except _native.Error as fault:
-        raise OctomlProfileError(access.explain(fault)) from fault
+        raise OctomlProfileError(str(fault)) from fault
 
 
 def get_supported_backends(server_addr: str | None = None, insecure: bool | None = None,
