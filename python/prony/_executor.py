@@ -18,6 +18,7 @@ import os
 import runpy
 import shutil
 import sys
+import tempfile
 import types
 import warnings
 import weakref
@@ -201,23 +202,26 @@ class Model:
         self.result: tuple | None = None
         self.kept: list = []          # tensors whose memory outputs() has named
         self.types: list | None = None  # of the outputs, where another precision computes them
-        self.compiled: set = set()    # shapes and types of inputs
+        self.compiled: dict = {}      # functions by the shapes and types of their inputs
+        self.build: Any = None        # makes the module, anew each time
 
     def load(self, folder: str, tree: dict) -> None:
         r = self.runtime
-        built = Builder(tree, lambda value: r.weights.get(folder, value), r.device, r.lowered,
-                        inline=r.compiles)
+
+        def build():
+            return Builder(tree, lambda value: r.weights.get(folder, value), r.device, r.lowered,
+                           inline=r.compiles)
+
+        built, self.build = build(), build
         self.inputs, self.fixed = built.inputs, tuple(built.fixed)
+        self.any_shape: Any = None   # since other shapes than the first ones came
         self.copies = built.mutates  # those that it is given must stay as they are
         self.fresh = built.mutates or r.lowered is not None or r.device.type != "cpu"
-        self.function = built.module.forward
-        if r.compiles:
-            self.function = torch.compile(built.module, fullgraph=True)
+        self.function = None if r.compiles else built.module.forward
         self.plain = None
         if r.lowered is not None:
-            plain = Weights(torch.device("cpu"), None)
-            self.plain = Builder(tree, lambda value: plain.get(folder, value),
-                                 torch.device("cpu"), None, inline=True).module
+            self.plain = Builder(tree, hollow_tensor, torch.device("meta"), None,
+                                 inline=True).module
 
     def bind(self, inputs: Sequence[tuple]) -> None:
         self.release()
@@ -233,16 +237,25 @@ class Model:
             self.compile()
 
     def compile(self) -> None:
-        """Compiles for inputs like these, if that wasn't done yet: here, as runs are timed."""
+        """Compiles for inputs like these, if that wasn't done yet: here, as runs are timed. The first
+        ones get a function for exactly their shapes, all others one for any shape, which has to look
+        at them at each call."""
         signature = tuple((t.dtype, tuple(t.shape)) for t in self.given)
-        if signature in self.compiled:
+        self.function = self.compiled.get(signature)
+        if self.function is not None:
             return
         self.prepare()
         try:
+            if not self.compiled:
+                self.function = torch._inductor.compile(self.build().module, list(self.args))
+            else:
+                self.any_shape = self.any_shape or torch.compile(
+                    self.build().module, fullgraph=True, dynamic=True)
+                self.function = self.any_shape
             self.run()
         except Exception as fault:
             raise RuntimeError(first_words(fault)) from None
-        self.compiled.add(signature)
+        self.compiled[signature] = self.function
         self.result = None
         gc.collect()
 
@@ -269,8 +282,8 @@ class Model:
         listed = []
         for i, value in enumerate(self.result):
             tensor = value if isinstance(value, torch.Tensor) else torch.tensor(value)
-            if self.types is not None and tensor.is_floating_point():
-                tensor = tensor.to(self.types[i])
+            if self.runtime.lowered is not None and tensor.is_floating_point():
+                tensor = tensor.to(self.types[i] if self.types else torch.float32)
             if tensor.layout != torch.strided:
                 raise RuntimeError(f"output {i} is a sparse tensor")
             tensor = tensor.detach().cpu().resolve_conj().resolve_neg().contiguous()
@@ -287,7 +300,8 @@ class Model:
 
     def close(self) -> None:
         self.release()
-        self.function, self.fixed, self.plain = None, (), None
+        self.function = self.plain = self.build = self.any_shape = None
+        self.fixed, self.compiled = (), {}
         gc.collect()
 
 
@@ -308,13 +322,18 @@ def onnx_number(dtype) -> int:
     raise RuntimeError(f"an output is of type {name}, which can't be sent")
 
 
-def output_types(module, given: Sequence) -> list:
-    """Of a graph as it came, found without computing it."""
-    from torch._subclasses.fake_tensor import FakeTensorMode
-    mode = FakeTensorMode(allow_non_fake_inputs=True)
-    with mode:
-        result = module(*(mode.from_tensor(t) for t in given))
-    return [v.dtype if isinstance(v, torch.Tensor) else torch.float64 for v in result]
+def hollow_tensor(value: tuple):
+    """The shape and the type of a tensor, and nothing else."""
+    return torch.empty(value[2], dtype=getattr(torch, FX_TYPES[value[1]]), device="meta")
+
+
+def output_types(module, given: Sequence) -> list | None:
+    """Of a graph on the device "meta", found without computing it; None: they depend on values."""
+    try:
+        result = module(*(t.to("meta") for t in given))
+    except (RuntimeError, NotImplementedError):
+        return None
+    return [getattr(v, "dtype", torch.float64) for v in result]
 
 
 def first_words(fault: BaseException) -> str:
@@ -350,11 +369,13 @@ def import_torch(software: str, scratch: str | None) -> None:
     if "-inductor-" in software:
         if not scratch:
             raise Unavailable("there is no scratch folder for the compiler's files")
-        for name in ("TMPDIR", "HOME", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"):
+        for name in ("TMPDIR", "HOME", "TRITON_CACHE_DIR"):
             os.environ[name] = scratch
         os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no pool of processes
         os.environ["USER"] = os.environ["LOGNAME"] = "prony"
         os.chdir(scratch)
+    # Folders that would be looked for, and made, even by who needs none.
+    tempfile.tempdir = os.environ["TORCHINDUCTOR_CACHE_DIR"] = scratch or "/"
     warnings.filterwarnings("ignore")
     import torch as imported
     import torch.fx
@@ -364,6 +385,7 @@ def import_torch(software: str, scratch: str | None) -> None:
         import torch._inductor.compile_fx
         torch._dynamo.config.recompile_limit = 64
     torch.set_grad_enabled(False)
+    torch.manual_seed(0)  # or the generator would read a device later
 
 
 def choose_device(software: str, options: dict):

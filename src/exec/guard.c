@@ -120,21 +120,28 @@ static int change_mount(const char *path, unsigned flags, uint64_t set, uint64_t
     return mount_setattr(AT_FDCWD, path, flags, &change, sizeof change);
 }
 
+/* Devices that do nothing but give, or take, bytes; torch seeds itself by the second. */
+static const char *const devices[] = {"/dev/null", "/dev/urandom"};
+
 /* What is mounted stays where it is, so that all paths mean what they meant, but read-only and
  * without devices; the exceptions are mounts of their own. */
 static int confine_mounts(const char *writable_folder, bool own_processes)
 {
     const uint64_t confined = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-        mount("/dev/null", "/dev/null", NULL, MS_BIND, NULL) < 0 ||
         (writable_folder && mount(writable_folder, writable_folder, NULL, MS_BIND, NULL) < 0))
         return -1;
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(devices); i++)
+        if (mount(devices[i], devices[i], NULL, MS_BIND, NULL) < 0)
+            return -1;
     /* A container that hides parts of /proc gets no second one: Landlock hides it then. */
     if (own_processes)
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
-    if (change_mount("/", AT_RECURSIVE, confined, 0) < 0 ||
-        change_mount("/dev/null", 0, 0, MOUNT_ATTR_NODEV) < 0)
+    if (change_mount("/", AT_RECURSIVE, confined, 0) < 0)
         return -1;
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(devices); i++)
+        if (change_mount(devices[i], 0, 0, MOUNT_ATTR_NODEV) < 0)
+            return -1;
     return writable_folder ? change_mount(writable_folder, 0, 0, MOUNT_ATTR_RDONLY) : 0;
 }
 

@@ -128,6 +128,7 @@ int prn_landlock_enter(const struct prn_sandbox *s, long abi)
         {"/sys/devices/system", read},
         {"/sys/fs/cgroup", read},
         {"/dev/null", read},
+        {"/dev/urandom", read},
     };
     int code = allow_all(ruleset, rules, PRN_ARRAY_SIZE(rules));
     for (const char *const *path = s->readable; code == 0 && path && *path; path++)
@@ -151,6 +152,7 @@ static const int allowed_calls[] = {
     SCMP_SYS(pread64),
     SCMP_SYS(pwrite64),
     SCMP_SYS(openat),
+    SCMP_SYS(openat2),
     SCMP_SYS(close),
     SCMP_SYS(stat),
     SCMP_SYS(fstat),
