@@ -22,11 +22,11 @@ def describe(notice: dict[str, Any]) -> str:
     """One line for a notice of the extension."""
     if notice["kind"] == "queued":
         holders = ", ".join(notice.get("holders") or []) or "others"
-        return (f"waiting for {notice['subject']}: place {notice['place']} in the queue, held by "
+        return (f"waiting for {notice['hardware']}: place {notice['place']} in the queue, held by "
                 f"{holders}, {notice['waited_s']:.0f} s so far")
     done, total = notice["done_bytes"], notice["total_bytes"]
     full = _BAR * done // total if total else _BAR
-    return (f"uploading {notice['subject']} [{'#' * full}{'.' * (_BAR - full)}] "
+    return (f"uploading {notice['file']} [{'#' * full}{'.' * (_BAR - full)}] "
             f"{_bytes(done)} of {_bytes(total)}")
 
 

@@ -104,7 +104,7 @@ class RemoteInferenceSession(InferenceSession):
 
 def _list(access: _access.Access) -> tuple[list[BackendSpec], dict[str, list[str]]]:
     offered, presets = _native.list_backends(**access.arguments())
-    return [BackendSpec(row["hardware"], row["software"]) for row in offered], presets
+    return [BackendSpec.parse(row["name"]) for row in offered], presets
 
 
 def _check(specs: list[BackendSpec], supported: list[BackendSpec]) -> None:
