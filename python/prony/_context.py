@@ -19,6 +19,7 @@ from prony import _native
 from prony._backend import takes_onnx
 from prony._capture import Captured
 from prony._dump import Source
+from prony._forms import identity
 from prony.errors import CompilationError, LoadModelError, OctomlProfileError
 
 if TYPE_CHECKING:
@@ -188,8 +189,7 @@ class Context:
             if failure is not None:
                 graph = native.local_graph(name, failure)
             else:
-                forms, _alive = captured.exported.forms(weights, self.wants_onnx, self.wants_fx)
-                graph = native.load(name, forms)
+                graph = self._load_forms(name, captured, weights)
         except _native.Error as fault:
             if self.strict:
                 raise LoadModelError(f"a graph of '{self.function}' can't be loaded: "
@@ -198,6 +198,18 @@ class Context:
             return self._load_failed(name, str(fault))
         self.sources[graph.id] = captured.source
         self._describe(graph, captured)
+        return graph
+
+    def _load_forms(self, name: str, captured: Captured, weights: list[torch.Tensor]) -> Any:
+        """Within a block every captured graph has an id of its own; what an earlier block of the
+        session loaded is used again."""
+        forms, _alive = captured.exported.forms(weights, self.wants_onnx, self.wants_fx)
+        known = self.session.loaded.setdefault(identity(forms), [])
+        for graph in known:
+            if graph.id not in self.sources:
+                return graph
+        graph = self.session.native.load(name, forms)
+        known.append(graph)
         return graph
 
     def _load_failed(self, name: str, reason: str) -> Any:

@@ -8,6 +8,7 @@ belong to one capture, which has to hear what lowering asks of them.)
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -73,6 +74,17 @@ class Exported:
             return self._form(_native.FORMAT_FXPROTO, ("model.dat", _native.fx_pack(tree)), sent)
         except (_fx.NotExpressible, ValueError, TypeError, OverflowError) as fault:
             return self._failed(_native.FORMAT_FXPROTO, f"it is not expressible as FXPROTO: {fault}")
+
+
+def identity(forms: list[Form]) -> bytes:
+    """What tells forms apart: the same files, whatever they are called for."""
+    digest = hashlib.sha256()
+    for format, files, inputs, outputs, failure in forms:
+        digest.update(repr((format, inputs, outputs, failure)).encode())
+        for name, content, sha256 in files:
+            digest.update(name.encode() + b"\0")
+            digest.update(sha256 or hashlib.sha256(content).digest())
+    return digest.digest()
 
 
 _kept: dict[str, Exported] = {}

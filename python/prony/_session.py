@@ -64,6 +64,9 @@ class RemoteInferenceSession(InferenceSession):
             progress.clear()
         self._backends = [BackendSpec.parse(name) for name in self._native.backends]
         self.user: object | None = None
+        """The block that it is in."""
+        self.loaded: dict[bytes, list[Any]] = {}
+        """Graphs by what they are, so that a later block needn't load them again."""
         _open.add(self)
 
     @property
