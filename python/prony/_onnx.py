@@ -10,8 +10,10 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
 import io
 import logging
+import operator
 import warnings
 from typing import Any
 
@@ -21,12 +23,14 @@ from torch import fx
 from torch.export.graph_signature import (
     ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument,
     TensorArgument)
+from torch.onnx._internal.exporter import _core, _registration
 
 from prony import _dtypes
 from prony._lower import Lowered
 
 aten = torch.ops.aten
 EXTERNAL_FROM_BYTES = 1  # an empty tensor has no file
+OPSET = 20  # what torch.onnx.export() takes by default
 
 
 @dataclasses.dataclass
@@ -104,10 +108,23 @@ def _quiet():
 
 
 def _export(lowered: Lowered, names: list[str]) -> onnx.ModelProto:
+    program = _program(lowered)
+    if all(_registry().is_registered(node.target) or node.target is operator.getitem
+           for node in program.graph.nodes if node.op == "call_function"):
+        # It is what the exporter would make of it, and would take its time to.
+        program.run_decompositions = lambda *_: program
     with _untouched_sizes(lowered):
-        program = torch.onnx.export(_program(lowered), dynamo=True, input_names=names,
-                                    output_names=lowered.output_names, verbose=False, optimize=True)
-    return program.model_proto
+        exported = _core.export(program, registry=_registry(), input_names=names,
+                                output_names=lowered.output_names, verbose=False,
+                                opset_version=OPSET)
+    return exported.model_proto
+
+
+@functools.cache
+def _registry() -> _registration.ONNXRegistry:
+    """What the exporter knows. torch.onnx.export() makes one for each graph, which takes longer
+    than everything else that it does."""
+    return _registration.ONNXRegistry.from_torchlib(opset_version=OPSET)
 
 
 def _untouched_sizes(lowered: Lowered) -> contextlib.AbstractContextManager[None]:

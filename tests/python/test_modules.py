@@ -185,7 +185,7 @@ def test_layers_that_look_alike_are_one_capture(profiling, sessions):
 def test_two_hundred_graphs(profiling):
     source = ["def many(x):"]
     for i in range(200):
-        source += [f"    x = torch.relu(x * {1 + i / 1000} + {i % 7})",
+        source += [f"    x = torch.relu(x * {1 + i % 8 / 1000} + {i % 8})",
                    "    torch._dynamo.graph_break()"]
     names = {"torch": torch}
     exec("\n".join([*source, "    return x / 1e9"]), names)
