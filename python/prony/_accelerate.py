@@ -47,9 +47,9 @@ def _check(function: Any) -> None:
     inner = inspect.unwrap(function) if inspect.isroutine(function) else function
     if getattr(function, "_prony_accelerated", False):
         raise ValueError(f"{_quote(function)} is accelerated already")
-    if isinstance(function, torch._dynamo.eval_frame.OptimizedModule) or \
-            hasattr(function, "_torchdynamo_orig_callable") or \
-            hasattr(inner, "_torchdynamo_orig_callable"):
+    if isinstance(function, torch._dynamo.eval_frame.OptimizedModule) or any(
+            hasattr(each, "_torchdynamo_orig_callable") and
+            not getattr(each, "_torchdynamo_disable", False) for each in (function, inner)):
         raise ValueError(f"{_quote(function)} is compiled already: accelerate it instead of "
                          "torch.compile")
     if isinstance(function, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
