@@ -45,7 +45,7 @@ static int open_session(struct native_session *self, struct prony_session_option
     struct prony_error err;
     struct native_call call;
     struct prony_session *session = NULL;
-    if (!native_may_connect())
+    if (!native_may_connect(true))
         return -1;
     options->interrupted = native_interrupted;
     options->notice = native_notice;

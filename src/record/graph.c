@@ -288,13 +288,17 @@ static int load_written(struct prony_graph *graph, const struct prony_graph_form
     size_t i = 0;
     while (i < graph->n_forms && (forms[i].format != PRONY_FORMAT_ONNX || forms[i].failure))
         i++;
-    if (i == graph->n_forms) {
-        graph->n_forms = 0;
+    int code = i < graph->n_forms ? 0 : copy_forms(graph, forms, err);
+    if (code == 0 && i == graph->n_forms) {
         choose_forms(graph);
         spread_failures(graph, forms);
+        for (size_t k = 0; k < graph->host->n_backends; k++)
+            if (graph->on[k].failure.code == 0)
+                prn_fail(&graph->on[k].failure, PRONY_EUNSUPPORTED, "only a service runs FXPROTO");
         return note_reason(graph, err);
     }
-    int code = prn_temporary_write_all(&folder, forms[i].files, forms[i].n_files, err);
+    if (code == 0)
+        code = prn_temporary_write_all(&folder, forms[i].files, forms[i].n_files, err);
     if (code < 0)
         return code;
     code = load(graph, folder.path, err);

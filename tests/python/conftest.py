@@ -1,7 +1,6 @@
 """Tests of the PyTorch front end: real modules, on the embedded service. They run with the Python that
 has torch (build/venv-torch) and the package of the build folder (PYTHONPATH=build/python)."""
 import io
-import os
 import pathlib
 import sys
 
@@ -13,14 +12,23 @@ import prony
 sys.path.insert(0, str(pathlib.Path(__file__).parent))  # the tests share front.py
 
 from front import EAGER, ONNXRT, Outcome
+from python_parts import serving
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory):
+    """The address of a service that the tests share; each frees what it has."""
+    with serving(tmp_path_factory.mktemp("server")) as process:
+        yield process.address
 
 
 @pytest.fixture(autouse=True)
-def clean(monkeypatch):
-    """No service but the embedded one, and no state of Dynamo of another test."""
-    for name in list(os.environ):
-        if name.startswith(("PRONY_ENDPOINT", "OCTOML_PROFILE_", "PRONY_TOKEN", "PRONY_STRICT")):
-            monkeypatch.delenv(name)
+def plain_environment(monkeypatch, tmp_path):
+    """Nothing of who runs the tests: no endpoint, no token, no home; nor of the test before."""
+    for name in ("PRONY_ENDPOINT", "OCTOML_PROFILE_ENDPOINT", "PRONY_TOKEN", "PRONY_STRICT",
+                 "OCTOML_PROFILE_API_TOKEN", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
     torch._dynamo.reset()
     torch.manual_seed(0)
 
@@ -45,7 +53,7 @@ class Sessions:
         self.session, self.wanted = None, ()
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def sessions():
     sessions = Sessions()
     yield sessions
