@@ -195,7 +195,7 @@ static int load_tree(struct prn_runtime *r, const char *model_path, const struct
                      struct prony_error *err)
 {
     const char *slash = strrchr(model_path, '/');
-    PyObject *tree = prony_fx_tree(fx->model);
+    PyObject *tree = native_fx_tree(fx->model);
     PyObject *loaded =
         tree ? call_hook("load", Py_BuildValue("(Os#N)", r->state, model_path,
                                                (Py_ssize_t)(slash ? slash - model_path : 0), tree))
@@ -359,7 +359,7 @@ static PyObject *executor_main(PyObject *module, PyObject *given)
     return PyLong_FromLong(prn_executor_main(&python_ops));
 }
 
-int prony_add_executor(PyObject *module)
+int native_add_executor(PyObject *module)
 {
     static PyMethodDef methods[] = {
         {"executor_main", executor_main, METH_O,

@@ -23,6 +23,7 @@ struct prn_serve_options {
     const char *ort_library;
     const char *python;     /* the interpreter that has torch; NULL: as PRONY_PYTHON says */
     const char *log_format; /* "text" or "json" */
+    bool ends_with_input;   /* also ends, at once, when standard input does */
     /* Told once, when it serves: where, as a client must be told. */
     void (*ready)(const char *const *addresses, size_t n);
 };
