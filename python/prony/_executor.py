@@ -249,8 +249,8 @@ class Model:
             if not self.compiled:
                 self.function = torch._inductor.compile(self.build().module, list(self.args))
             else:
-                self.any_shape = self.any_shape or torch.compile(
-                    self.build().module, fullgraph=True, dynamic=True)
+                if self.any_shape is None:
+                    self.any_shape = torch.compile(self.build().module, fullgraph=True, dynamic=True)
                 self.function = self.any_shape
             self.run()
         except Exception as fault:
@@ -339,7 +339,7 @@ def output_types(module, given: Sequence) -> list | None:
 def first_words(fault: BaseException) -> str:
     """Dynamo's messages end in pages of advice on its own settings."""
     text = str(fault)
-    for advice in ("\n\nSet TORCH", "\n\nYou can suppress", "\n\nfrom user code", "\n\n\n"):
+    for advice in ("\n\nWhile executing", "\n\nSet TORCH", "\n\nYou can suppress", "\n\nfrom user code", "\n\n\n"):
         text = text.partition(advice)[0]
     return text.strip() or type(fault).__name__
 
