@@ -10,7 +10,8 @@ import sys
 import grpc
 import numpy as np
 
-from conftest import ROOT
+from conftest import BUILD, ROOT
+from service import FXPROTO
 
 sys.path.insert(0, str(ROOT / "proto"))
 fx = grpc.protos("fxgraph.proto")
@@ -100,3 +101,26 @@ def affine(weight, one=1.0):
     g = Graph()
     x, w = g.input("x"), g.weight(weight.astype(np.float32))
     return g.files((g.call("aten.add.Tensor", g.call("aten.mm.default", x, w), one),))
+
+
+TORCH = BUILD / "venv-torch/bin/python"
+
+
+def load(session, files, model=1, **fields):
+    """Uploads the files of a graph and has them loaded; the results of all backends."""
+    for name, data in files.items():
+        session.upload(data, model=model, name=name, **fields)
+    return session.load_reply(model, format=FXPROTO, **fields).result_per_backend
+
+
+def loaded(session, files, model=1, **fields):
+    """The same for a graph that all of them must take."""
+    for result in load(session, files, model, **fields):
+        assert result.HasField("result_value"), result
+
+
+def failure(results):
+    """What the only backend said."""
+    result, = results
+    assert result.HasField("error_value"), result
+    return result.error_value.message

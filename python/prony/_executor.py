@@ -245,16 +245,13 @@ class Model:
         if self.function is not None:
             return
         self.prepare()
-        try:
-            if not self.compiled:
-                self.function = torch._inductor.compile(self.build().module, list(self.args))
-            else:
-                self.any_shape = self.any_shape or torch.compile(
-                    self.build().module, fullgraph=True, dynamic=True)
-                self.function = self.any_shape
-            self.run()
-        except Exception as fault:
-            raise RuntimeError(first_words(fault)) from None
+        if not self.compiled:
+            self.function = torch._inductor.compile(self.build().module, list(self.args))
+        else:
+            if self.any_shape is None:
+                self.any_shape = torch.compile(self.build().module, fullgraph=True, dynamic=True)
+            self.function = self.any_shape
+        self.run()
         self.compiled[signature] = self.function
         self.result = None
         gc.collect()
@@ -336,10 +333,16 @@ def output_types(module, given: Sequence) -> list | None:
     return [getattr(v, "dtype", torch.float64) for v in result]
 
 
-def first_words(fault: BaseException) -> str:
-    """Dynamo's messages end in pages of advice on its own settings."""
+def words(fault: BaseException) -> str:
+    """What an exception says, for somebody on another machine: no paths of this one, and not the
+    pages of advice on its own settings in which Dynamo's end."""
     text = str(fault)
-    for advice in ("\n\nSet TORCH", "\n\nYou can suppress", "\n\nfrom user code", "\n\n\n"):
+    if isinstance(fault, Unavailable):
+        return text
+    for folder in (*sys.path, sys.prefix):
+        if len(folder) > len("/usr/lib"):
+            text = text.replace(f"{folder}/", "")
+    for advice in ("\n\nWhile executing", "\n\nSet TORCH", "\n\nYou can suppress", "\n\nfrom user code", "\n\n\n"):
         text = text.partition(advice)[0]
     return text.strip() or type(fault).__name__
 
@@ -454,7 +457,8 @@ def hook_load(model: Model, folder: str, tree: dict) -> tuple:
 
 
 HOOKS = types.SimpleNamespace(open=hook_open, load=hook_load, bind=Model.bind, outputs=Model.outputs,
-                              close=lambda model: model and model.close(), Unavailable=Unavailable)
+                              close=lambda model: model and model.close(), words=words,
+                              Unavailable=Unavailable)
 
 
 def load_native():

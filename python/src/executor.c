@@ -9,6 +9,7 @@
  * bind(state, inputs), with inputs = [(name, dtype, dims, memoryview), …]
  * outputs(state) -> [(name, dtype, dims, address, nbytes), …], valid until the next run
  * close(state)
+ * words(exception) -> str, of an exception that one of these raised
  *
  * Types are ONNX's numbers. An exception is an error: `Unavailable` is what isn't there, ValueError
  * and TypeError of an option or an input are the caller's fault, others the runtime's.
@@ -39,10 +40,20 @@ static PyObject *hooks; /* the one executor that this process is */
 
 /* ---- Exceptions ---- */
 
-/* The exception's own words, on one line. */
+/* Calls a hook and takes over the arguments. */
+static PyObject *call_hook(const char *name, PyObject *arguments)
+{
+    PyObject *hook = arguments ? PyObject_GetAttrString(hooks, name) : NULL;
+    PyObject *result = hook ? PyObject_CallObject(hook, arguments) : NULL;
+    Py_XDECREF(hook);
+    Py_XDECREF(arguments);
+    return result;
+}
+
+/* What of the exception's words is for others, on one line. */
 static void exception_text(PyObject *exception, char *text, size_t size)
 {
-    PyObject *said = exception ? PyObject_Str(exception) : NULL;
+    PyObject *said = exception ? call_hook("words", Py_BuildValue("(O)", exception)) : NULL;
     const char *words = said ? PyUnicode_AsUTF8AndSize(said, NULL) : NULL;
     snprintf(text, size, "%s", words && words[0] ? words : "an exception without words");
     for (char *c = text; *c; c++)
@@ -73,16 +84,6 @@ static int fail_python(int code, struct prony_error *err)
     Py_XDECREF(exception);
     Py_XDECREF(traceback);
     return prn_fail(err, code, "%s", text);
-}
-
-/* Calls a hook and takes over the arguments. */
-static PyObject *call_hook(const char *name, PyObject *arguments)
-{
-    PyObject *hook = arguments ? PyObject_GetAttrString(hooks, name) : NULL;
-    PyObject *result = hook ? PyObject_CallObject(hook, arguments) : NULL;
-    Py_XDECREF(hook);
-    Py_XDECREF(arguments);
-    return result;
 }
 
 /* ---- Opening ---- */
@@ -195,7 +196,7 @@ static int load_tree(struct prn_runtime *r, const char *model_path, const struct
                      struct prony_error *err)
 {
     const char *slash = strrchr(model_path, '/');
-    PyObject *tree = prony_fx_tree(fx->model);
+    PyObject *tree = native_fx_tree(fx->model);
     PyObject *loaded =
         tree ? call_hook("load", Py_BuildValue("(Os#N)", r->state, model_path,
                                                (Py_ssize_t)(slash ? slash - model_path : 0), tree))
@@ -359,7 +360,7 @@ static PyObject *executor_main(PyObject *module, PyObject *given)
     return PyLong_FromLong(prn_executor_main(&python_ops));
 }
 
-int prony_add_executor(PyObject *module)
+int native_add_executor(PyObject *module)
 {
     static PyMethodDef methods[] = {
         {"executor_main", executor_main, METH_O,

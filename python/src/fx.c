@@ -144,7 +144,7 @@ static PyObject *node_tree(const OctomlFxproto__Node *node)
     return value ? Py_BuildValue("(ssN)", "output", node->name, value) : NULL;
 }
 
-PyObject *prony_fx_tree(const OctomlFxproto__Model *model)
+PyObject *native_fx_tree(const OctomlFxproto__Model *model)
 {
     PyObject *nodes = PyList_New(0);
     for (size_t i = 0; nodes && i < model->graph->n_nodes; i++)
@@ -558,12 +558,12 @@ static PyObject *fx_unpack(PyObject *module, PyObject *data)
     PyBuffer_Release(&view);
     if (code < 0)
         return fail_value(&err);
-    PyObject *tree = prony_fx_tree(fx->model);
+    PyObject *tree = native_fx_tree(fx->model);
     prn_fx_free(fx);
     return tree;
 }
 
-int prony_add_fx(PyObject *module)
+int native_add_fx(PyObject *module)
 {
     static PyMethodDef methods[] = {
         {"fx_pack", fx_pack, METH_O,

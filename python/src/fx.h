@@ -17,6 +17,6 @@
 #include "model/fx.h"
 
 /* A new reference, or NULL with an exception. */
-PyObject *prony_fx_tree(const OctomlFxproto__Model *model);
+PyObject *native_fx_tree(const OctomlFxproto__Model *model);
 
 #endif

@@ -23,6 +23,8 @@ int native_add_session(PyObject *module);
 int native_add_graph(PyObject *module);
 int native_add_profile(PyObject *module);
 int native_add_server(PyObject *module);
+int native_add_fx(PyObject *module);
+int native_add_executor(PyObject *module);
 
 /* Tables of Python's take functions and texts under other types. */
 #define NATIVE_METHOD(function) ((PyCFunction)(void (*)(void))(function))
@@ -66,8 +68,8 @@ bool native_is_inside(void);
 /* How often the process has been forked, as seen from its first ancestor: an object of another
  * count is another process's. */
 unsigned native_forks(void);
-/* Raises and returns false when this process can't talk to a server any more. `now`: it will. */
-bool native_may_connect(bool now);
+/* Raises and returns false when this process can't talk to a server any more. */
+bool native_may_connect(void);
 
 /* ---- Sessions (session.c) ---- */
 
@@ -138,7 +140,5 @@ void native_forms_release(struct native_forms *forms);
 
 /* A list of (name, dtype, dims, bytes). */
 PyObject *native_outputs(const struct prony_outputs *outputs);
-int prony_add_fx(PyObject *module);
-int prony_add_executor(PyObject *module);
 
 #endif

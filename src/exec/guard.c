@@ -245,6 +245,14 @@ static unsigned granted_one_by_one(void)
     return granted;
 }
 
+/* What a child that makes an attempt exits with. */
+static int wait_for_attempt(pid_t child)
+{
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+}
+
 int prn_guard_try(unsigned namespaces)
 {
     pid_t child = clone_into(namespaces);
@@ -256,9 +264,23 @@ int prn_guard_try(unsigned namespaces)
             _exit(errno);
         _exit(alone && getpid() != 1 ? EPERM : 0);
     }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+    return wait_for_attempt(child);
+}
+
+int prn_guard_try_scratch(void)
+{
+    char path[PATH_MAX] = "";
+    const struct prn_guard guard = {.scratch = path};
+    pid_t child = clone_into(CLONE_NEWUSER | CLONE_NEWNS);
+    if (child < 0)
+        return errno;
+    if (child == 0) {
+        if (confine_mounts(NULL, false) < 0)
+            _exit(errno);
+        mount_scratch(&guard, path);
+        _exit(path[0] ? 0 : errno);
+    }
+    return wait_for_attempt(child);
 }
 
 static void describe(unsigned granted, int error, char *text, size_t size)

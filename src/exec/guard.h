@@ -46,5 +46,7 @@ void prn_guard_enter(const struct prn_guard *guard, char *ret_text, size_t size)
 /* Makes a process in these namespaces (CLONE_NEW…) and confines it as the executor would be. 0, or
  * the error. */
 int prn_guard_try(unsigned namespaces);
+/* The same with a scratch folder of its own. */
+int prn_guard_try_scratch(void);
 
 #endif

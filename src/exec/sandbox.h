@@ -34,7 +34,7 @@ PRONY_MUST_CHECK int prn_sandbox_enter(const struct prn_sandbox *sandbox, char *
                                        size_t size, struct prony_error *err);
 
 enum {
-    PRN_SANDBOX_PROTECTIONS = 11,
+    PRN_SANDBOX_PROTECTIONS = 12,
 };
 
 /* Whether this kernel grants one of the protections to this user. */
