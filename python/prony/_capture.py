@@ -7,6 +7,8 @@ of local code stand still between `start` and `finish`.
 
 from __future__ import annotations
 
+import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -38,11 +40,11 @@ class Captured:
             self.exported = export(module, examples, context.wants_onnx)
         except Exception as fault:
             self.failure = f"it can't be lowered to ATen operators: {first_line(fault)}"
-            self._weights: list[int] = []
+            self._pick = _picker([])
             return
         lowered = self.exported.lowered
         self.plan = lowered.plan
-        self._weights = [w.position for w in lowered.weights if w.position is not None]
+        self._pick = _picker([w.position for w in lowered.weights if w.position is not None])
         self._constants = [w.constant for w in lowered.weights if w.constant is not None]
         overwritten = set(self.plan.overwritten)
         values = lowered.placeholders()[len(lowered.weights):]
@@ -119,11 +121,11 @@ class Captured:
 
     def _graph(self, arguments: tuple[Any, ...]) -> Any:
         """The graph of the session with these weights; loaded the first time. None: no session."""
-        key = tuple([id(arguments[i]) for i in self._weights])
+        weights = self._pick(arguments)
+        key = tuple(map(id, weights))
         known = self._graphs.get(key)
         if known is not None and not (self.context.checks_weights and self._changed(known[1])):
             return known[0]
-        weights = [arguments[i] for i in self._weights]
         graph = self.context.load(self, [*weights, *self._constants] if self.exported else [])
         # Holding the weights keeps their ids from being given to others.
         self._graphs[key] = (graph, [(w, _weights.version(w)) for w in weights])
@@ -148,6 +150,13 @@ class Captured:
             alive.append(value)
             tensors.append((name, dtype, tuple(value.shape), value.data_ptr(), value.nbytes))
         return tensors, alive
+
+
+def _picker(positions: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
+    """Takes these positions of a tuple, quickly."""
+    if len(positions) > 1:
+        return operator.itemgetter(*positions)
+    return lambda arguments: tuple([arguments[i] for i in positions])
 
 
 def _tensor(name: str, dtype: int, dims: list[int], data: Any) -> torch.Tensor:
