@@ -4,7 +4,8 @@
     tests/run.py [--build DIR] [--sanitized DIR] [-k PATTERN]
 
 From --build: the unit tests, the replay of the fuzz corpora, then pytest on tests/cli, tests/e2e
-and, with the Python that has PyTorch, tests/python. From --sanitized: the unit tests and the replays again. C programs run in parallel;
+and, with the Python that has PyTorch, tests/python. From --sanitized: the unit tests and the replays
+again. C programs run in parallel;
 pytest runs alone, because some of its tests measure time. A program that crashes, hangs or ends
 before all of its tests have run is a failure. Output is shown in full for failures only.
 """

@@ -23,6 +23,8 @@ int native_add_session(PyObject *module);
 int native_add_graph(PyObject *module);
 int native_add_profile(PyObject *module);
 int native_add_server(PyObject *module);
+int native_add_fx(PyObject *module);
+int native_add_executor(PyObject *module);
 
 /* Tables of Python's take functions and texts under other types. */
 #define NATIVE_METHOD(function) ((PyCFunction)(void (*)(void))(function))

@@ -18,6 +18,7 @@ struct options {
     const char *http;
     const char *state;
     const char *ort_lib;
+    const char *python;
     const char *log;
     bool embedded;
 };
@@ -67,6 +68,7 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
                                         .tls_key = o->tls_key,
                                         .state_folder = o->state,
                                         .ort_library = o->ort_lib,
+                                        .python = o->python,
                                         .log_format = o->log,
                                         .ready = ready};
     if (o->embedded && o->state)
@@ -95,6 +97,9 @@ static const struct prn_option option_table[] = {
      "tokens, uploads and history (default ~/.local/state/prony)", FIELD(state), 0, 0, NULL},
     {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "the libonnxruntime.so that its workers load",
      FIELD(ort_lib), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "python", "FILE",
+     "the interpreter that has torch, for torch-* (default: PRONY_PYTHON)", FIELD(python), 0, 0,
+     NULL},
     {PRN_OPTION_TEXT, 0, "log-format", "FORMAT", "text or json, to standard error (default text)",
      FIELD(log), 0, 0, NULL},
     {PRN_OPTION_FLAG, 0, "embedded", NULL,

@@ -337,6 +337,7 @@ static void reload(struct prn_service *s)
         after.tls_certificate = s->config.tls_certificate;
         after.tls_key = s->config.tls_key;
         after.http = s->config.http;
+        after.python = s->config.python;
         after.state_folder = s->config.state_folder;
         after.limits.message_bytes = s->config.limits.message_bytes;
         s->config = after;
