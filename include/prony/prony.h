@@ -90,6 +90,10 @@ struct prony_error {
     char text[PRONY_ERROR_TEXT_SIZE]; /* one line for a person, without a final newline */
 };
 
+/* The `prony` program that sessions use unless they are told another: PRONY_PROGRAM, the one that
+ * was installed or built with the library, or the first on PATH. To be freed with free(). */
+PRONY_API PRONY_MUST_CHECK int prony_program(char **ret_path, struct prony_error *err);
+
 /* "1.2.3": the version of the library that runs, not of the header. */
 PRONY_API const char *prony_version(void);
 
@@ -269,18 +273,27 @@ struct prony_session_options {
     /* Told while the session waits, in the thread that made the call; NULL: nobody. */
     void (*notice)(void *context, const struct prony_notice *notice);
     void *context;
+    /* Asked now and then while a server is waited for, in the thread that made the call: not 0 ends
+     * that call with PRONY_ECANCELED, until which the answer must stay the same. The session goes
+     * on with the next call. NULL: nobody. */
+    int (*interrupted)(void *context);
 };
 
 #define PRONY_SESSION_OPTIONS_INIT                                                              \
     {                                                                                           \
         sizeof(struct prony_session_options), NULL, 0, 10, 1, 120.0, NULL, NULL, NULL, 0, NULL, \
-            NULL, NULL, 0, NULL, NULL, NULL                                                     \
+            NULL, NULL, 0, NULL, NULL, NULL, NULL                                               \
     }
 
 /* `options` NULL for the defaults. */
 PRONY_API PRONY_MUST_CHECK int prony_session_open(const struct prony_session_options *options,
                                                   struct prony_session **ret_session,
                                                   struct prony_error *err);
+/* Forgets what was recorded and begins anew with these options; graphs stay loaded. Fails while a
+ * region is open. */
+PRONY_API PRONY_MUST_CHECK int prony_session_restart(struct prony_session *session, int64_t repeats,
+                                                     int64_t warmups, int strict,
+                                                     struct prony_error *err);
 /* Ends the executors and frees the graphs; an open region is cancelled. NULL does nothing. */
 PRONY_API void prony_session_close(struct prony_session *session);
 
@@ -307,8 +320,58 @@ PRONY_API PRONY_MUST_CHECK int prony_graph_load_memory(struct prony_session *ses
                                                        struct prony_error *err);
 
 /*
+ * A graph in several forms, one for each format that backends take: those whose software is called
+ * "torch-…" take FXPROTO, all others ONNX. Each backend gets the form that it takes. One whose form
+ * isn't there, or couldn't be made, can't run the graph and says so.
+ *
+ * Files are named as the graph knows them; the first is the graph itself, "model.onnx" or
+ * "model.dat". A server gets a file only if it has none with the same contents. Nothing is copied:
+ * all of it is borrowed for the call. On this machine only ONNX is run.
+ */
+enum prony_format {
+    PRONY_FORMAT_ONNX = 1,
+    PRONY_FORMAT_FXPROTO = 2,
+};
+
+struct prony_file {
+    const char *name; /* relative: "model.onnx", "weights/0" */
+    const void *data;
+    size_t bytes;
+    const uint8_t *sha256; /* its 32 bytes, of whoever knows them; NULL: computed */
+};
+
+struct prony_graph_form {
+    int format; /* PRONY_FORMAT_… */
+    const struct prony_file *files;
+    size_t n_files;
+    /* In the graph's order. A run picks its inputs by these names. */
+    const char *const *input_names;
+    size_t n_inputs;
+    const char *const *output_names;
+    size_t n_outputs;
+    const char *failure; /* why there is no such form, and there are no files; NULL: there is */
+};
+
+PRONY_API PRONY_MUST_CHECK int
+prony_graph_load_forms(struct prony_session *session, const char *name,
+                       const struct prony_graph_form *forms, size_t n_forms,
+                       struct prony_graph **ret_graph, struct prony_error *err);
+/* A graph that the caller computes by itself, and why: reports list it. Running it fails with the
+ * reason, and records that it was called. */
+PRONY_API PRONY_MUST_CHECK int prony_graph_local(struct prony_session *session, const char *name,
+                                                 const char *reason, struct prony_graph **ret_graph,
+                                                 struct prony_error *err);
+
+PRONY_API int64_t prony_graph_id(const struct prony_graph *graph);
+/* Why backend `index` couldn't load it; NULL: it could. */
+PRONY_API const char *prony_graph_failure(const struct prony_graph *graph, size_t backend);
+/* Why no backend runs it; NULL: one does. */
+PRONY_API const char *prony_graph_local_reason(const struct prony_graph *graph);
+
+/*
  * Runs the graph on every backend in turn, warm-ups and repeats of each, and records the times if
- * the thread has an open region. Every input of the model is given once, in any order.
+ * the thread has an open region. Every input of the model is given once, in any order; a graph that
+ * was loaded as forms may be given more, of which each form picks its own.
  *
  * `ret_outputs`, if it isn't NULL, gets a copy of the outputs of `backend`, or, where that is NULL,
  * of the first backend that succeeded; to be freed by the caller. Returns 0 when at least one
@@ -320,6 +383,30 @@ struct prony_outputs;
 PRONY_API PRONY_MUST_CHECK int
 prony_graph_run(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
                 const char *backend, struct prony_outputs **ret_outputs, struct prony_error *err);
+
+/*
+ * The same in two halves, for a caller who computes the result, too. What the inputs point to, and
+ * the array itself, must stay until the run is finished or cancelled, which frees it. In between
+ * the clock of the thread's region stands still, and the thread can neither end the region, which
+ * would not be recorded, nor, with `overlap`, load or run anything else.
+ *
+ * With `overlap`, a run on a server is under way when this returns; otherwise, and on this machine,
+ * it happens in prony_run_finish(), so that neither disturbs the other. A run that can't be begun
+ * fails when it is finished, on every backend. Outputs can be had if they were asked for here.
+ */
+struct prony_run;
+
+PRONY_API PRONY_MUST_CHECK int prony_graph_start(struct prony_graph *graph,
+                                                 const struct prony_tensor *inputs, size_t n_inputs,
+                                                 int want_outputs, int overlap,
+                                                 struct prony_run **ret_run,
+                                                 struct prony_error *err);
+/* What prony_graph_run() returns. */
+PRONY_API PRONY_MUST_CHECK int prony_run_finish(struct prony_run *run, const char *backend,
+                                                struct prony_outputs **ret_outputs,
+                                                struct prony_error *err);
+/* Ends it, also on the server; the thread's region will not be recorded. NULL does nothing. */
+PRONY_API void prony_run_cancel(struct prony_run *run);
 
 /* Output `index`, in the model's order, or the one of a name; PRONY_ENOENT when there is none. What
  * it points to lives until prony_outputs_free(). */
@@ -429,6 +516,67 @@ PRONY_API PRONY_MUST_CHECK int prony_profile_report(const struct prony_profile *
 /* Writes the profile as JSON, for `prony report`; the file is replaced as a whole or not at all. */
 PRONY_API PRONY_MUST_CHECK int prony_profile_save(const struct prony_profile *profile,
                                                   const char *path, struct prony_error *err);
+
+/*
+ * A server without a session: nothing is reserved, and nobody is waited for.
+ */
+struct prony_server_options {
+    size_t struct_size;
+    const char *server, *token; /* and what follows: as in struct prony_session_options */
+    int insecure;
+    const char *ca_file;
+    const volatile int *cancelled;
+    int (*interrupted)(void *context);
+    void *context;
+};
+
+#define PRONY_SERVER_OPTIONS_INIT                                                  \
+    {                                                                              \
+        sizeof(struct prony_server_options), NULL, NULL, 0, NULL, NULL, NULL, NULL \
+    }
+
+/* Whether it is there and, over TLS, takes the token. */
+PRONY_API PRONY_MUST_CHECK int prony_server_ping(const struct prony_server_options *options,
+                                                 struct prony_error *err);
+
+/* What it offers. Texts live as long as the offer. */
+struct prony_offer;
+
+PRONY_API PRONY_MUST_CHECK int prony_server_list(const struct prony_server_options *options,
+                                                 struct prony_offer **ret_offer,
+                                                 struct prony_error *err);
+PRONY_API void prony_offer_free(struct prony_offer *offer); /* NULL does nothing */
+
+struct prony_offer_backend {
+    const char *name;                /* "r6i.large/onnxrt-cpu" */
+    const char *processor, *version; /* of the runtime; NULL: not known */
+    double usd_per_hour;             /* NAN: not known */
+    const char *const *options;      /* that it knows */
+    size_t n_options;
+    int64_t hosts, free_hosts; /* -1: not said */
+};
+
+/* PRONY_ENOENT past the last. */
+PRONY_API PRONY_MUST_CHECK int prony_offer_backend(const struct prony_offer *offer, size_t index,
+                                                   struct prony_offer_backend *ret_backend);
+
+struct prony_offer_preset {
+    const char *name;
+    const char *const *backends;
+    size_t n_backends;
+};
+
+/* PRONY_ENOENT past the last. */
+PRONY_API PRONY_MUST_CHECK int prony_offer_preset(const struct prony_offer *offer, size_t index,
+                                                  struct prony_offer_preset *ret_preset);
+
+/* 1 when the connection would have TLS and there is no token: neither a given one nor the user's
+ * own. Then a person could be asked for it, prony_server_ping() could check it, and it could be
+ * saved. Otherwise 0. */
+PRONY_API PRONY_MUST_CHECK int prony_server_lacks_token(const struct prony_server_options *options,
+                                                        struct prony_error *err);
+/* As the user's own, in a file that nobody else can read. */
+PRONY_API PRONY_MUST_CHECK int prony_token_save(const char *token, struct prony_error *err);
 
 #ifdef __cplusplus
 }

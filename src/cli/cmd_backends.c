@@ -132,7 +132,7 @@ static int run_here(const struct backends_options *o, struct prn_arena *arena,
     size_t n = 0;
     int code = prn_hardware_load(o->hardware_file, &hardware, err);
     if (code == 0)
-        code = prn_discover(o->ort_lib, NULL, arena, &found, &n, err);
+        code = prn_discover(o->ort_lib, NULL, false, arena, &found, &n, err);
     if (code == 0) {
         struct prn_hardware local = prn_hardware_find(&hardware, "local");
         if (o->format == FORMAT_JSON)

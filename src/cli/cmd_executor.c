@@ -7,7 +7,7 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
 {
     (void)options;
     (void)arguments;
-    return prn_executor_main() == 0
+    return prn_executor_main(NULL) == 0
                ? 0
                : prn_fail(err, PRONY_EUSAGE, "this command is for prony's own use");
 }

@@ -1,9 +1,15 @@
 /* `prony serve`: offers this machine, and those of workers that join, to clients. */
 #include "cli/command.h"
 
+#include "exec/scratch.h"
 #include "record/net.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A socket's path is at most 107 bytes long, and lies in the state folder. */
+#define FOLDER_BYTES_MAX 60
 
 struct options {
     const char *config;
@@ -12,7 +18,9 @@ struct options {
     const char *http;
     const char *state;
     const char *ort_lib;
+    const char *python;
     const char *log;
+    bool embedded;
 };
 
 /* One line per address, so that a script can read where to connect. */
@@ -23,23 +31,52 @@ static void ready(const char *const *addresses, size_t n)
     fflush(stdout);
 }
 
+/* For one program alone: nothing is left of it, and nobody else can reach it. */
+static int serve_embedded(const struct prn_net *net, struct prn_serve_options *options,
+                          struct prony_error *err)
+{
+    struct prn_scratch scratch;
+    char address[PATH_MAX + sizeof "unix:/service"];
+    const char *folder = getenv("TMPDIR");
+    const char *listen = address;
+    int code = prn_scratch_open(folder && strlen(folder) > FOLDER_BYTES_MAX ? "/tmp" : NULL,
+                                &scratch, err);
+    if (code < 0)
+        return code;
+    snprintf(address, sizeof address, "unix:%s/service", scratch.folder);
+    options->ends_with_input = true;
+    options->state_folder = scratch.folder;
+    if (options->n_listen == 0) {
+        options->listen = &listen;
+        options->n_listen = 1;
+    }
+    code = net->serve(options, err);
+    prn_scratch_close(&scratch);
+    return code;
+}
+
 static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
 {
     const struct options *o = opaque;
     (void)arguments;
     const struct prn_net *net;
-    const struct prn_serve_options options = {.config_file = o->config,
-                                              .listen = o->listen.items,
-                                              .n_listen = o->listen.n,
-                                              .http = o->http,
-                                              .tls_certificate = o->tls_cert,
-                                              .tls_key = o->tls_key,
-                                              .state_folder = o->state,
-                                              .ort_library = o->ort_lib,
-                                              .log_format = o->log,
-                                              .ready = ready};
+    struct prn_serve_options options = {.config_file = o->config,
+                                        .listen = o->listen.items,
+                                        .n_listen = o->listen.n,
+                                        .http = o->http,
+                                        .tls_certificate = o->tls_cert,
+                                        .tls_key = o->tls_key,
+                                        .state_folder = o->state,
+                                        .ort_library = o->ort_lib,
+                                        .python = o->python,
+                                        .log_format = o->log,
+                                        .ready = ready};
+    if (o->embedded && o->state)
+        return prn_fail(err, PRONY_EUSAGE, "--embedded keeps no state; leave out --state");
     int code = prn_net_load(&net, err);
-    return code < 0 ? code : net->serve(&options, err);
+    if (code < 0)
+        return code;
+    return o->embedded ? serve_embedded(net, &options, err) : net->serve(&options, err);
 }
 
 #define FIELD(name) offsetof(struct options, name)
@@ -60,8 +97,15 @@ static const struct prn_option option_table[] = {
      "tokens, uploads and history (default ~/.local/state/prony)", FIELD(state), 0, 0, NULL},
     {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "the libonnxruntime.so that its workers load",
      FIELD(ort_lib), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "python", "FILE",
+     "the interpreter that has torch, for torch-* (default: PRONY_PYTHON)", FIELD(python), 0, 0,
+     NULL},
     {PRN_OPTION_TEXT, 0, "log-format", "FORMAT", "text or json, to standard error (default text)",
      FIELD(log), 0, 0, NULL},
+    {PRN_OPTION_FLAG, 0, "embedded", NULL,
+     "for the program that starts it: ends when standard input does, keeps no state, and listens "
+     "where only this user can connect",
+     FIELD(embedded), 0, 0, NULL},
     {0},
 };
 

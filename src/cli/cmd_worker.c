@@ -6,7 +6,7 @@
 #include "record/net.h"
 
 struct worker_options {
-    const char *server, *hardware, *token_file, *ca, *ort_lib;
+    const char *server, *hardware, *token_file, *ca, *ort_lib, *python;
     double idle_s;
     bool insecure, check;
 };
@@ -59,6 +59,7 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
         .ca_file = o->ca,
         .insecure = o->insecure,
         .ort_library = o->ort_lib,
+        .python = o->python,
         .idle_s = o->idle_s,
     };
     int code = prn_net_load(&net, err);
@@ -83,6 +84,9 @@ static const struct prn_option options[] = {
      "leave after so long without a session (default: never)", FIELD(idle_s), 0, 1e9, NULL},
     {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "ONNX Runtime library to load (libonnxruntime.so)",
      FIELD(ort_lib), 0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "python", "FILE",
+     "the interpreter that has torch, for torch-* (default: PRONY_PYTHON)", FIELD(python), 0, 0,
+     NULL},
     {PRN_OPTION_FLAG, 0, "check", NULL,
      "print which of the executors' protections this kernel grants, and end", FIELD(check), 0, 0,
      NULL},

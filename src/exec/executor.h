@@ -164,8 +164,9 @@ enum prn_executor_fd {
 };
 
 /* The other side: serves commands on those descriptors until the socket is closed. Returns the exit
- * status when they aren't there. */
-int prn_executor_main(void);
+ * status when they aren't there. `python` NULL: this process isn't Python, and becomes it when the
+ * runtime is Python's (exec/python.h); else the functions of such runtimes. */
+int prn_executor_main(const struct prn_runtime_ops *python);
 
 /* The clock of all measurements (CLOCK_MONOTONIC_RAW). */
 int64_t prn_clock_ns(void);

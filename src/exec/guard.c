@@ -4,10 +4,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -17,6 +20,7 @@
 #include <unistd.h>
 
 #define THREADS_MAX 16384
+#define SCRATCH_OPTIONS "mode=0700,size=1g,nr_inodes=65536"
 
 static const struct {
     unsigned flag;
@@ -116,22 +120,83 @@ static int change_mount(const char *path, unsigned flags, uint64_t set, uint64_t
     return mount_setattr(AT_FDCWD, path, flags, &change, sizeof change);
 }
 
+/* Devices that do nothing but give, or take, bytes; torch seeds itself by the second. */
+static const char *const devices[] = {"/dev/null", "/dev/urandom"};
+
 /* What is mounted stays where it is, so that all paths mean what they meant, but read-only and
  * without devices; the exceptions are mounts of their own. */
 static int confine_mounts(const char *writable_folder, bool own_processes)
 {
     const uint64_t confined = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV;
     if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-        mount("/dev/null", "/dev/null", NULL, MS_BIND, NULL) < 0 ||
         (writable_folder && mount(writable_folder, writable_folder, NULL, MS_BIND, NULL) < 0))
         return -1;
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(devices); i++)
+        if (mount(devices[i], devices[i], NULL, MS_BIND, NULL) < 0)
+            return -1;
     /* A container that hides parts of /proc gets no second one: Landlock hides it then. */
     if (own_processes)
         mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL);
-    if (change_mount("/", AT_RECURSIVE, confined, 0) < 0 ||
-        change_mount("/dev/null", 0, 0, MOUNT_ATTR_NODEV) < 0)
+    if (change_mount("/", AT_RECURSIVE, confined, 0) < 0)
         return -1;
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(devices); i++)
+        if (change_mount(devices[i], 0, 0, MOUNT_ATTR_NODEV) < 0)
+            return -1;
     return writable_folder ? change_mount(writable_folder, 0, 0, MOUNT_ATTR_RDONLY) : 0;
+}
+
+/* ---- A scratch folder ---- */
+
+/* Exist everywhere, and are nothing to an executor. */
+static const char *const scratch_places[] = {"/dev/shm", "/mnt", "/media", "/srv"};
+
+static bool lies_in(const char *path, const char *folder)
+{
+    const size_t n = strlen(folder);
+    return path && strncmp(path, folder, n) == 0 && (path[n] == '/' || path[n] == '\0');
+}
+
+/* A file system in memory, over a folder that nobody inside needs: it goes with the last process
+ * that sees it, however that ends. */
+static void mount_scratch(const struct prn_guard *g, char path[PATH_MAX])
+{
+    char program[PATH_MAX] = "";
+    ssize_t n = readlink("/proc/self/exe", program, sizeof program - 1);
+    program[n > 0 ? n : 0] = '\0';
+    const char *interpreter = secure_getenv("PRONY_PYTHON");
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(scratch_places); i++) {
+        const char *place = scratch_places[i];
+        bool needed = lies_in(program, place) || lies_in(interpreter, place);
+        for (size_t k = 0; k < g->n_needed; k++)
+            needed |= lies_in(g->needed[k], place);
+        if (!needed && mount("tmpfs", place, "tmpfs", MS_NOSUID | MS_NODEV, SCRATCH_OPTIONS) == 0) {
+            snprintf(path, PATH_MAX, "%s", place);
+            return;
+        }
+    }
+}
+
+/* Without namespaces, a folder like any other, which the init removes. */
+static void make_scratch(char path[PATH_MAX])
+{
+    const char *parent = secure_getenv("TMPDIR");
+    snprintf(path, PATH_MAX, "%s/prony-XXXXXX", parent && parent[0] == '/' ? parent : "/tmp");
+    if (!mkdtemp(path))
+        path[0] = '\0';
+}
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *at)
+{
+    (void)status;
+    (void)kind;
+    (void)at;
+    remove(path);
+    return 0;
+}
+
+static void remove_scratch(const char *path)
+{
+    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
 /* Root reads what others may read, and is nobody special beyond that. */
@@ -154,8 +219,8 @@ static void record(struct prn_guard_status *status, int wait_status)
     atomic_store(&status->ended, 1);
 }
 
-/* What the guard and the init do until the end. */
-_Noreturn static void watch(pid_t child, struct prn_guard_status *status)
+/* What the guard and the init do until the end. `leftover`: a folder to remove then, or NULL. */
+_Noreturn static void watch(pid_t child, struct prn_guard_status *status, const char *leftover)
 {
     int wait_status;
     prctl(PR_SET_NAME, "prony-guard");
@@ -165,6 +230,8 @@ _Noreturn static void watch(pid_t child, struct prn_guard_status *status)
         if (errno != EINTR)
             _exit(1);
     record(status, wait_status);
+    if (leftover)
+        remove_scratch(leftover);
     _exit(0);
 }
 
@@ -178,6 +245,14 @@ static unsigned granted_one_by_one(void)
     return granted;
 }
 
+/* What a child that makes an attempt exits with. */
+static int wait_for_attempt(pid_t child)
+{
+    int status = 0;
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+}
+
 int prn_guard_try(unsigned namespaces)
 {
     pid_t child = clone_into(namespaces);
@@ -189,9 +264,23 @@ int prn_guard_try(unsigned namespaces)
             _exit(errno);
         _exit(alone && getpid() != 1 ? EPERM : 0);
     }
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : ECHILD;
+    return wait_for_attempt(child);
+}
+
+int prn_guard_try_scratch(void)
+{
+    char path[PATH_MAX] = "";
+    const struct prn_guard guard = {.scratch = path};
+    pid_t child = clone_into(CLONE_NEWUSER | CLONE_NEWNS);
+    if (child < 0)
+        return errno;
+    if (child == 0) {
+        if (confine_mounts(NULL, false) < 0)
+            _exit(errno);
+        mount_scratch(&guard, path);
+        _exit(path[0] ? 0 : errno);
+    }
+    return wait_for_attempt(child);
 }
 
 static void describe(unsigned granted, int error, char *text, size_t size)
@@ -210,14 +299,19 @@ static void describe(unsigned granted, int error, char *text, size_t size)
 static void enter_executor(const struct prn_guard *g, unsigned granted, char *ret_text, size_t size)
 {
     int error = 0;
-    if ((granted & CLONE_NEWNS) && confine_mounts(g->writable_folder, granted & CLONE_NEWPID) < 0)
+    const bool confined = (granted & CLONE_NEWNS) != 0;
+    if (confined && confine_mounts(g->writable_folder, granted & CLONE_NEWPID) < 0)
         error = errno;
+    if (g->scratch && confined && !error)
+        mount_scratch(g, g->scratch);
+    else if (g->scratch)
+        make_scratch(g->scratch);
     const pid_t init = getpid();
     pid_t child = fork();
     if (child < 0)
         _exit(1);
     if (child > 0)
-        watch(child, g->status);
+        watch(child, g->status, g->scratch && (!confined || error) ? g->scratch : NULL);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != init)
         _exit(1);
@@ -245,7 +339,7 @@ void prn_guard_enter(const struct prn_guard *g, char *ret_text, size_t size)
         child = clone_into(granted);
     }
     if (child > 0)
-        watch(child, g->status);
+        watch(child, g->status, NULL);
     describe(child < 0 ? 0 : granted, child < 0 ? errno : error, ret_text, size);
     if (child == 0)
         enter_executor(g, granted, ret_text, size);

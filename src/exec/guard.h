@@ -27,8 +27,14 @@ struct prn_guard_status {
 };
 
 struct prn_guard {
-    bool namespaces;                 /* false: the executor must see the machine's devices */
-    const char *writable_folder;     /* where files may be made and written; NULL: nowhere */
+    bool namespaces;             /* false: the executor must see the machine's devices */
+    const char *writable_folder; /* where files may be made and written; NULL: nowhere */
+    /* Gets the path, of up to PATH_MAX, of an empty folder that only the executor has and that goes
+     * with it, or "" when there is none; NULL: it needs none. It lies over a folder that isn't
+     * `needed`, some of which may be NULL. */
+    char *scratch;
+    const char *const *needed;
+    size_t n_needed;
     struct prn_guard_status *status; /* shared */
 };
 
@@ -40,5 +46,7 @@ void prn_guard_enter(const struct prn_guard *guard, char *ret_text, size_t size)
 /* Makes a process in these namespaces (CLONE_NEW…) and confines it as the executor would be. 0, or
  * the error. */
 int prn_guard_try(unsigned namespaces);
+/* The same with a scratch folder of its own. */
+int prn_guard_try_scratch(void);
 
 #endif

@@ -150,7 +150,8 @@ static size_t take_fds(struct msghdr *header, int fds[PRN_MESSAGE_FDS_MAX])
 }
 
 /* Descriptors that are sent to who asked for none are closed by the kernel. */
-int prn_message_receive_fds(struct prn_message *m, int fd, int *ret_fds, size_t most, size_t *ret_n)
+static int receive_message(struct prn_message *m, int fd, int *ret_fds, size_t most, size_t *ret_n,
+                           int flags)
 {
     prn_message_begin(m, PRN_MESSAGE_ERROR);
     union control control;
@@ -162,7 +163,7 @@ int prn_message_receive_fds(struct prn_message *m, int fd, int *ret_fds, size_t 
     }
     ssize_t n;
     do
-        n = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
+        n = recvmsg(fd, &header, MSG_CMSG_CLOEXEC | flags);
     while (n < 0 && errno == EINTR);
     if (n < 0)
         return -1;
@@ -183,7 +184,17 @@ int prn_message_receive_fds(struct prn_message *m, int fd, int *ret_fds, size_t 
     return -1;
 }
 
+int prn_message_receive_fds(struct prn_message *m, int fd, int *ret_fds, size_t most, size_t *ret_n)
+{
+    return receive_message(m, fd, ret_fds, most, ret_n, 0);
+}
+
 int prn_message_receive(struct prn_message *m, int fd)
 {
-    return prn_message_receive_fds(m, fd, NULL, 0, NULL);
+    return receive_message(m, fd, NULL, 0, NULL, 0);
+}
+
+int prn_message_peek(struct prn_message *m, int fd)
+{
+    return receive_message(m, fd, NULL, 0, NULL, MSG_PEEK);
 }

@@ -58,6 +58,8 @@ size_t prn_message_count(struct prn_message *m, size_t most);
 /* Both return 0, or -1 with errno. Receiving gives -1 and errno 0 at the end of the stream. */
 int prn_message_send(struct prn_message *m, int fd);
 int prn_message_receive(struct prn_message *m, int fd);
+/* Receives it, and leaves it where it is. */
+int prn_message_peek(struct prn_message *m, int fd);
 
 /* Sends only what the other side has room for; EAGAIN otherwise. */
 int prn_message_try_send(struct prn_message *m, int fd);

@@ -42,7 +42,7 @@ static int try_seccomp(void)
 {
     int error = try_no_new_privs();
     if (!error)
-        error = -prn_seccomp_enter();
+        error = -prn_seccomp_enter(false);
     if (error)
         return error;
     return socket(AF_UNIX, SOCK_STREAM, 0) < 0 && errno == EPERM ? 0 : ENOTSUP;
@@ -98,6 +98,7 @@ void prn_sandbox_probe(struct prn_sandbox_protection ret_protections[PRN_SANDBOX
         {"net namespace", "the network", CLONE_NEWNET, NULL},
         {"ipc namespace", "queues and memory of others", CLONE_NEWIPC, NULL},
         {"uts namespace", "the machine's name", CLONE_NEWUTS, NULL},
+        {"scratch folder", "files of a compiler that stay", 0, prn_guard_try_scratch},
         {"landlock", "reading other files", 0, try_landlock},
         {"seccomp", "system calls that no runtime needs", 0, try_seccomp},
         {"rlimits", "using more memory than allowed", 0, try_limits},

@@ -29,7 +29,7 @@ static bool try_beside(char path[PATH_MAX])
     if (!prn_own_folder(folder))
         return false;
     size_t len = strlen(folder);
-    if (try_path(folder, len, "prony", path))
+    if (try_path(folder, len, "prony", path) || try_path(folder, len, PRN_BUNDLE "bin/prony", path))
         return true;
     /* PRN_LIBDIR is "lib" or deeper, "lib/x86_64-linux-gnu": its parts are left upwards. */
     char up[PATH_MAX] = "../bin/prony";
@@ -61,6 +61,21 @@ static int check_named(const char *who, const char *wanted, char ret_path[PATH_M
         return prn_fail(err, PRONY_EUNAVAILABLE, "cannot run '%s', which %s names: %s", wanted, who,
                         strerror(errno));
     memcpy(ret_path, path, strlen(path) + 1);
+    return 0;
+}
+
+int prony_program(char **ret_path, struct prony_error *err)
+{
+    char path[PATH_MAX];
+    if (!ret_path)
+        return prn_fail(err, PRONY_EUSAGE, "ret_path is needed");
+    int code = prn_program_find(NULL, path, err);
+    if (code < 0)
+        return code;
+    char *copy = strdup(path);
+    if (!copy)
+        return prn_fail_memory(err);
+    *ret_path = copy;
     return 0;
 }
 

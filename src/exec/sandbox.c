@@ -45,13 +45,49 @@ static int allow(int ruleset, const char *path, uint64_t rights)
         return errno == ENOENT || errno == EACCES ? 0 : -1;
     struct stat status;
     if (fstat(fd, &status) == 0 && !S_ISDIR(status.st_mode))
-        rights &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_EXECUTE;
+        rights &= LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE |
+                  LANDLOCK_ACCESS_FS_EXECUTE;
     struct landlock_path_beneath_attr rule = {.allowed_access = rights, .parent_fd = fd};
     long code = syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0);
     int error = errno;
     close(fd);
     errno = error;
     return code < 0 ? -1 : 0;
+}
+
+struct rule {
+    const char *path; /* NULL: none */
+    uint64_t rights;
+};
+
+static int allow_all(int ruleset, const struct rule *rules, size_t n)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < n; i++)
+        if (rules[i].path)
+            code = allow(ruleset, rules[i].path, rules[i].rights);
+    return code;
+}
+
+#define RIGHT_TO_READ (LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR)
+#define RIGHT_TO_RUN (RIGHT_TO_READ | LANDLOCK_ACCESS_FS_EXECUTE)
+
+/* What a compiler needs: the programs, headers and libraries that are installed, and a place for
+ * its files. `all` are the rights that this kernel knows. */
+static int allow_programs(int ruleset, const char *scratch_folder, uint64_t all)
+{
+    const uint64_t anything =
+        RIGHT_TO_RUN | LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG |
+        LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_SYM | LANDLOCK_ACCESS_FS_REMOVE_FILE |
+        LANDLOCK_ACCESS_FS_REMOVE_DIR | (all & (RIGHT_REFER | RIGHT_TRUNCATE));
+    const struct rule rules[] = {
+        {scratch_folder, anything},
+        {"/usr", RIGHT_TO_RUN},
+        {"/bin", RIGHT_TO_RUN},
+        {"/etc/alternatives", RIGHT_TO_READ},
+        {"/dev/null", RIGHT_TO_READ | LANDLOCK_ACCESS_FS_WRITE_FILE},
+    };
+    return allow_all(ruleset, rules, PRN_ARRAY_SIZE(rules));
 }
 
 int prn_landlock_enter(const struct prn_sandbox *s, long abi)
@@ -73,20 +109,17 @@ int prn_landlock_enter(const struct prn_sandbox *s, long abi)
     int ruleset = (int)syscall(SYS_landlock_create_ruleset, &all, size, 0);
     if (ruleset < 0)
         return -1;
-    const uint64_t read = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_READ_DIR;
+    const uint64_t read = RIGHT_TO_READ;
     const uint64_t write =
         LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_MAKE_REG | (all.files & RIGHT_TRUNCATE);
-    const struct {
-        const char *path;
-        uint64_t rights;
-    } rules[] = {
+    const struct rule rules[] = {
         {s->model_path, read},
         {s->model_folder, read},
         {s->writable_folder, read | write},
-        {s->library_folder, read | LANDLOCK_ACCESS_FS_EXECUTE},
-        {"/lib", read | LANDLOCK_ACCESS_FS_EXECUTE},
-        {"/lib64", read | LANDLOCK_ACCESS_FS_EXECUTE},
-        {"/usr/lib", read | LANDLOCK_ACCESS_FS_EXECUTE},
+        {s->library_folder, RIGHT_TO_RUN},
+        {"/lib", RIGHT_TO_RUN},
+        {"/lib64", RIGHT_TO_RUN},
+        {"/usr/lib", RIGHT_TO_RUN},
         {"/etc/ld.so.cache", read},
         /* Runtimes look here for the machine's cores; without, some loop for ever. */
         {"/proc/cpuinfo", read},
@@ -95,11 +128,13 @@ int prn_landlock_enter(const struct prn_sandbox *s, long abi)
         {"/sys/devices/system", read},
         {"/sys/fs/cgroup", read},
         {"/dev/null", read},
+        {"/dev/urandom", read},
     };
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < PRN_ARRAY_SIZE(rules); i++)
-        if (rules[i].path)
-            code = allow(ruleset, rules[i].path, rules[i].rights);
+    int code = allow_all(ruleset, rules, PRN_ARRAY_SIZE(rules));
+    for (const char *const *path = s->readable; code == 0 && path && *path; path++)
+        code = allow(ruleset, *path, RIGHT_TO_RUN);
+    if (code == 0 && s->scratch_folder)
+        code = allow_programs(ruleset, s->scratch_folder, all.files);
     if (code == 0)
         code = (int)syscall(SYS_landlock_restrict_self, ruleset, 0);
     int error = errno;
@@ -117,6 +152,7 @@ static const int allowed_calls[] = {
     SCMP_SYS(pread64),
     SCMP_SYS(pwrite64),
     SCMP_SYS(openat),
+    SCMP_SYS(openat2),
     SCMP_SYS(close),
     SCMP_SYS(stat),
     SCMP_SYS(fstat),
@@ -201,6 +237,34 @@ static const int allowed_calls[] = {
     SCMP_SYS(ppoll),
 };
 
+/* What a compiler, its parts and the shell need beyond that. Files are Landlock's business. */
+static const int calls_of_programs[] = {
+    SCMP_SYS(execve),        SCMP_SYS(fork),
+    SCMP_SYS(vfork),         SCMP_SYS(wait4),
+    SCMP_SYS(waitid),        SCMP_SYS(pipe),
+    SCMP_SYS(dup2),          SCMP_SYS(dup3),
+    SCMP_SYS(select),        SCMP_SYS(pselect6),
+    SCMP_SYS(mkdir),         SCMP_SYS(mkdirat),
+    SCMP_SYS(rmdir),         SCMP_SYS(unlink),
+    SCMP_SYS(unlinkat),      SCMP_SYS(rename),
+    SCMP_SYS(renameat),      SCMP_SYS(renameat2),
+    SCMP_SYS(symlink),       SCMP_SYS(symlinkat),
+    SCMP_SYS(chmod),         SCMP_SYS(fchmod),
+    SCMP_SYS(fchmodat),      SCMP_SYS(umask),
+    SCMP_SYS(chdir),         SCMP_SYS(fchdir),
+    SCMP_SYS(truncate),      SCMP_SYS(ftruncate),
+    SCMP_SYS(fallocate),     SCMP_SYS(fsync),
+    SCMP_SYS(fdatasync),     SCMP_SYS(flock),
+    SCMP_SYS(utimensat),     SCMP_SYS(copy_file_range),
+    SCMP_SYS(sendfile),      SCMP_SYS(getpgrp),
+    SCMP_SYS(getpgid),       SCMP_SYS(getgroups),
+    SCMP_SYS(getresuid),     SCMP_SYS(getresgid),
+    SCMP_SYS(alarm),         SCMP_SYS(setitimer),
+    SCMP_SYS(times),         SCMP_SYS(rt_sigsuspend),
+    SCMP_SYS(epoll_create1), SCMP_SYS(epoll_ctl),
+    SCMP_SYS(epoll_wait),
+};
+
 /* Calls of many kinds, of which these are needed. Others could have signals sent to any process
  * (F_SETOWN, F_SETSIG), or let the executor outlive prony (PR_SET_PDEATHSIG). */
 static const struct {
@@ -217,21 +281,30 @@ static const struct {
 
 #define LOW_HALF 0xffffffffu
 
-int prn_seccomp_enter(void)
+static int allow_calls(scmp_filter_ctx filter, const int *calls, size_t n)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < n; i++)
+        code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, calls[i], 0);
+    return code;
+}
+
+int prn_seccomp_enter(bool programs)
 {
     const scmp_datum_t namespaces = CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC |
                                     CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET;
     const struct scmp_arg_cmp thread_only = {0, SCMP_CMP_MASKED_EQ, CLONE_THREAD | namespaces,
                                              CLONE_THREAD};
+    const struct scmp_arg_cmp no_namespaces = {0, SCMP_CMP_MASKED_EQ, namespaces, 0};
     const struct scmp_arg_cmp to_itself = {0, SCMP_CMP_EQ, (scmp_datum_t)getpid(), 0};
     const struct scmp_arg_cmp of_itself = {0, SCMP_CMP_EQ, 0, 0};
     const struct scmp_arg_cmp reading = {2, SCMP_CMP_EQ, 0, 0};
     scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
     if (!filter)
         return -ENOMEM;
-    int code = 0;
-    for (size_t i = 0; code == 0 && i < PRN_ARRAY_SIZE(allowed_calls); i++)
-        code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed_calls[i], 0);
+    int code = allow_calls(filter, allowed_calls, PRN_ARRAY_SIZE(allowed_calls));
+    if (code == 0 && programs)
+        code = allow_calls(filter, calls_of_programs, PRN_ARRAY_SIZE(calls_of_programs));
     for (size_t i = 0; code == 0 && i < PRN_ARRAY_SIZE(allowed_kinds); i++)
         code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed_kinds[i].call, 1,
                                 (struct scmp_arg_cmp){allowed_kinds[i].argument, SCMP_CMP_MASKED_EQ,
@@ -239,9 +312,11 @@ int prn_seccomp_enter(void)
     /* Reads its own limits; it could also set those of others, and root could raise its own. */
     if (code == 0)
         code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2, of_itself, reading);
-    /* Threads, never processes. clone3 hides its flags from a filter: glibc falls back to clone. */
+    /* Threads, and no processes unless there are programs to start. clone3 hides its flags from a
+     * filter: glibc falls back to clone. */
     if (code == 0)
-        code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1, thread_only);
+        code = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
+                                programs ? no_namespaces : thread_only);
     if (code == 0)
         code = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);
     /* abort() sends a signal to itself. */
@@ -306,14 +381,15 @@ int prn_sandbox_enter(const struct prn_sandbox *s, char *ret_text, size_t size,
         return prn_fail(err, PRONY_EIO, "cannot limit resources: %s", strerror(errno));
     const char *seccomp = "no seccomp";
     if (!s->gpu) {
-        int code = prn_seccomp_enter();
+        int code = prn_seccomp_enter(s->scratch_folder != NULL);
         if (code == 0)
             seccomp = "seccomp";
         else if (code != -EINVAL && code != -ENOSYS)
             return prn_fail(err, PRONY_EIO, "cannot filter system calls: %s", strerror(-code));
     }
-    snprintf(ret_text, size, "no_new_privs, %s%s%s, rlimits, %s%s",
+    snprintf(ret_text, size, "no_new_privs, %s%s%s, rlimits, %s%s%s",
              s->namespaces ? s->namespaces : "", s->namespaces ? ", " : "", landlock, seccomp,
-             s->gpu ? " (GPU drivers need devices)" : "");
+             s->gpu ? " (GPU drivers need devices)" : "",
+             s->scratch_folder ? " (a compiler needs programs and a scratch folder)" : "");
     return 0;
 }

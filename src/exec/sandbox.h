@@ -16,6 +16,10 @@ struct prn_sandbox {
     const char *model_folder;    /* NULL: nothing beside the model's file is needed */
     const char *library_folder;  /* may hold parts that are loaded later */
     const char *writable_folder; /* where files may be made and written; NULL: nowhere */
+    /* Of a runtime that compiles, NULL otherwise: it may do as it likes in there, and start the
+     * programs that are installed on the machine. */
+    const char *scratch_folder;
+    const char *const *readable; /* further folders of the runtime, ending in NULL; NULL: none */
     int64_t memory_bytes;        /* limit on private memory; 0: none */
     int64_t file_bytes;          /* limit on any file, shared memory included; 0: none */
     int64_t cpu_s;               /* limit on the time that all threads compute, in all; 0: none */
@@ -30,7 +34,7 @@ PRONY_MUST_CHECK int prn_sandbox_enter(const struct prn_sandbox *sandbox, char *
                                        size_t size, struct prony_error *err);
 
 enum {
-    PRN_SANDBOX_PROTECTIONS = 11,
+    PRN_SANDBOX_PROTECTIONS = 12,
 };
 
 /* Whether this kernel grants one of the protections to this user. */

@@ -8,7 +8,7 @@
 long prn_landlock_abi(void);
 /* 0, or -1 with errno. */
 int prn_landlock_enter(const struct prn_sandbox *sandbox, long abi);
-/* 0, or a negative errno. */
-int prn_seccomp_enter(void);
+/* 0, or a negative errno. `programs`: other programs may be started. */
+int prn_seccomp_enter(bool programs);
 
 #endif

@@ -1,23 +1,28 @@
 #include "exec/scratch.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define DESCRIPTORS 16 /* open at once while a folder is removed */
+
+static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *at)
+{
+    (void)status;
+    (void)kind;
+    (void)at;
+    remove(path);
+    return 0;
+}
+
+/* From the inside out, and symbolic links are removed, not followed. */
 static void remove_folder(const char *path)
 {
-    DIR *folder = opendir(path);
-    for (const struct dirent *e; folder && (e = readdir(folder));)
-        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
-            unlinkat(dirfd(folder), e->d_name, 0);
-    if (folder)
-        closedir(folder);
-    rmdir(path);
+    nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
 }
 
 /* In a session of its own, so that Ctrl-C and a closed terminal don't reach it, and without

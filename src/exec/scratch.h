@@ -1,10 +1,10 @@
 /*
- * A folder for large files that a runtime is to load. Only this user can look into it, and it is
+ * A folder for what is needed as long as prony runs. Only this user can look into it, and it is
  * gone when prony is, however prony ends: a process of its own waits for that and removes it.
  *
  *     struct prn_scratch scratch;
  *     prn_scratch_open(NULL, &scratch, err);
- *     …                                  (files, no folders, in scratch.folder)
+ *     …                                  (anything, in scratch.folder)
  *     prn_scratch_close(&scratch);
  */
 #ifndef PRN_EXEC_SCRATCH_H

@@ -3,10 +3,12 @@
 #include "base/io.h"
 #include "exec/executor.h"
 #include "exec/guard.h"
+#include "exec/python.h"
 #include "exec/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,11 +47,14 @@ struct opening {
 };
 
 struct server {
-    union prn_executor_samples *samples; /* shared with the parent */
-    const struct prn_runtime_ops *ops;   /* NULL: not opened yet */
+    union prn_executor_samples *samples;  /* shared with the parent */
+    const struct prn_runtime_ops *python; /* functions of a runtime that is Python's, or NULL */
+    const struct prn_runtime_ops *row;    /* what the registry says of the runtime */
+    const struct prn_runtime_ops *ops;    /* its functions; NULL: not opened yet */
     struct opening opening;
     struct prn_sandbox sandbox;
     char namespaces[160];
+    char scratch[PATH_MAX]; /* the folder of a runtime that compiles; "": none */
     struct slot *slots[PRN_EXECUTOR_SLOTS_MAX]; /* NULL: never used */
     struct slot *slot;                          /* the one that the command speaks of */
     struct prn_message in, out;
@@ -143,6 +148,7 @@ static int read_opening(struct server *s, struct prony_error *err)
     sandbox->memory_bytes = prn_message_int(m);
     sandbox->file_bytes = prn_message_int(m);
     sandbox->cpu_s = prn_message_int(m);
+    o->config.probe = !sandbox->model_path && !sandbox->model_folder;
     return m->failed || !o->config.software ? bad_message(err) : 0;
 }
 
@@ -166,29 +172,33 @@ static int serve_open(struct server *s, struct prony_error *err)
     int code = read_opening(s, err);
     if (code < 0)
         return code;
-    const struct prn_runtime_config *config = &s->opening.config;
-    const struct prn_runtime_ops *ops = prn_runtime_find(config->software);
-    if (!ops)
+    struct prn_runtime_config *config = &s->opening.config;
+    const struct prn_runtime_ops *row = prn_runtime_find(config->software);
+    if (!row)
         return prn_fail(err, PRONY_EUSAGE, "no runtime is called '%s'", config->software);
-    if (config->profile_folder && !ops->end_profiling)
-        return prn_fail(err, PRONY_EUNSUPPORTED, "%s has no profiler", ops->title);
-    code = prn_runtime_check_options(ops, config->options, config->n_options, err);
+    if (config->profile_folder && !row->end_profiling)
+        return prn_fail(err, PRONY_EUNSUPPORTED, "%s has no profiler", row->title);
+    code = prn_runtime_check_options(row, config->options, config->n_options, err);
     if (code < 0)
         return code;
-    s->ops = ops;
+    config->scratch_folder = s->scratch[0] ? s->scratch : NULL;
+    s->row = row;
+    s->ops = row->python && s->python ? s->python : row;
     code = open_slot(s, 0, err);
     if (code < 0) {
         s->ops = NULL;
         return code;
     }
     keep_library(s);
-    s->sandbox.gpu = ops->gpu;
+    s->sandbox.gpu = row->gpu;
     s->sandbox.namespaces = s->namespaces;
+    s->sandbox.scratch_folder = config->scratch_folder;
+    s->sandbox.readable = s->ops->readable ? s->ops->readable(s->slots[0]->runtime) : NULL;
     char confined[PRN_EXECUTOR_SANDBOX_SIZE];
     code = prn_sandbox_enter(&s->sandbox, confined, sizeof confined, err);
     if (code < 0)
         return code;
-    prn_message_put_text(&s->out, ops->version(s->slots[0]->runtime));
+    prn_message_put_text(&s->out, s->ops->version(s->slots[0]->runtime));
     prn_message_put_text(&s->out, s->opening.library);
     prn_message_put_text(&s->out, confined);
     return 0;
@@ -337,7 +347,7 @@ static int make_lanes(struct server *s, size_t workers, struct prony_error *err)
     if (workers > 1 && !s->ops->lane)
         return prn_fail(err, PRONY_EUNSUPPORTED,
                         "'%s' runs one request at a time: only --concurrency 1 is possible",
-                        s->ops->software);
+                        s->row->software);
     struct slot *slot = s->slot;
     if (slot->n_lanes == 0)
         slot->lanes[slot->n_lanes++] = slot->runtime;
@@ -476,9 +486,14 @@ static void enter_guard(struct server *s, struct prn_guard_status *status)
     }
     close(self);
     const struct prn_runtime_ops *ops = prn_runtime_find(s->opening.config.software);
-    struct prn_guard guard = {.namespaces = !ops || !ops->gpu,
-                              .writable_folder = s->opening.config.profile_folder,
-                              .status = status};
+    const char *const needed[] = {s->sandbox.model_path, s->sandbox.model_folder};
+    struct prn_guard guard = {
+        .namespaces = !ops || !ops->gpu,
+        .writable_folder = s->opening.config.profile_folder,
+        .scratch = ops && ops->compiles && !s->opening.config.probe ? s->scratch : NULL,
+        .needed = needed,
+        .n_needed = PRN_ARRAY_SIZE(needed),
+        .status = status};
     prn_guard_enter(&guard, s->namespaces, sizeof s->namespaces);
     self = pidfd_open(getpid(), 0);
     prn_message_begin(&s->out, PRN_MESSAGE_STARTED);
@@ -486,10 +501,25 @@ static void enter_guard(struct server *s, struct prn_guard_status *status)
     close(self);
 }
 
-int prn_executor_main(void)
+/* The first command says which runtime it will be; Python finds it where it is. */
+static void become_python(struct server *s)
+{
+    struct prony_error ignored; /* whoever serves will find it again */
+    if (prn_message_peek(&s->in, PRN_EXECUTOR_FD_SOCKET) < 0 || s->in.type != PRN_MESSAGE_OPEN ||
+        read_opening(s, &ignored) < 0)
+        return;
+    const struct prn_runtime_ops *row = prn_runtime_find(s->opening.config.software);
+    if (row && row->python)
+        prn_python_become();
+}
+
+int prn_executor_main(const struct prn_runtime_ops *python)
 {
     static struct server s;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    s.python = python;
+    if (!python)
+        become_python(&s);
     /* A file that grows too large is an error of whoever writes it, not the end. */
     signal(SIGXFSZ, SIG_IGN);
     volunteer_for_oom();

@@ -27,6 +27,9 @@ static int check_backend(const struct prn_spec *spec, const struct prn_backends_
         prn_buffer_release(&list);
         return code;
     }
+    if (ops->python)
+        return prn_fail(err, PRONY_EUNAVAILABLE,
+                        "backend '%s' runs graphs of PyTorch programs, not ONNX files", spec->name);
     return prn_runtime_check_options(ops, spec->options, spec->n_options, err);
 }
 
@@ -54,7 +57,7 @@ static int find_backends(const struct prn_backends_here *here, struct prn_arena 
 {
     struct prn_found_runtime *found;
     size_t n;
-    int code = prn_discover(here->ort_library, here->program, arena, &found, &n, err);
+    int code = prn_discover(here->ort_library, here->program, true, arena, &found, &n, err);
     if (code < 0)
         return code;
     struct prn_spec *backends = PRN_ARENA_ARRAY(arena, n + 1, struct prn_spec);

@@ -26,8 +26,9 @@ static int ask(const struct prn_runtime_ops *ops, const char *ort_library, const
     return kept ? 0 : prn_fail_memory(err);
 }
 
-int prn_discover(const char *ort_library, const char *program, struct prn_arena *arena,
-                 struct prn_found_runtime **ret_found, size_t *ret_n, struct prony_error *err)
+int prn_discover(const char *ort_library, const char *program, bool only_onnx,
+                 struct prn_arena *arena, struct prn_found_runtime **ret_found, size_t *ret_n,
+                 struct prony_error *err)
 {
     size_t n = 0;
     while (prn_runtimes[n])
@@ -35,12 +36,15 @@ int prn_discover(const char *ort_library, const char *program, struct prn_arena 
     struct prn_found_runtime *found = PRN_ARENA_ARRAY(arena, n, struct prn_found_runtime);
     if (!found)
         return prn_fail_memory(err);
+    size_t asked = 0;
     for (size_t i = 0; i < n; i++) {
-        int code = ask(prn_runtimes[i], ort_library, program, arena, &found[i], err);
+        if (only_onnx && prn_runtimes[i]->python)
+            continue;
+        int code = ask(prn_runtimes[i], ort_library, program, arena, &found[asked++], err);
         if (code < 0)
             return code;
     }
     *ret_found = found;
-    *ret_n = n;
+    *ret_n = asked;
     return 0;
 }

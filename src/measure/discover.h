@@ -12,9 +12,9 @@ struct prn_found_runtime {
     const char *reason; /* when not */
 };
 
-/* `ret_found` has one entry per runtime that this build knows, and belongs to `arena`. `program` is
- * that of the executors; NULL: this one. */
-PRONY_MUST_CHECK int prn_discover(const char *ort_library, const char *program,
+/* `ret_found` has one entry per runtime that this build knows, or per one that takes ONNX, and
+ * belongs to `arena`. `program` is that of the executors; NULL: this one. */
+PRONY_MUST_CHECK int prn_discover(const char *ort_library, const char *program, bool only_onnx,
                                   struct prn_arena *arena, struct prn_found_runtime **ret_found,
                                   size_t *ret_n, struct prony_error *err);
 

@@ -8,6 +8,9 @@
 
 #define WARMUPS_MAX 1000000
 #define TIMEOUT_MAX_S 1e6
+#define FILE_NAME_MAX 4096
+/* Longer lists of names aren't searched for the same one twice; whoever loads them will. */
+#define NAMES_COMPARED_MAX 4096
 
 /* What a program that was built with an earlier header doesn't have is 0. */
 static int copy_options(const struct prony_session_options *from, struct prony_session_options *to,
@@ -15,8 +18,10 @@ static int copy_options(const struct prony_session_options *from, struct prony_s
 {
     static const struct prony_session_options defaults = PRONY_SESSION_OPTIONS_INIT;
     const size_t first = offsetof(struct prony_session_options, server);
+    const size_t second = offsetof(struct prony_session_options, interrupted);
     *to = defaults;
-    if (from && from->struct_size != sizeof *to && from->struct_size != first)
+    if (from && from->struct_size != sizeof *to && from->struct_size != first &&
+        from->struct_size != second)
         return prn_fail(err, PRONY_EUSAGE,
                         "struct prony_session_options has another size: begin with "
                         "PRONY_SESSION_OPTIONS_INIT");
@@ -25,13 +30,21 @@ static int copy_options(const struct prony_session_options *from, struct prony_s
     return 0;
 }
 
-static int check_options(const struct prony_session_options *o, struct prony_error *err)
+static int check_runs(int64_t repeats, int64_t warmups, struct prony_error *err)
 {
-    if (o->repeats < 1 || o->repeats > PRN_EXECUTOR_SAMPLES_MAX)
+    if (repeats < 1 || repeats > PRN_EXECUTOR_SAMPLES_MAX)
         return prn_fail(err, PRONY_EUSAGE, "'repeats' must be from 1 to %d",
                         PRN_EXECUTOR_SAMPLES_MAX);
-    if (o->warmups < 0 || o->warmups > WARMUPS_MAX)
+    if (warmups < 0 || warmups > WARMUPS_MAX)
         return prn_fail(err, PRONY_EUSAGE, "'warmups' must be from 0 to %d", WARMUPS_MAX);
+    return 0;
+}
+
+static int check_options(const struct prony_session_options *o, struct prony_error *err)
+{
+    int code = check_runs(o->repeats, o->warmups, err);
+    if (code < 0)
+        return code;
     if (!(o->timeout_s > 0 && o->timeout_s <= TIMEOUT_MAX_S))
         return prn_fail(err, PRONY_EUSAGE, "'timeout_s' must be above 0 and at most %g",
                         TIMEOUT_MAX_S);
@@ -68,9 +81,19 @@ int prony_session_open(const struct prony_session_options *options,
         .ca_file = o->ca_file,
         .insecure = o->insecure != 0,
         .notice = o->notice,
+        .interrupted = o->interrupted,
         .context = o->context,
     };
     return prn_session_open(&config, ret_session, err);
+}
+
+int prony_session_restart(struct prony_session *session, int64_t repeats, int64_t warmups,
+                          int strict, struct prony_error *err)
+{
+    if (!session)
+        return prn_fail(err, PRONY_EUSAGE, "session is needed");
+    int code = check_runs(repeats, warmups, err);
+    return code < 0 ? code : prn_session_restart(session, repeats, warmups, strict != 0, err);
 }
 
 void prony_session_close(struct prony_session *session)
@@ -97,6 +120,121 @@ int prony_graph_load_memory(struct prony_session *session, const char *name, con
     if (!session || !name || (size > 0 && !data) || !ret_graph)
         return prn_fail(err, PRONY_EUSAGE, "session, name, data and ret_graph are needed");
     return prn_session_load_memory(session, name, data, size, ret_graph, err);
+}
+
+/* ---- Forms ---- */
+
+/* Whether a file of that name stays in the folder of its graph. */
+static bool stays_inside(const char *name)
+{
+    if (!name || !*name || *name == '/' || strlen(name) >= FILE_NAME_MAX)
+        return false;
+    for (const char *part = name; part; part = strchr(part, '/')) {
+        part += *part == '/';
+        size_t len = strcspn(part, "/");
+        if (len == 0 || strncmp(part, ".", len) == 0 || (len == 2 && strncmp(part, "..", 2) == 0))
+            return false;
+    }
+    return true;
+}
+
+static int check_names(const char *const *names, size_t n, const char *what,
+                       struct prony_error *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!names || !names[i])
+            return prn_fail(err, PRONY_EUSAGE, "the names of %s are NULL, or one of them", what);
+        for (size_t k = 0; k < i && n < NAMES_COMPARED_MAX; k++)
+            if (strcmp(names[k], names[i]) == 0)
+                return prn_fail(err, PRONY_EUSAGE, "two %s are called '%s'", what, names[i]);
+    }
+    return 0;
+}
+
+static int check_form(const struct prony_graph_form *form, struct prony_error *err)
+{
+    if (form->format != PRONY_FORMAT_ONNX && form->format != PRONY_FORMAT_FXPROTO)
+        return prn_fail(err, PRONY_EUSAGE, "a form has the format %d, which there isn't",
+                        form->format);
+    if (form->failure)
+        return 0;
+    if (form->n_files == 0 || !form->files)
+        return prn_fail(err, PRONY_EUSAGE, "a form has neither files nor a failure");
+    for (size_t i = 0; i < form->n_files; i++) {
+        const struct prony_file *file = &form->files[i];
+        if (!stays_inside(file->name))
+            return prn_fail(err, PRONY_EUSAGE, "a file can't be called '%s'",
+                            file->name ? file->name : "");
+        if (file->bytes > 0 && !file->data)
+            return prn_fail(err, PRONY_EUSAGE, "file '%s' has no data", file->name);
+    }
+    int code = check_names(form->input_names, form->n_inputs, "inputs", err);
+    return code < 0 ? code : check_names(form->output_names, form->n_outputs, "outputs", err);
+}
+
+int prony_graph_load_forms(struct prony_session *session, const char *name,
+                           const struct prony_graph_form *forms, size_t n_forms,
+                           struct prony_graph **ret_graph, struct prony_error *err)
+{
+    if (!session || !name || !forms || n_forms == 0 || !ret_graph)
+        return prn_fail(err, PRONY_EUSAGE, "session, name, forms and ret_graph are needed");
+    for (size_t i = 0; i < n_forms; i++) {
+        int code = check_form(&forms[i], err);
+        for (size_t k = 0; code == 0 && k < i; k++)
+            if (forms[k].format == forms[i].format)
+                code = prn_fail(err, PRONY_EUSAGE, "two forms have the same format");
+        if (code < 0)
+            return prn_fail_in(err, code, "graph '%s'", name);
+    }
+    return prn_session_load_forms(session, name, forms, n_forms, ret_graph, err);
+}
+
+int prony_graph_local(struct prony_session *session, const char *name, const char *reason,
+                      struct prony_graph **ret_graph, struct prony_error *err)
+{
+    if (!session || !name || !reason || !ret_graph)
+        return prn_fail(err, PRONY_EUSAGE, "session, name, reason and ret_graph are needed");
+    return prn_session_add_local(session, name, reason, ret_graph, err);
+}
+
+int64_t prony_graph_id(const struct prony_graph *graph)
+{
+    return graph ? graph->id : 0;
+}
+
+const char *prony_graph_failure(const struct prony_graph *graph, size_t backend)
+{
+    return graph && backend < graph->host->n_backends ? graph->on[backend].load_failure : NULL;
+}
+
+const char *prony_graph_local_reason(const struct prony_graph *graph)
+{
+    return graph ? graph->local_reason : NULL;
+}
+
+/* ---- Running ---- */
+
+int prony_graph_start(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
+                      int want_outputs, int overlap, struct prony_run **ret_run,
+                      struct prony_error *err)
+{
+    if (!graph || (n_inputs > 0 && !inputs) || !ret_run)
+        return prn_fail(err, PRONY_EUSAGE, "graph, inputs and ret_run are needed");
+    return prn_run_start(graph, inputs, n_inputs, want_outputs != 0, overlap != 0, ret_run, err);
+}
+
+int prony_run_finish(struct prony_run *run, const char *backend, struct prony_outputs **ret_outputs,
+                     struct prony_error *err)
+{
+    if (!run)
+        return prn_fail(err, PRONY_EUSAGE, "run is needed");
+    return prn_run_finish(run, backend, ret_outputs, err);
+}
+
+void prony_run_cancel(struct prony_run *run)
+{
+    if (run)
+        prn_run_cancel(run);
 }
 
 int prony_graph_run(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,

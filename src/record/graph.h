@@ -39,10 +39,20 @@ struct prn_host {
     struct prn_remote *connection;
 };
 
+/* What a graph is for those backends that take it in one format. */
+struct prn_graph_form {
+    int format; /* PRONY_FORMAT_… */
+    size_t n_inputs, n_outputs;
+    const char **input_names, **output_names;
+    int32_t *map; /* its inputs, as indices of the graph's */
+};
+
 struct prn_graph_backend {
-    bool loaded;                /* it can be run */
-    struct prony_error failure; /* of loading or of the last run; code 0: none */
-    int64_t *samples;           /* of the last run: `repeats` of them */
+    const struct prn_graph_form *form; /* NULL: there is none for it */
+    bool loaded;                       /* it can be run */
+    const char *load_failure;          /* why it couldn't be loaded; NULL: it could */
+    struct prony_error failure;        /* of loading or of the last run; code 0: none */
+    int64_t *samples;                  /* of the last run: `repeats` of them */
     /* what loading said; NULL: nothing */
     const char *version, *library, *sandbox;
 };
@@ -54,10 +64,16 @@ struct prony_graph {
     const char *name;         /* for reports */
     const char *local_reason; /* why it can't be run anywhere; NULL: it can */
     struct prn_arena arena;
+    size_t n_forms;
+    struct prn_graph_form *forms;
+    /* Of all forms. Of those that were loaded from memory only the names are known, and the caller
+     * may give more than these. */
     size_t n_inputs;
     struct prn_value *inputs;
-    struct prony_tensor *ordered;       /* room for the caller's, in the model's order */
+    bool from_forms;
+    struct prony_tensor *ordered;       /* room for the caller's, in the order of `inputs` */
     struct prn_graph_backend *on;       /* one per backend of the host */
+    size_t room;                        /* samples that fit, of each backend */
     struct prn_graph_outcome *outcomes; /* of the last run, one per backend */
     void *place;                        /* the implementation's own */
 };
@@ -67,11 +83,20 @@ struct prn_host_ops {
      * for want of memory, not because of backends. `model` is what `path` holds. */
     int (*load)(struct prony_graph *graph, const char *path, const struct prn_model *model,
                 struct prony_error *err);
+    /* The same from memory: `forms` are those of which graph->forms are made. NULL: what is in
+     * memory must be written to a file first. */
+    int (*load_forms)(struct prony_graph *graph, const struct prony_graph_form *forms,
+                      struct prony_error *err);
     void (*release)(struct prony_graph *graph); /* also of a graph that wasn't loaded */
-    /* On every backend that is loaded, filling its samples or its failure. Inputs are in the
-     * model's order. `outputs`: somebody will ask for them. Fails with PRONY_ECANCELED only. */
+    /* On every backend that is loaded, filling its samples or its failure. Inputs are in the order
+     * of the graph's. `outputs`: somebody will ask for them. Fails with PRONY_ECANCELED only. */
     int (*run)(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
                bool outputs, struct prony_error *err);
+    /* Begins what a `run` with the same arguments then finishes. NULL: nothing goes on between
+     * calls. Fails with PRONY_ECANCELED only. */
+    int (*begin)(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
+                 bool outputs, struct prony_error *err);
+    void (*abandon)(struct prony_graph *graph); /* what was begun, if anything */
     /* A copy of what a backend gave in the last run, in which it succeeded. */
     int (*outputs)(struct prony_graph *graph, size_t backend, struct prony_outputs **ret_outputs,
                    struct prony_error *err);
@@ -92,7 +117,18 @@ struct prony_outputs {
  * wrong, when waiting was cancelled, and for want of memory; not because of backends. */
 PRONY_MUST_CHECK int prn_graph_load(struct prn_host *host, const char *path, const char *name,
                                     struct prony_graph **ret_graph, struct prony_error *err);
+/* A graph of which each backend gets the form that its software takes. The forms have been checked.
+ */
+PRONY_MUST_CHECK int prn_graph_load_forms(struct prn_host *host, const char *name,
+                                          const struct prony_graph_form *forms, size_t n_forms,
+                                          struct prony_graph **ret_graph, struct prony_error *err);
+/* One that no backend is to run. */
+PRONY_MUST_CHECK int prn_graph_new_local(struct prn_host *host, const char *name,
+                                         const char *reason, struct prony_graph **ret_graph,
+                                         struct prony_error *err);
 void prn_graph_free(struct prony_graph *graph);
+/* Makes room for the samples of so many repeats; PRONY_ENOMEM. */
+PRONY_MUST_CHECK int prn_graph_reserve(struct prony_graph *graph, size_t repeats);
 
 /* The first backend's failure, with its name in front; PRONY_OK when none failed. `all`: only when
  * all failed. */
@@ -107,6 +143,13 @@ PRONY_MUST_CHECK int prn_graph_check_inputs(const struct prony_graph *graph,
  * `outputs`: prn_graph_outputs() will be called. Fails with PRONY_ECANCELED only. */
 PRONY_MUST_CHECK int prn_graph_run(struct prony_graph *graph, const struct prony_tensor *inputs,
                                    size_t n_inputs, bool outputs, struct prony_error *err);
+
+/* Lets the run that prn_graph_run() is then called for, with the same arguments, begin; false in
+ * `*ret_begun` where it can't. Fails with PRONY_ECANCELED only. */
+PRONY_MUST_CHECK int prn_graph_begin(struct prony_graph *graph, const struct prony_tensor *inputs,
+                                     size_t n_inputs, bool outputs, bool *ret_begun,
+                                     struct prony_error *err);
+void prn_graph_abandon(struct prony_graph *graph);
 
 /* A copy of the outputs that `backend` gave in the last run, in which it succeeded. */
 PRONY_MUST_CHECK int prn_graph_outputs(struct prony_graph *graph, size_t backend,

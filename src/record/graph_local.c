@@ -97,6 +97,8 @@ static int load(struct prony_graph *graph, const char *path, const struct prn_mo
     for (size_t i = 0; i < host->n_backends; i++) {
         size_t backend = host->order[i];
         struct prony_error *failure = &graph->on[backend].failure;
+        if (!graph->on[backend].form)
+            continue;
         code = load_on(graph, backend, &place, failure);
         if (code == PRONY_ECANCELED)
             return prn_fail(err, code, "%s", failure->text);

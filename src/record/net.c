@@ -10,11 +10,12 @@
 
 #define LIBRARY "libprony_net.so"
 
-/* "" when there is none beside this program or library: in a build folder, an installed library's
- * or an installed program's. */
+/* "" when there is none beside this program or library: in a build folder, an installed library's,
+ * an installed program's or a Python package's. */
 static void find_beside(char path[PATH_MAX])
 {
-    static const char *const places[] = {"", "prony/", "../" PRN_LIBDIR "/prony/", "../"};
+    static const char *const places[] = {"", "prony/", "../" PRN_LIBDIR "/prony/", "../",
+                                         PRN_BUNDLE PRN_LIBDIR "/prony/"};
     char folder[PATH_MAX];
     bool found = false;
     for (size_t i = 0; prn_own_folder(folder) && !found && i < PRN_ARRAY_SIZE(places); i++)

@@ -21,7 +21,9 @@ struct prn_serve_options {
     const char *tls_certificate, *tls_key;
     const char *state_folder; /* NULL: the user's own */
     const char *ort_library;
+    const char *python;     /* the interpreter that has torch; NULL: as PRONY_PYTHON says */
     const char *log_format; /* "text" or "json" */
+    bool ends_with_input;   /* also ends, at once, when standard input does */
     /* Told once, when it serves: where, as a client must be told. */
     void (*ready)(const char *const *addresses, size_t n);
 };
@@ -34,7 +36,8 @@ struct prn_worker_options {
     const char *ca_file;
     bool insecure; /* no TLS */
     const char *ort_library;
-    double idle_s; /* leaves after so long without a session; 0: never */
+    const char *python; /* the interpreter that has torch; NULL: as PRONY_PYTHON says */
+    double idle_s;      /* leaves after so long without a session; 0: never */
 };
 
 /* `prony token` */

@@ -9,15 +9,17 @@
 struct prn_region {
     struct prn_region *next;
     uint64_t thread;
+    uint64_t number; /* 0: it isn't open */
     struct prn_call *call;
+    unsigned paused;            /* how often */
     int64_t since_ns;           /* when the clock was started */
     int64_t local_ns;           /* of the present piece of local code, up to then */
     struct prony_error spoiled; /* code 0: it isn't */
 };
 
-/* A number for each thread, never used again: the system's own numbers are, and a region that a
- * thread left open must not become another thread's. */
-static uint64_t this_thread(void)
+/* The system's own numbers are used again, and a region that a thread left open must not become
+ * another thread's. */
+uint64_t prn_region_thread(void)
 {
     static atomic_uint_fast64_t last;
     static _Thread_local uint64_t number;
@@ -45,10 +47,26 @@ void prn_regions_release(struct prn_regions *regions)
     pthread_mutex_destroy(&regions->lock);
 }
 
+int prn_regions_restart(struct prn_regions *regions, int64_t repeats, struct prony_error *err)
+{
+    int code = 0;
+    pthread_mutex_lock(&regions->lock);
+    if (regions->open) {
+        code = prn_fail(err, PRONY_EUSAGE, "region '%s' is open, so recording can't begin anew",
+                        prn_call_function(regions->open->call));
+    } else {
+        const size_t n_backends = regions->recorder.n_backends;
+        prn_recorder_release(&regions->recorder);
+        regions->recorder = PRN_RECORDER_INIT(n_backends, repeats);
+    }
+    pthread_mutex_unlock(&regions->lock);
+    return code;
+}
+
 /* Where the list of open regions points to this thread's one, or to NULL at its end. */
 static struct prn_region **find_open(struct prn_regions *regions)
 {
-    const uint64_t thread = this_thread();
+    const uint64_t thread = prn_region_thread();
     struct prn_region **at = &regions->open;
     while (*at && (*at)->thread != thread)
         at = &(*at)->next;
@@ -64,6 +82,7 @@ static struct prn_region *close_own(struct prn_regions *regions)
         *at = region->next;
         region->next = regions->idle;
         regions->idle = region;
+        region->number = 0;
     }
     return region;
 }
@@ -90,7 +109,9 @@ static int open_own(struct prn_regions *regions, const char *name, struct prn_re
     regions->idle = rest;
     region->next = regions->open;
     regions->open = region;
-    region->thread = this_thread();
+    region->thread = prn_region_thread();
+    region->number = ++regions->last;
+    region->paused = 0;
     region->local_ns = 0;
     region->spoiled.code = 0;
     *ret_region = region;
@@ -113,6 +134,8 @@ static int end_own(struct prn_regions *regions, int64_t now_ns, struct prony_err
     struct prn_region *region = close_own(regions);
     if (!region)
         return prn_fail(err, PRONY_EUSAGE, "no region is open in this thread");
+    if (region->paused && region->spoiled.code == 0)
+        prn_fail(&region->spoiled, PRONY_EUSAGE, "a run of a graph isn't finished");
     if (region->spoiled.code == 0)
         return prn_recorder_end(&regions->recorder, region->call,
                                 region->local_ns + now_ns - region->since_ns, err);
@@ -146,15 +169,25 @@ struct prn_region *prn_region_pause(struct prn_regions *regions)
     pthread_mutex_lock(&regions->lock);
     struct prn_region *region = *find_open(regions);
     pthread_mutex_unlock(&regions->lock);
-    if (region)
+    if (region && region->paused++ == 0)
         region->local_ns += now_ns - region->since_ns;
     return region;
 }
 
 void prn_region_resume(struct prn_region *region)
 {
-    if (region)
+    if (region && --region->paused == 0)
         region->since_ns = prn_clock_ns();
+}
+
+uint64_t prn_region_number(const struct prn_region *region)
+{
+    return region ? region->number : 0;
+}
+
+struct prn_region *prn_region_if(struct prn_region *region, uint64_t number)
+{
+    return region && region->number == number ? region : NULL;
 }
 
 void prn_region_compiled(struct prn_region *region)

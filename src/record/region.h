@@ -24,12 +24,17 @@ struct prn_regions {
     struct prn_recorder recorder;
     struct prn_region *open;
     struct prn_region *idle; /* to be used again */
+    uint64_t last;           /* number of a region */
 };
 
 #define PRN_REGIONS_INIT(n_backends, repeats)                \
     ((struct prn_regions){.lock = PTHREAD_MUTEX_INITIALIZER, \
                           .recorder = PRN_RECORDER_INIT(n_backends, repeats)})
 
+/* Forgets what was recorded, for calls with so many timed runs of a graph. Fails when a region is
+ * open, whose call would be lost. */
+PRONY_MUST_CHECK int prn_regions_restart(struct prn_regions *regions, int64_t repeats,
+                                         struct prony_error *err);
 /* Cancels what is open. */
 void prn_regions_release(struct prn_regions *regions);
 
@@ -40,10 +45,20 @@ PRONY_MUST_CHECK int prn_region_end(struct prn_regions *regions, struct prony_er
 /* Records nothing. Does nothing without an open region. */
 void prn_region_cancel(struct prn_regions *regions);
 
-/* The region of this thread, with its clock stopped; NULL when there is none. */
+/* The region of this thread, with its clock stopped; NULL when there is none. A clock that was
+ * stopped several times goes on when it was resumed as often. */
 struct prn_region *prn_region_pause(struct prn_regions *regions);
 /* Lets the clock go on; NULL does nothing, here and below. */
 void prn_region_resume(struct prn_region *region);
+
+/* For who keeps a region paused beyond a call: ending or cancelling it is then possible, and leaves
+ * nothing to resume. A number that is never used again, and the region if it is still the one that
+ * had that number. */
+uint64_t prn_region_number(const struct prn_region *region);
+struct prn_region *prn_region_if(struct prn_region *region, uint64_t number);
+
+/* A number for the calling thread, not 0 and never used again. */
+uint64_t prn_region_thread(void);
 
 /* While paused: */
 

@@ -54,6 +54,9 @@ struct prn_remote_config {
     const char *token;        /* sent over TLS only; NULL: none */
     const char *token_source; /* where it came from, for errors; NULL: not said */
     const volatile int *cancelled;
+    /* Asked by whoever waits, now and then; not 0 ends the call, until which it must stay so. May
+     * be NULL. */
+    int (*interrupted)(void *context);
     void (*queued)(void *context, const struct prn_remote_place *place); /* may be NULL */
     /* `done` bytes of a file are sent; all at once when the service has it already. May be NULL. */
     void (*uploading)(void *context, const char *file, uint64_t done, uint64_t total);
@@ -163,10 +166,17 @@ struct prn_remote_loaded {
 
 /* ---- Runs ---- */
 
+/* Which of a run's inputs a backend gets, in the order of its model's. */
+struct prn_remote_map {
+    size_t n;
+    const int32_t *indices;
+};
+
 struct prn_remote_run {
     uint64_t model;
-    const struct prony_tensor *inputs; /* in the order of the model's; borrowed */
+    const struct prony_tensor *inputs; /* borrowed */
     size_t n_inputs;
+    const struct prn_remote_map *maps; /* one per backend */
     uint64_t warmups, repeats;
     bool outputs;     /* are wanted */
     double timeout_s; /* for one run on one backend */
@@ -181,6 +191,8 @@ struct prn_remote_result {
 
 /* The answer, as long as outputs may be asked for. */
 struct prn_remote_reply;
+/* A run that is under way. */
+struct prn_remote_begun;
 
 /* ---- Measuring ---- */
 
@@ -246,6 +258,14 @@ struct prn_remote_ops {
     int (*run)(struct prn_remote *remote, const struct prn_remote_run *run,
                struct prn_remote_result *results, struct prn_remote_reply **ret_reply,
                struct prony_error *err);
+    /* The same in two halves: what a run borrows stays borrowed in between. A run that was begun is
+     * finished or abandoned, which ends it on the service too; whatever is returned, it is gone. */
+    int (*begin)(struct prn_remote *remote, const struct prn_remote_run *run,
+                 struct prn_remote_begun **ret_begun, struct prony_error *err);
+    int (*finish)(struct prn_remote *remote, struct prn_remote_begun *begun,
+                  struct prn_remote_result *results, struct prn_remote_reply **ret_reply,
+                  struct prony_error *err);
+    void (*abandon)(struct prn_remote_begun *begun); /* NULL does nothing */
     /* A copy of what a backend gave, under `names` where the service told none; the caller adds
      * whose it is. */
     int (*outputs)(const struct prn_remote_reply *reply, size_t backend, const char *const *names,

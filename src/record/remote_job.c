@@ -34,6 +34,18 @@ struct work {
 
 /* ---- Backends ---- */
 
+/* A preset may have what takes graphs of PyTorch programs alone. */
+static size_t keep_for_onnx(struct prn_spec *backends, size_t n)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct prn_runtime_ops *ops = prn_runtime_find(backends[i].software);
+        if (!ops || !ops->python)
+            backends[kept++] = backends[i];
+    }
+    return kept;
+}
+
 static int resolve(void *context, const struct prn_job *job, const struct prn_texts *texts,
                    struct prn_arena *arena, struct prn_profile *profile,
                    struct prn_spec **ret_backends, size_t *ret_n, struct prony_error *err)
@@ -51,6 +63,11 @@ static int resolve(void *context, const struct prn_job *job, const struct prn_te
     if (code == 0)
         code = prn_remote_choose(&w->offer, texts, w->remote->config.address, arena, ret_backends,
                                  ret_n, &preset, err);
+    if (code == 0 && preset)
+        *ret_n = keep_for_onnx(*ret_backends, *ret_n);
+    if (code == 0 && *ret_n == 0)
+        code =
+            prn_fail(err, PRONY_EUNAVAILABLE, "no backend of the preset '%s' takes ONNX", preset);
     if (code < 0)
         return code;
     if (preset && w->remote->chosen)

@@ -2,10 +2,8 @@
 
 #include "exec/program.h"
 #include "measure/measure.h"
-#include "record/net.h"
-#include "record/remote.h"
+#include "record/connect.h"
 #include "record/temporary.h"
-#include "record/token.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -76,38 +74,29 @@ static void tell_uploading(void *context, const char *file, uint64_t done, uint6
     s->notice(s->context, &notice);
 }
 
+static int ask_interrupted(void *context)
+{
+    const struct prony_session *s = context;
+    return s->interrupted(s->context);
+}
+
 static int connect_to(struct prony_session *s, const struct prn_session_config *config,
                       struct prony_error *err)
 {
-    const struct prn_net *net;
-    struct prn_token *token = calloc(1, sizeof *token);
-    if (!token)
-        return prn_fail_memory(err);
+    struct prn_remote_config remote = {
+        .address = config->server,
+        .insecure = config->insecure,
+        .ca_file = config->ca_file,
+        .cancelled = config->cancelled,
+        .interrupted = config->interrupted ? ask_interrupted : NULL,
+        .queued = config->notice ? tell_queued : NULL,
+        .uploading = config->notice ? tell_uploading : NULL,
+        .context = s,
+    };
     s->notice = config->notice;
+    s->interrupted = config->interrupted;
     s->context = config->context;
-    int code = 0;
-    if (prn_remote_is_secure(config->server, config->insecure, config->ca_file))
-        code = prn_token_find(config->token, token, err);
-    if (code == 0)
-        code = prn_net_load(&net, err);
-    if (code == 0) {
-        struct prn_remote_config remote = {
-            .address = config->server,
-            .insecure = config->insecure,
-            .ca_file = config->ca_file,
-            .token = token->text[0] ? token->text : NULL,
-            .token_source = token->source,
-            .cancelled = config->cancelled,
-            .queued = config->notice ? tell_queued : NULL,
-            .uploading = config->notice ? tell_uploading : NULL,
-            .context = s,
-        };
-        s->host.remote = net->remote;
-        code = net->remote->connect(&remote, &s->host.connection, err);
-    }
-    explicit_bzero(token, sizeof *token);
-    free(token);
-    return code;
+    return prn_connect(&remote, config->token, &s->host.remote, &s->host.connection, err);
 }
 
 static int open_there(struct prony_session *s, const struct prn_session_config *config,
@@ -175,7 +164,7 @@ int prn_session_open(const struct prn_session_config *config, struct prony_sessi
         return code;
     }
     s->regions = PRN_REGIONS_INIT(s->host.n_backends, config->repeats);
-    s->turn = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
+    s->turn = PRN_TURN_INIT;
     *ret_session = s;
     return 0;
 }
@@ -190,9 +179,33 @@ void prn_session_close(struct prony_session *s)
     disconnect(s);
     prn_regions_release(&s->regions);
     prn_profile_free(s->head);
-    pthread_mutex_destroy(&s->turn);
+    prn_turn_release(&s->turn);
     prn_arena_release(&s->arena);
     free(s);
+}
+
+static int restart(struct prony_session *s, int64_t repeats, struct prony_error *err)
+{
+    for (size_t i = 0; i < s->n_graphs; i++)
+        if (prn_graph_reserve(s->graphs[i], (size_t)repeats) < 0)
+            return prn_fail_memory(err);
+    return prn_regions_restart(&s->regions, repeats, err);
+}
+
+int prn_session_restart(struct prony_session *s, int64_t repeats, int64_t warmups, bool strict,
+                        struct prony_error *err)
+{
+    int code = prn_turn_take(&s->turn, err);
+    if (code < 0)
+        return code;
+    code = restart(s, repeats, err);
+    if (code == 0) {
+        s->host.repeats = (size_t)repeats;
+        s->host.warmups = (size_t)warmups;
+        s->strict = strict;
+    }
+    prn_turn_give(&s->turn);
+    return code;
 }
 
 /* ---- Loading ---- */
@@ -219,8 +232,27 @@ static int note_runtimes(struct prony_session *s, const struct prony_graph *grap
     return 0;
 }
 
-static int load(struct prony_session *s, const char *path, const char *name,
-                struct prony_graph **ret_graph, struct prony_error *err)
+/* Where a graph comes from: a file, forms in memory, or nowhere. */
+struct source {
+    const char *name, *path;
+    const struct prony_graph_form *forms;
+    size_t n_forms;
+    const char *local_reason;
+};
+
+static int make_graph(struct prony_session *s, const struct source *from,
+                      struct prony_graph **ret_graph, struct prony_error *err)
+{
+    if (from->path)
+        return prn_graph_load(&s->host, from->path, from->name, ret_graph, err);
+    if (from->forms)
+        return prn_graph_load_forms(&s->host, from->name, from->forms, from->n_forms, ret_graph,
+                                    err);
+    return prn_graph_new_local(&s->host, from->name, from->local_reason, ret_graph, err);
+}
+
+static int add_graph(struct prony_session *s, const struct source *from,
+                     struct prony_graph **ret_graph, struct prony_error *err)
 {
     struct prony_graph *graph;
     if (s->n_graphs >= PRN_SESSION_GRAPHS_MAX)
@@ -230,11 +262,11 @@ static int load(struct prony_session *s, const char *path, const char *name,
     if (!graphs)
         return prn_fail_memory(err);
     s->graphs = graphs;
-    int code = prn_graph_load(&s->host, path, name, &graph, err);
+    int code = make_graph(s, from, &graph, err);
     if (code < 0)
         return code;
     code = note_runtimes(s, graph, err);
-    if (code == 0 && s->strict)
+    if (code == 0 && s->strict && !from->local_reason)
         code = prn_graph_failure(graph, false, err);
     if (code < 0) {
         prn_graph_free(graph);
@@ -247,17 +279,42 @@ static int load(struct prony_session *s, const char *path, const char *name,
     return 0;
 }
 
+/* In its turn. What it takes is no local code, but makes the call one that compiled. */
+static int load(struct prony_session *s, const struct source *from, struct prony_graph **ret_graph,
+                struct prony_error *err)
+{
+    struct prn_region *region = prn_region_pause(&s->regions);
+    prn_region_compiled(region);
+    int code = prn_turn_take(&s->turn, err);
+    if (code == 0) {
+        code = add_graph(s, from, ret_graph, err);
+        prn_turn_give(&s->turn);
+    }
+    prn_region_resume(region);
+    return code;
+}
+
 int prn_session_load(struct prony_session *s, const char *path, struct prony_graph **ret_graph,
                      struct prony_error *err)
 {
     const char *slash = strrchr(path, '/');
-    struct prn_region *region = prn_region_pause(&s->regions);
-    prn_region_compiled(region);
-    pthread_mutex_lock(&s->turn);
-    int code = load(s, path, slash ? slash + 1 : path, ret_graph, err);
-    pthread_mutex_unlock(&s->turn);
-    prn_region_resume(region);
-    return code;
+    return load(s, &(struct source){.path = path, .name = slash ? slash + 1 : path}, ret_graph,
+                err);
+}
+
+int prn_session_load_forms(struct prony_session *s, const char *name,
+                           const struct prony_graph_form *forms, size_t n_forms,
+                           struct prony_graph **ret_graph, struct prony_error *err)
+{
+    int code =
+        load(s, &(struct source){.name = name, .forms = forms, .n_forms = n_forms}, ret_graph, err);
+    return code < 0 ? prn_fail_in(err, code, "graph '%s'", name) : 0;
+}
+
+int prn_session_add_local(struct prony_session *s, const char *name, const char *reason,
+                          struct prony_graph **ret_graph, struct prony_error *err)
+{
+    return load(s, &(struct source){.name = name, .local_reason = reason}, ret_graph, err);
 }
 
 int prn_session_load_memory(struct prony_session *s, const char *name, const void *data,
@@ -265,12 +322,9 @@ int prn_session_load_memory(struct prony_session *s, const char *name, const voi
 {
     struct prn_temporary file;
     struct prn_region *region = prn_region_pause(&s->regions);
-    prn_region_compiled(region);
     int code = prn_temporary_write(&file, "model.onnx", data, size, err);
     if (code == 0) {
-        pthread_mutex_lock(&s->turn);
-        code = load(s, file.path, name, ret_graph, err);
-        pthread_mutex_unlock(&s->turn);
+        code = load(s, &(struct source){.path = file.path, .name = name}, ret_graph, err);
         /* Every runtime has read it; nobody starts another one of this graph. */
         prn_temporary_remove(&file);
         if (code < 0)
@@ -323,6 +377,13 @@ static int judge(const struct prony_graph *graph, size_t *backend, struct prony_
     return prn_fail(err, failure->code, "%s: %s", host->backends[*backend].name, failure->text);
 }
 
+static void spoil(struct prn_region *region, const char *why)
+{
+    struct prony_error reason;
+    prn_fail(&reason, PRONY_ECANCELED, "%s", why);
+    prn_region_spoil(region, &reason);
+}
+
 /* One turn: runs everywhere, records, and fetches outputs before anybody else can run the graph. */
 static int run(struct prony_graph *graph, struct prn_region *region,
                const struct prony_tensor *inputs, size_t n_inputs, size_t backend,
@@ -330,8 +391,7 @@ static int run(struct prony_graph *graph, struct prn_region *region,
 {
     int code = prn_graph_run(graph, inputs, n_inputs, ret_outputs != NULL, err);
     if (code < 0) {
-        struct prony_error reason = {.code = code, .text = "it was interrupted"};
-        prn_region_spoil(region, &reason);
+        spoil(region, "it was interrupted");
         return code;
     }
     code = prn_region_graph(region, graph->id, graph->outcomes, err);
@@ -342,25 +402,93 @@ static int run(struct prony_graph *graph, struct prn_region *region,
     return code < 0 ? prn_fail_in(err, code, "graph '%s'", graph->name) : 0;
 }
 
+/* Lets it run from now on, if that is possible. */
+static int begin(struct prony_run *run, struct prony_error *err)
+{
+    struct prn_turn *turn = &run->graph->session->turn;
+    int code = prn_turn_take(turn, err);
+    if (code < 0)
+        return code;
+    code =
+        prn_graph_begin(run->graph, run->inputs, run->n_inputs, run->outputs, &run->has_turn, err);
+    if (code < 0)
+        spoil(run->region, "it was interrupted");
+    if (!run->has_turn)
+        prn_turn_give(turn);
+    return code;
+}
+
+int prn_run_start(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
+                  bool outputs, bool overlap, struct prony_run **ret_run, struct prony_error *err)
+{
+    struct prn_region *region = prn_region_pause(&graph->session->regions);
+    struct prony_run *run = malloc(sizeof *run);
+    int code = run ? prn_graph_check_inputs(graph, inputs, n_inputs, err) : prn_fail_memory(err);
+    if (code == 0)
+        code = prn_region_check(region, err);
+    if (code == 0) {
+        *run = (struct prony_run){.graph = graph,
+                                  .inputs = inputs,
+                                  .n_inputs = n_inputs,
+                                  .outputs = outputs,
+                                  .region = region,
+                                  .region_number = prn_region_number(region)};
+        code = overlap ? begin(run, err) : 0;
+    }
+    if (code < 0) {
+        prn_region_resume(region);
+        free(run);
+        return code;
+    }
+    *ret_run = run;
+    return 0;
+}
+
+void prn_run_cancel(struct prony_run *run)
+{
+    struct prn_region *region = prn_region_if(run->region, run->region_number);
+    if (run->has_turn) {
+        prn_graph_abandon(run->graph);
+        prn_turn_give(&run->graph->session->turn);
+    }
+    spoil(region, "a run of a graph was cancelled");
+    prn_region_resume(region);
+    free(run);
+}
+
+int prn_run_finish(struct prony_run *started, const char *backend,
+                   struct prony_outputs **ret_outputs, struct prony_error *err)
+{
+    struct prony_graph *graph = started->graph;
+    struct prony_session *s = graph->session;
+    struct prn_region *region = prn_region_if(started->region, started->region_number);
+    size_t wanted = s->host.n_backends;
+    int code = backend ? find_backend(s, backend, &wanted, err) : 0;
+    if (code == 0 && ret_outputs && !started->outputs)
+        code = prn_fail(err, PRONY_EUSAGE, "the run was started without outputs");
+    if (code == 0 && !started->has_turn)
+        code = prn_turn_take(&s->turn, err);
+    if (code < 0) {
+        prn_run_cancel(started);
+        return code;
+    }
+    code = run(graph, region, started->inputs, started->n_inputs, wanted, ret_outputs, err);
+    prn_turn_give(&s->turn);
+    prn_region_resume(region);
+    free(started);
+    return code;
+}
+
 int prn_session_run(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
                     const char *backend, struct prony_outputs **ret_outputs,
                     struct prony_error *err)
 {
-    struct prony_session *s = graph->session;
-    struct prn_region *region = prn_region_pause(&s->regions);
-    size_t wanted = s->host.n_backends;
-    int code = prn_graph_check_inputs(graph, inputs, n_inputs, err);
-    if (code == 0 && backend)
-        code = find_backend(s, backend, &wanted, err);
+    struct prony_run *started;
+    size_t ignored;
+    int code = backend ? find_backend(graph->session, backend, &ignored, err) : 0;
     if (code == 0)
-        code = prn_region_check(region, err);
-    if (code == 0) {
-        pthread_mutex_lock(&s->turn);
-        code = run(graph, region, inputs, n_inputs, wanted, ret_outputs, err);
-        pthread_mutex_unlock(&s->turn);
-    }
-    prn_region_resume(region);
-    return code;
+        code = prn_run_start(graph, inputs, n_inputs, ret_outputs != NULL, false, &started, err);
+    return code < 0 ? code : prn_run_finish(started, backend, ret_outputs, err);
 }
 
 /* ---- The profile ---- */
@@ -446,9 +574,11 @@ int prn_session_profile(struct prony_session *s, struct prn_profile **ret_profil
         return prn_fail_memory(err);
     /* Whoever measures now isn't disturbed; the region of this thread isn't either. */
     struct prn_region *region = prn_region_pause(&s->regions);
-    pthread_mutex_lock(&s->turn);
-    int code = fill_profile(s, p, err);
-    pthread_mutex_unlock(&s->turn);
+    int code = prn_turn_take(&s->turn, err);
+    if (code == 0) {
+        code = fill_profile(s, p, err);
+        prn_turn_give(&s->turn);
+    }
     prn_region_resume(region);
     if (code < 0)
         prn_profile_free(p);

@@ -10,6 +10,7 @@
 #include "measure/backends.h"
 #include "record/graph.h"
 #include "record/region.h"
+#include "record/turn.h"
 
 #define PRN_SESSION_GRAPHS_MAX 10000
 
@@ -25,6 +26,7 @@ struct prn_session_config {
     const char *server, *token, *ca_file;
     bool insecure;
     void (*notice)(void *context, const struct prony_notice *notice); /* may be NULL */
+    int (*interrupted)(void *context);                                /* too */
     void *context;
 };
 
@@ -37,8 +39,9 @@ struct prony_session {
     struct prn_profile *head; /* what the backends are, as far as it is known */
     bool *noted;              /* by backend: a graph that was loaded has said what runs it */
     void (*notice)(void *context, const struct prony_notice *notice);
+    int (*interrupted)(void *context);
     void *context;
-    pthread_mutex_t turn; /* for `host`, `head` and everything below */
+    struct prn_turn turn; /* for `host`, `head` and everything below */
     size_t n_graphs;
     struct prony_graph **graphs; /* id - 1 → graph */
 };
@@ -46,6 +49,9 @@ struct prony_session {
 PRONY_MUST_CHECK int prn_session_open(const struct prn_session_config *config,
                                       struct prony_session **ret_session, struct prony_error *err);
 void prn_session_close(struct prony_session *session);
+/* Forgets what was recorded; graphs stay loaded. */
+PRONY_MUST_CHECK int prn_session_restart(struct prony_session *session, int64_t repeats,
+                                         int64_t warmups, bool strict, struct prony_error *err);
 
 /* In a region, the call that is being recorded counts as one that compiled. */
 PRONY_MUST_CHECK int prn_session_load(struct prony_session *session, const char *path,
@@ -54,6 +60,35 @@ PRONY_MUST_CHECK int prn_session_load_memory(struct prony_session *session, cons
                                              const void *data, size_t size,
                                              struct prony_graph **ret_graph,
                                              struct prony_error *err);
+
+PRONY_MUST_CHECK int prn_session_load_forms(struct prony_session *session, const char *name,
+                                            const struct prony_graph_form *forms, size_t n_forms,
+                                            struct prony_graph **ret_graph,
+                                            struct prony_error *err);
+/* A graph for which no backend is asked. */
+PRONY_MUST_CHECK int prn_session_add_local(struct prony_session *session, const char *name,
+                                           const char *reason, struct prony_graph **ret_graph,
+                                           struct prony_error *err);
+
+/* A run in two halves, between which the clock of the thread's region stands still. With `overlap`
+ * it begins at once where it can, and keeps the turn until it is finished or cancelled. Both free
+ * it. */
+struct prony_run {
+    struct prony_graph *graph;
+    const struct prony_tensor *inputs;
+    size_t n_inputs;
+    bool outputs; /* are wanted */
+    bool has_turn;
+    struct prn_region *region; /* if it still has that number */
+    uint64_t region_number;
+};
+
+PRONY_MUST_CHECK int prn_run_start(struct prony_graph *graph, const struct prony_tensor *inputs,
+                                   size_t n_inputs, bool outputs, bool overlap,
+                                   struct prony_run **ret_run, struct prony_error *err);
+PRONY_MUST_CHECK int prn_run_finish(struct prony_run *run, const char *backend,
+                                    struct prony_outputs **ret_outputs, struct prony_error *err);
+void prn_run_cancel(struct prony_run *run);
 
 /* Runs and, in a region, records. `backend` is whose outputs are wanted; NULL: the first that
  * succeeds. `ret_outputs` may be NULL. */

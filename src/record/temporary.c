@@ -2,10 +2,13 @@
 
 #include "base/io.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int write_file(const char *path, const void *data, size_t size)
@@ -49,4 +52,67 @@ void prn_temporary_remove(const struct prn_temporary *file)
 {
     unlink(file->path);
     rmdir(file->folder);
+}
+
+/* ---- Several files ---- */
+
+/* Calls `each` for the folders above a file, from the outside in. */
+static int for_folders(char *path, size_t from, int (*each)(const char *folder))
+{
+    int error = 0;
+    for (char *slash = strchr(path + from, '/'); slash && !error; slash = strchr(slash + 1, '/')) {
+        *slash = '\0';
+        error = each(path);
+        *slash = '/';
+    }
+    return error;
+}
+
+static int make_folder(const char *path)
+{
+    return mkdir(path, 0700) < 0 && errno != EEXIST ? errno : 0;
+}
+
+static int write_below(const char *folder, const struct prony_file *file, char path[PATH_MAX])
+{
+    int n = snprintf(path, PATH_MAX, "%s/%s", folder, file->name);
+    if (n >= PATH_MAX)
+        return ENAMETOOLONG;
+    int error = for_folders(path, strlen(folder) + 1, make_folder);
+    return error ? error : write_file(path, file->data, file->bytes);
+}
+
+int prn_temporary_write_all(struct prn_temporary *ret_files, const struct prony_file *files,
+                            size_t n, struct prony_error *err)
+{
+    int code = prn_temporary_folder(ret_files->folder, err);
+    int error = 0;
+    assert(n > 0);
+    for (size_t i = n; code == 0 && !error && i-- > 0;)
+        error = write_below(ret_files->folder, &files[i], ret_files->path);
+    if (error) {
+        prn_temporary_remove_all(ret_files, files, n);
+        return prn_fail_errno(err, error, "write a model to", ret_files->folder);
+    }
+    return code;
+}
+
+void prn_temporary_remove_all(const struct prn_temporary *written, const struct prony_file *files,
+                              size_t n)
+{
+    char path[PATH_MAX];
+    size_t top = strlen(written->folder);
+    for (size_t i = 0; i < n; i++)
+        if (snprintf(path, sizeof path, "%s/%s", written->folder, files[i].name) < PATH_MAX)
+            unlink(path);
+    /* Each empty folder above a file, up to the one that holds them all. */
+    for (size_t i = 0; i < n; i++) {
+        if (snprintf(path, sizeof path, "%s/%s", written->folder, files[i].name) >= PATH_MAX)
+            continue;
+        for (char *slash = strrchr(path, '/'); slash > path + top; slash = strrchr(path, '/')) {
+            *slash = '\0';
+            rmdir(path);
+        }
+    }
+    rmdir(written->folder);
 }

@@ -19,4 +19,11 @@ PRONY_MUST_CHECK int prn_temporary_write(struct prn_temporary *ret_file, const c
                                          const void *data, size_t size, struct prony_error *err);
 void prn_temporary_remove(const struct prn_temporary *file);
 
+/* Several files, of which `path` is the first. Names are relative, and have no "..". */
+PRONY_MUST_CHECK int prn_temporary_write_all(struct prn_temporary *ret_files,
+                                             const struct prony_file *files, size_t n,
+                                             struct prony_error *err);
+void prn_temporary_remove_all(const struct prn_temporary *written, const struct prony_file *files,
+                              size_t n);
+
 #endif

@@ -35,6 +35,8 @@
 struct prn_channel {
     char *address;
     const volatile int *cancelled;
+    int (*interrupted)(void *context);
+    void *context;
     grpc_channel_credentials *credentials;
     bool local; /* nothing of it leaves this machine */
 
@@ -178,6 +180,8 @@ int prn_channel_open(const struct prn_channel_config *config, struct prn_channel
     channel->address = address;
     channel->local = local;
     channel->cancelled = config->cancelled;
+    channel->interrupted = config->interrupted;
+    channel->context = config->context;
     pthread_mutex_init(&channel->lock, NULL);
     channel->credentials = config->tls ? grpc_ssl_credentials_create(config->ca, NULL, NULL, NULL)
                                        : grpc_insecure_credentials_create();
@@ -297,9 +301,11 @@ static void call_end(struct call *call)
         drop_queue(call->queue);
 }
 
-static bool is_cancelled(const struct prn_channel *channel)
+/* `ask`: the caller too, which may take a while. */
+static bool is_cancelled(const struct prn_channel *channel, bool ask)
 {
-    return channel->cancelled && __atomic_load_n(channel->cancelled, __ATOMIC_RELAXED);
+    return (channel->cancelled && __atomic_load_n(channel->cancelled, __ATOMIC_RELAXED)) ||
+           (ask && channel->interrupted && channel->interrupted(channel->context));
 }
 
 static void start(struct call *call, const grpc_op *ops, size_t n, void *tag)
@@ -314,14 +320,16 @@ static void start(struct call *call, const grpc_op *ops, size_t n, void *tag)
  * `deadline`. `ret_ok` tells whether it was successful. */
 static bool wait_for(struct call *call, void *tag, gpr_timespec deadline, bool *ret_ok)
 {
-    bool cancelled = false;
-    for (;;) {
-        if (!cancelled && is_cancelled(call->channel)) {
+    const struct prn_channel *channel = call->channel;
+    bool cancelled = !channel->cancelled && !channel->interrupted; /* or never will be */
+    for (bool first = true;; first = false) {
+        /* Most calls are done before anybody needs to be asked. */
+        if (!cancelled && is_cancelled(channel, !first)) {
             grpc_call_cancel(call->core, NULL);
             cancelled = true;
         }
         gpr_timespec look = gpr_time_add(now(), gpr_time_from_millis(LOOK_MS, GPR_TIMESPAN));
-        if (cancelled || !call->channel->cancelled)
+        if (cancelled)
             look = deadline;
         grpc_event event =
             grpc_completion_queue_pluck(call->queue, tag, gpr_time_min(look, deadline), NULL);
@@ -355,7 +363,7 @@ static int outcome(const struct call *call, struct prony_error *err)
     char *text = grpc_slice_to_c_string(call->text);
     enum prn_status status = (enum prn_status)call->status;
     int code = prn_status_code(status);
-    if (is_cancelled(call->channel))
+    if (is_cancelled(call->channel, true))
         code = prn_fail(err, PRONY_ECANCELED, "cancelled");
     else if (code == PRONY_EUNAVAILABLE)
         code = unavailable(call, text, err);

@@ -20,6 +20,9 @@ struct prn_channel_config {
     const char *ca;    /* PEM of who signs the service's certificate; NULL: the system's */
     const char *token; /* sent as "authorization: Bearer …"; NULL: none */
     const volatile int *cancelled; /* becomes non-zero to end waiting; NULL: never */
+    /* Asked by whoever waits, now and then; not 0 ends waiting, too. NULL: nobody. */
+    int (*interrupted)(void *context);
+    void *context;
 };
 
 PRONY_MUST_CHECK int prn_channel_open(const struct prn_channel_config *config,

@@ -94,7 +94,8 @@ void prn_loan_settle(struct prn_loan *loan)
 
 static bool cancelled(const struct prn_remote *r)
 {
-    return r->config.cancelled && __atomic_load_n(r->config.cancelled, __ATOMIC_RELAXED);
+    return (r->config.cancelled && __atomic_load_n(r->config.cancelled, __ATOMIC_RELAXED)) ||
+           (r->config.interrupted && r->config.interrupted(r->config.context));
 }
 
 static void pause_s(double seconds)
@@ -212,6 +213,8 @@ static int open_channels(struct prn_remote *r, const char *ca_file, struct prony
         if (code < 0 && ca_file)
             code = prn_fail_in(err, code, "'%s'", ca_file);
         config.cancelled = r->config.cancelled;
+        config.interrupted = r->config.interrupted;
+        config.context = r->config.context;
         if (code == 0)
             code = prn_channel_open(&config, &r->calls, err);
     }
@@ -571,6 +574,9 @@ const struct prn_remote_ops prn_remote_operations = {
     .upload = prn_remote_upload,
     .load = prn_remote_load,
     .run = prn_remote_run,
+    .begin = prn_remote_begin,
+    .finish = prn_remote_finish,
+    .abandon = prn_remote_abandon,
     .outputs = prn_remote_outputs,
     .reply_free = prn_remote_reply_free,
     .measure = prn_remote_measure,

@@ -99,6 +99,12 @@ int prn_remote_load(struct prn_remote *r, const struct prn_remote_load *request,
 int prn_remote_run(struct prn_remote *r, const struct prn_remote_run *run,
                    struct prn_remote_result *results, struct prn_remote_reply **ret_reply,
                    struct prony_error *err);
+int prn_remote_begin(struct prn_remote *r, const struct prn_remote_run *run,
+                     struct prn_remote_begun **ret_begun, struct prony_error *err);
+int prn_remote_finish(struct prn_remote *r, struct prn_remote_begun *begun,
+                      struct prn_remote_result *results, struct prn_remote_reply **ret_reply,
+                      struct prony_error *err);
+void prn_remote_abandon(struct prn_remote_begun *begun);
 int prn_remote_outputs(const struct prn_remote_reply *reply, size_t backend,
                        const char *const *names, size_t n_names, struct prony_outputs **ret_outputs,
                        struct prony_error *err);

@@ -28,7 +28,6 @@ void prn_remote_reply_free(struct prn_remote_reply *reply)
     free(reply);
 }
 
-/* Every backend gets every input, in the model's order. */
 static int fill_request(const struct prn_remote *r, const struct prn_remote_run *run,
                         struct prn_arena *arena, struct prn_rpc_run *ret_request,
                         struct prony_error *err)
@@ -44,8 +43,7 @@ static int fill_request(const struct prn_remote *r, const struct prn_remote_run 
         .warmups = run->warmups,
         .inference = run->outputs,
     };
-    int32_t *order = PRN_ARENA_ARRAY(arena, run->n_inputs + 1, int32_t);
-    if (!request.inputs || !request.maps || !order)
+    if (!request.inputs || !request.maps)
         return prn_fail_memory(err);
     memcpy(request.session, r->session, sizeof request.session);
     for (size_t i = 0; i < run->n_inputs; i++) {
@@ -55,10 +53,10 @@ static int fill_request(const struct prn_remote *r, const struct prn_remote_run 
                                                     .dims = t->dims,
                                                     .data = t->data,
                                                     .bytes = t->bytes};
-        order[i] = (int32_t)i;
     }
     for (size_t i = 0; i < r->n_backends; i++)
-        request.maps[i] = (struct prn_rpc_map){run->n_inputs, order};
+        request.maps[i] =
+            (struct prn_rpc_map){run->maps[i].n, (int32_t *)(uintptr_t)run->maps[i].indices};
     *ret_request = request;
     return 0;
 }
@@ -107,15 +105,19 @@ static int take_result(const struct prn_rpc_result *from, struct prn_arena *aren
     return 0;
 }
 
-int prn_remote_run(struct prn_remote *r, const struct prn_remote_run *run,
-                   struct prn_remote_result *results, struct prn_remote_reply **ret_reply,
-                   struct prony_error *err)
+static struct prn_remote_reply *new_reply(void)
 {
     struct prn_remote_reply *reply = calloc(1, sizeof *reply);
-    if (!reply)
-        return prn_fail_memory(err);
-    reply->arena = PRN_ARENA_INIT(ARENA_BYTES);
-    int code = call(r, run, reply, err);
+    if (reply)
+        reply->arena = PRN_ARENA_INIT(ARENA_BYTES);
+    return reply;
+}
+
+/* Reads what came. The reply is the caller's only on success. */
+static int take_reply(const struct prn_remote *r, struct prn_remote_reply *reply, int code,
+                      struct prn_remote_result *results, struct prn_remote_reply **ret_reply,
+                      struct prony_error *err)
+{
     if (code == 0 && prn_rpc_read_results(reply->bytes, &reply->arena, &reply->results,
                                           &reply->n_results, err) < 0)
         code = prn_remote_odd(r, "what aren't results of a run", err);
@@ -128,6 +130,87 @@ int prn_remote_run(struct prn_remote *r, const struct prn_remote_run *run,
     else
         *ret_reply = reply;
     return code;
+}
+
+int prn_remote_run(struct prn_remote *r, const struct prn_remote_run *run,
+                   struct prn_remote_result *results, struct prn_remote_reply **ret_reply,
+                   struct prony_error *err)
+{
+    struct prn_remote_reply *reply = new_reply();
+    if (!reply)
+        return prn_fail_memory(err);
+    return take_reply(r, reply, call(r, run, reply, err), results, ret_reply, err);
+}
+
+/* ---- In two halves ---- */
+
+struct prn_remote_begun {
+    struct prn_remote_reply *reply;
+    struct prn_stream *stream;
+    struct prn_loan loan; /* of the inputs */
+};
+
+/* Without the reply. */
+static void free_begun(struct prn_remote_begun *begun)
+{
+    prn_stream_free(begun->stream);
+    prn_loan_settle(&begun->loan);
+    free(begun);
+}
+
+void prn_remote_abandon(struct prn_remote_begun *begun)
+{
+    if (!begun)
+        return;
+    prn_remote_reply_free(begun->reply);
+    free_begun(begun);
+}
+
+static int send_request(struct prn_remote *r, const struct prn_remote_run *run,
+                        struct prn_remote_begun *begun, struct prony_error *err)
+{
+    struct prn_rpc_run request;
+    double timeout_s = timeout_of(r, run);
+    int code = fill_request(r, run, &begun->reply->arena, &request, err);
+    if (code == 0)
+        code = prn_stream_open(r->calls, PRN_REMOTE_METHOD("Run"), timeout_s, &begun->stream, err);
+    if (code < 0)
+        return code;
+    prn_loan_take(&begun->loan);
+    struct prn_out *out = prn_rpc_write_run(&request, prn_loan_return, &begun->loan);
+    code = prn_stream_send(begun->stream, out, timeout_s, err);
+    return code == 0 ? prn_stream_end(begun->stream, err) : code;
+}
+
+int prn_remote_begin(struct prn_remote *r, const struct prn_remote_run *run,
+                     struct prn_remote_begun **ret_begun, struct prony_error *err)
+{
+    struct prn_remote_begun *begun = calloc(1, sizeof *begun);
+    if (!begun)
+        return prn_fail_memory(err);
+    *begun = (struct prn_remote_begun){.reply = new_reply(), .loan = PRN_LOAN_INIT};
+    int code = begun->reply ? send_request(r, run, begun, err) : prn_fail_memory(err);
+    if (code < 0)
+        prn_remote_abandon(begun);
+    else
+        *ret_begun = begun;
+    return code;
+}
+
+int prn_remote_finish(struct prn_remote *r, struct prn_remote_begun *begun,
+                      struct prn_remote_result *results, struct prn_remote_reply **ret_reply,
+                      struct prony_error *err)
+{
+    struct prn_remote_reply *reply = begun->reply;
+    struct prn_bytes *more = NULL;
+    int code = prn_stream_receive(begun->stream, 0, &reply->bytes, err);
+    if (code == 0 && !reply->bytes)
+        code = prn_remote_odd(r, "without a message", err);
+    if (code == 0)
+        code = prn_stream_receive(begun->stream, 0, &more, err);
+    prn_bytes_free(more);
+    free_begun(begun);
+    return take_reply(r, reply, code, results, ret_reply, err);
 }
 
 /* ---- Outputs ---- */

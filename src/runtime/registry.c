@@ -5,10 +5,13 @@
 #include <string.h>
 
 extern const struct prn_runtime_ops prn_onnxrt_cpu, prn_onnxrt_cuda, prn_onnxrt_tensorrt,
-    prn_openvino_cpu;
+    prn_openvino_cpu, prn_torch_eager_cpu, prn_torch_eager_cuda, prn_torch_inductor_cpu,
+    prn_torch_inductor_cuda;
 
 const struct prn_runtime_ops *const prn_runtimes[] = {
-    &prn_onnxrt_cpu, &prn_onnxrt_cuda, &prn_onnxrt_tensorrt, &prn_openvino_cpu, NULL,
+    &prn_onnxrt_cpu,         &prn_onnxrt_cuda,         &prn_onnxrt_tensorrt,
+    &prn_openvino_cpu,       &prn_torch_eager_cpu,     &prn_torch_eager_cuda,
+    &prn_torch_inductor_cpu, &prn_torch_inductor_cuda, NULL,
 };
 
 const struct prn_runtime_ops *prn_runtime_find(const char *software)

@@ -42,15 +42,21 @@ struct prn_runtime_config {
     const char *library; /* NULL: search */
     /* An empty folder: switches the runtime's own profiler on. See end_profiling. */
     const char *profile_folder;
+    const char *scratch_folder; /* of a runtime that compiles; NULL: none could be made */
+    bool probe;                 /* nothing will be loaded: only what it is is asked */
 };
 
 struct prn_runtime; /* each implementation's own */
 
 struct prn_runtime_ops {
-    const char *software;                     /* name in a spec */
-    const char *title;                        /* "ONNX Runtime, CPU" */
-    bool gpu;                                 /* needs devices that the sandbox must leave open */
+    const char *software; /* name in a spec */
+    const char *title;    /* "ONNX Runtime, CPU" */
+    bool gpu;             /* needs devices that the sandbox must leave open */
+    /* It is Python's, and so its executor is a Python process, whose functions stand in for those
+     * of this row (prn_executor_main). Its models are FXPROTO, the others' are ONNX. */
+    bool python;
     bool keeps_reshapes; /* nothing is fused across a Reshape, also one that changes nothing */
+    bool compiles;       /* starts the machine's compiler, and writes into a scratch folder */
     const struct prn_runtime_option *options; /* ends in a row without key */
 
     /* Loads the library and checks the options. Fails with PRONY_EUNAVAILABLE when the library or
@@ -59,6 +65,8 @@ struct prn_runtime_ops {
                 struct prony_error *err);
     const char *(*version)(const struct prn_runtime *runtime); /* "ONNX Runtime 1.30.0" */
     const char *(*library)(const struct prn_runtime *runtime); /* path of the loaded file */
+    /* Optional: folders that it reads beside the library's, ending in NULL. */
+    const char *const *(*readable)(const struct prn_runtime *runtime);
     int (*load)(struct prn_runtime *runtime, const char *model_path, struct prony_error *err);
     /* Takes the place of what was bound before, which is let go of first: after a failure nothing
      * is bound. The data must stay until the next bind. */

@@ -109,6 +109,7 @@ static const struct prn_config_key top_keys[] = {
     PRN_CONFIG_SECTION("quota", quota_keys),
     PRN_CONFIG_KEY("lease", prn_config_read_duration, INTO(config.lease_s),
                    PRN_CONFIG_RANGE(0.1, HALF_DAY_S)),
+    PRN_CONFIG_KEY("python", prn_config_read_path, INTO(config.python)),
     PRN_CONFIG_KEY("state", prn_config_read_path, INTO(config.state_folder)),
     PRN_CONFIG_SECTION("cache", cache_keys),
     PRN_CONFIG_SECTION("limits", limits_keys),
@@ -581,6 +582,8 @@ static int take_options(const struct prn_config_reader *r, struct prn_config *co
     int code = take_option(r->arena, options->tls_certificate, &config->tls_certificate, r->err);
     if (code == 0)
         code = take_option(r->arena, options->tls_key, &config->tls_key, r->err);
+    if (code == 0)
+        code = take_option(r->arena, options->python, &config->python, r->err);
     if (code == 0)
         code = take_option(r->arena, options->state_folder, &config->state_folder, r->err);
     if (code == 0)

@@ -82,6 +82,7 @@ struct prn_config {
     size_t n_quotas;
     const struct prn_config_quota *quotas;
     double lease_s;
+    const char *python;       /* the interpreter that has torch; NULL: as PRONY_PYTHON says */
     const char *state_folder; /* NULL: the user's own */
     const char *cache_folder; /* NULL: inside the state folder */
     uint64_t cache_bytes;

@@ -66,6 +66,7 @@ static const struct value values_in_front[] = {
 
 static const struct value values_behind[] = {
     {"lease", KIND_SECONDS, VALUE(lease_s), false, NULL},
+    {"python", KIND_TEXT, VALUE(python), true, "as PRONY_PYTHON says"},
     {"state", KIND_TEXT, VALUE(state_folder), true, "the user's own"},
     {"cache.folder", KIND_TEXT, VALUE(cache_folder), true, "in the state folder"},
     {"cache.size", KIND_BYTES, VALUE(cache_bytes), false, "0 B"},

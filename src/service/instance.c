@@ -1,11 +1,13 @@
 #include "service/instance.h"
 
+#include "model/fx.h"
 #include "model/model.h"
 #include "service/shelf.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -29,7 +31,8 @@ struct model {
     size_t n_inputs, n_outputs;
     const char **input_names;
     const char **output_names;
-    bool loaded; /* in the executor that is there now */
+    bool by_place; /* outputs are known by their places, not by their names */
+    bool loaded;   /* in the executor that is there now */
     /* What is bound there: when the same comes again, only the data is new. */
     bool bound;
     struct prn_place *places;
@@ -40,6 +43,7 @@ struct prn_instance {
     struct prn_arena arena;
     const char *program, *ort_library, *folder;
     struct prn_runtime_config runtime;
+    bool fxproto; /* is what it takes; else ONNX */
     double timeout_s;
     int64_t memory_bytes;
     const volatile int *cancelled;
@@ -161,6 +165,7 @@ int prn_instance_new(const struct prn_instance_config *config, struct prn_instan
         return prn_fail_memory(err);
     i->arena = PRN_ARENA_INIT(MODEL_ARENA_BYTES);
     i->inputs_fd = -1;
+    i->fxproto = ops->python;
     code = keep_config(i, config, err);
     if (code < 0)
         prn_instance_free(i);
@@ -342,14 +347,17 @@ void prn_instance_park(struct prn_instance *i)
 
 /* ---- Loading ---- */
 
-size_t prn_instance_model_file(const char *const *names, size_t n)
+size_t prn_instance_model_file(const char *const *names, size_t n, bool fxproto)
 {
+    const char *wanted = fxproto ? PRN_FX_MODEL_NAME : "model.onnx";
+    const char *ending = strchr(wanted, '.');
     size_t chosen = n;
     for (size_t k = 0; k < n; k++) {
         size_t length = strlen(names[k]);
-        if (strcmp(names[k], "model.onnx") == 0)
+        if (strcmp(names[k], wanted) == 0)
             return k;
-        if (chosen == n && length > 5 && strcmp(names[k] + length - 5, ".onnx") == 0)
+        if (chosen == n && length > strlen(ending) &&
+            strcmp(names[k] + length - strlen(ending), ending) == 0)
             chosen = k;
     }
     return chosen < n ? chosen : 0;
@@ -434,9 +442,8 @@ static int keep_outputs(struct model *m, const struct prn_model *file,
     return code;
 }
 
-/* Checks the file before a runtime sees it. */
-static int read_model(struct model *m, const struct prn_instance_model *asked,
-                      struct prony_error *err)
+static int read_onnx(struct model *m, const struct prn_instance_model *asked,
+                     struct prony_error *err)
 {
     struct prn_model *file;
     int code = prn_model_open(asked->path, &file, err);
@@ -446,6 +453,52 @@ static int read_model(struct model *m, const struct prn_instance_model *asked,
     if (code == 0)
         code = keep_outputs(m, file, asked, err);
     prn_model_free(file);
+    return code;
+}
+
+/* The runtime's names of outputs are their places; what the client calls them is its own. */
+static int name_outputs(struct model *m, size_t n, const struct prn_instance_model *asked,
+                        struct prony_error *err)
+{
+    if (asked->n_outputs > 0 && asked->n_outputs != n)
+        return prn_fail(err, PRONY_EUSAGE, "the graph has %zu outputs, %zu are named", n,
+                        asked->n_outputs);
+    m->n_outputs = n;
+    m->output_names = PRN_ARENA_ARRAY(&m->arena, n + 1, const char *);
+    for (size_t k = 0; m->output_names && k < n; k++) {
+        char place[64];
+        snprintf(place, sizeof place, PRN_FX_OUTPUT_NAME, k);
+        m->output_names[k] =
+            prn_arena_strdup(&m->arena, asked->n_outputs > 0 ? asked->output_names[k] : place);
+        if (!m->output_names[k])
+            return prn_fail_memory(err);
+    }
+    return m->output_names ? 0 : prn_fail_memory(err);
+}
+
+static int read_fx(struct model *m, const struct prn_instance_model *asked, struct prony_error *err)
+{
+    struct prn_fx *fx;
+    int code = prn_fx_open(asked->path, &fx, err);
+    if (code < 0)
+        return code;
+    m->by_place = true;
+    code = keep_names(m, "input", asked->input_names, asked->n_inputs, fx->inputs, fx->n_inputs,
+                      &m->input_names, &m->n_inputs, err);
+    if (code == 0 && m->n_inputs != fx->n_inputs)
+        code = prn_fail(err, PRONY_EUSAGE, "the graph has %zu inputs, %zu are named", fx->n_inputs,
+                        m->n_inputs);
+    if (code == 0)
+        code = name_outputs(m, fx->n_outputs, asked, err);
+    prn_fx_free(fx);
+    return code;
+}
+
+/* Checks the file before a runtime sees it. */
+static int read_model(struct model *m, bool fxproto, const struct prn_instance_model *asked,
+                      struct prony_error *err)
+{
+    int code = fxproto ? read_fx(m, asked, err) : read_onnx(m, asked, err);
     if (code < 0)
         return code;
     if (m->n_inputs > PRN_EXECUTOR_TENSORS_MAX || m->n_outputs > PRN_EXECUTOR_TENSORS_MAX)
@@ -456,7 +509,7 @@ static int read_model(struct model *m, const struct prn_instance_model *asked,
     return m->places && m->path ? 0 : prn_fail_memory(err);
 }
 
-static int model_new(const struct prn_instance_model *asked, struct model **ret_model,
+static int model_new(bool fxproto, const struct prn_instance_model *asked, struct model **ret_model,
                      struct prony_error *err)
 {
     struct model *m = calloc(1, sizeof *m);
@@ -464,7 +517,7 @@ static int model_new(const struct prn_instance_model *asked, struct model **ret_
         return prn_fail_memory(err);
     m->id = asked->id;
     m->arena = PRN_ARENA_INIT(MODEL_ARENA_BYTES);
-    int code = read_model(m, asked, err);
+    int code = read_model(m, fxproto, asked, err);
     if (code < 0)
         model_free(m);
     else
@@ -502,7 +555,7 @@ int prn_instance_load(struct prn_instance *i, const struct prn_instance_model *a
     struct model *m = NULL;
     int64_t load_ns = 0;
     struct limit limit = {.deadline_ns = INT64_MAX, .timeout_s = i->timeout_s};
-    int code = model_new(asked, &m, err);
+    int code = model_new(i->fxproto, asked, &m, err);
     if (code < 0) {
         hide_folder(i, err);
         return code;
@@ -876,7 +929,9 @@ static int take_outputs(struct prn_instance *i, const struct model *m,
     if (!outputs)
         return prn_fail_memory(err);
     for (size_t k = 0; k < m->n_outputs; k++) {
-        const struct prn_place *place = find_output(places, n, k, m->output_names[k]);
+        const struct prn_place *place = !m->by_place ? find_output(places, n, k, m->output_names[k])
+                                        : k < n      ? &places[k]
+                                                     : NULL;
         if (!place)
             return nonsense(i, err);
         int code = check_output(i, place, err);

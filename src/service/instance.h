@@ -64,7 +64,8 @@ bool prn_instance_alive(const struct prn_instance *instance);
 /* Stops its threads, which spin even when nothing runs, until the next call. */
 void prn_instance_park(struct prn_instance *instance);
 
-/* Without names, those of the model in its own order. All copied. */
+/* Without names, those of the model in its own order; outputs of an FXPROTO graph have none, and
+ * are given these in order. All copied. */
 struct prn_instance_model {
     uint64_t id;
     const char *path; /* absolute, below the instance's folder */
@@ -81,8 +82,8 @@ struct prn_instance_loaded {
 };
 
 /* Which of a model's files is the model itself: "model.onnx", or else the first that ends in
- * ".onnx", or the first. `n` is at least 1. */
-size_t prn_instance_model_file(const char *const *names, size_t n);
+ * ".onnx", or the first; the same with "model.dat" for FXPROTO. `n` is at least 1. */
+size_t prn_instance_model_file(const char *const *names, size_t n, bool fxproto);
 
 /* Takes the place of a model with the same id. The file is checked before a runtime sees it. */
 PRONY_MUST_CHECK int prn_instance_load(struct prn_instance *instance,

@@ -405,19 +405,34 @@ static int make_key(struct prn_local *local)
 
 extern char **environ;
 
-/* The environment, with where the socket is. */
-static char **worker_environment(const struct prn_service *s, char *handoff, char *library)
+/* What a worker is told beside its arguments: a variable, or NULL. */
+enum { WORKER_VARIABLES = 3 };
+
+static bool is_set(const char *entry, char *const variables[WORKER_VARIABLES])
+{
+    const size_t length = strcspn(entry, "=") + 1;
+    for (size_t i = 0; i < WORKER_VARIABLES; i++)
+        if (variables[i] && strncmp(entry, variables[i], length) == 0)
+            return true;
+    return false;
+}
+
+/* The environment, with these in place of what it has of them. */
+static char **worker_environment(char *const variables[WORKER_VARIABLES])
 {
     size_t n = 0;
     while (environ[n])
         n++;
-    char **copy = calloc(n + 3, sizeof *copy);
+    char **copy = calloc(n + WORKER_VARIABLES + 1, sizeof *copy);
     if (!copy)
         return NULL;
-    memcpy(copy, environ, n * sizeof *copy);
-    copy[n++] = handoff;
-    if (s->options->ort_library)
-        copy[n++] = library;
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (!is_set(environ[i], variables))
+            copy[kept++] = environ[i];
+    for (size_t i = 0; i < WORKER_VARIABLES; i++)
+        if (variables[i])
+            copy[kept++] = variables[i];
     return copy;
 }
 
@@ -427,10 +442,14 @@ static int spawn_worker(struct prn_service *s, struct prn_local *local, int chil
     posix_spawnattr_t attributes;
     char handoff[64];
     char library[PATH_MAX + 32];
+    char python[PATH_MAX + 32];
+    const char *ort_library = s->options->ort_library;
     snprintf(handoff, sizeof handoff, "PRONY_WORKER_HANDOFF=%d", HANDOFF_FD);
-    snprintf(library, sizeof library, "PRONY_ORT_LIB=%s",
-             s->options->ort_library ? s->options->ort_library : "");
-    char **environment = worker_environment(s, handoff, library);
+    snprintf(library, sizeof library, "PRONY_ORT_LIB=%s", ort_library ? ort_library : "");
+    snprintf(python, sizeof python, "PRONY_PYTHON=%s", s->config.python ? s->config.python : "");
+    char *const variables[WORKER_VARIABLES] = {handoff, ort_library ? library : NULL,
+                                               s->config.python ? python : NULL};
+    char **environment = worker_environment(variables);
     if (!environment)
         return ENOMEM;
     posix_spawn_file_actions_init(&actions);

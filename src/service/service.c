@@ -9,6 +9,7 @@
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -336,6 +337,7 @@ static void reload(struct prn_service *s)
         after.tls_certificate = s->config.tls_certificate;
         after.tls_key = s->config.tls_key;
         after.http = s->config.http;
+        after.python = s->config.python;
         after.state_folder = s->config.state_folder;
         after.limits.message_bytes = s->config.limits.message_bytes;
         s->config = after;
@@ -350,7 +352,39 @@ static void reload(struct prn_service *s)
         prn_config_release(&after);
 }
 
-/* No new sessions; those that are there may finish, unless a second signal comes. */
+/* ---- The end of the input ---- */
+
+static atomic_bool input_ended;
+
+/* A signal wakes whoever serves. The thread has nothing of the service's, and ends with the
+ * process.
+ */
+static void *watch_input(void *opaque)
+{
+    char bytes[64];
+    ssize_t n;
+    do
+        n = read(STDIN_FILENO, bytes, sizeof bytes);
+    while (n > 0 || (n < 0 && errno == EINTR));
+    atomic_store(&input_ended, true);
+    kill(getpid(), SIGTERM);
+    return opaque;
+}
+
+static int start_watching(struct prony_error *err)
+{
+    pthread_t thread;
+    int failed = pthread_create(&thread, NULL, watch_input, NULL);
+    if (failed)
+        return prn_fail_errno(err, failed, "start", "a thread");
+    pthread_detach(thread);
+    return 0;
+}
+
+/* ---- The end ---- */
+
+/* No new sessions; those that are there may finish, unless a second signal comes, or who started
+ * the service is gone. */
 static void drain(struct prn_service *s, const sigset_t *signals)
 {
     int64_t until_ns = prn_service_now() + DRAIN_NS;
@@ -358,7 +392,7 @@ static void drain(struct prn_service *s, const sigset_t *signals)
     pthread_mutex_lock(&s->lock);
     PRN_LOG(s->log, PRN_LOG_INFO, "service.drain", PRN_LOG_INTEGER("sessions", s->n_sessions));
     s->draining = true;
-    while (s->n_sessions > 0 && prn_service_now() < until_ns) {
+    while (s->n_sessions > 0 && prn_service_now() < until_ns && !atomic_load(&input_ended)) {
         pthread_mutex_unlock(&s->lock);
         int signal = next_signal(signals, TICK_NS / 5);
         pthread_mutex_lock(&s->lock);
@@ -520,7 +554,11 @@ int prn_serve(const struct prn_serve_options *options, struct prony_error *err)
     make_metrics(s);
     const char **addresses =
         PRN_ARENA_ARRAY(&s->config.arena, s->config.n_listen + 1, const char *);
-    code = addresses ? start(s, addresses, &timer, err) : prn_fail_memory(err);
+    code = addresses ? 0 : prn_fail_memory(err);
+    if (code == 0 && options->ends_with_input)
+        code = start_watching(err);
+    if (code == 0)
+        code = start(s, addresses, &timer, err);
     if (code == 0) {
         bool ended;
         wait_for_workers(s, &signals, &ended);

@@ -43,7 +43,7 @@ static int find_software(const char *ort_library, struct prn_arena *arena, Prony
 {
     struct prn_found_runtime *found;
     size_t n;
-    int code = prn_discover(ort_library, NULL, arena, &found, &n, err);
+    int code = prn_discover(ort_library, NULL, false, arena, &found, &n, err);
     if (code < 0)
         return code;
     Prony__Software *software = PRN_ARENA_ARRAY(arena, n + 1, Prony__Software);

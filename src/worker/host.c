@@ -222,15 +222,15 @@ int prn_worker_host_spawn(struct prn_worker_host *h, size_t backend, uint64_t *r
 
 /* ---- Models ---- */
 
-static int choose_file(const Prony__Load *load, const char *folder, char path[PATH_MAX],
-                       struct prony_error *err)
+static int choose_file(const Prony__Load *load, const char *folder, bool fxproto,
+                       char path[PATH_MAX], struct prony_error *err)
 {
     const char **names = calloc(load->n_files, sizeof *names);
     if (!names)
         return prn_fail_memory(err);
     for (size_t i = 0; i < load->n_files; i++)
         names[i] = load->files[i]->name;
-    const char *name = names[prn_instance_model_file(names, load->n_files)];
+    const char *name = names[prn_instance_model_file(names, load->n_files, fxproto)];
     free(names);
     return snprintf(path, PATH_MAX, "%s/%s", folder, name) < PATH_MAX
                ? 0
@@ -246,8 +246,12 @@ int prn_worker_host_load(struct prn_worker_host *h, const Prony__Load *load,
     int code = find_backend(h, load->backend, err);
     if (code < 0)
         return code;
-    if (load->format != OCTOML_PROFILE__MODEL_FORMAT__MODEL_FORMAT_ONNX)
-        return prn_fail(err, PRONY_EUNSUPPORTED, "'%s' takes ONNX", h->specs[load->backend].name);
+    const struct prn_spec *spec = &h->specs[load->backend];
+    const bool fxproto = load->format == OCTOML_PROFILE__MODEL_FORMAT__MODEL_FORMAT_FXPROTO;
+    /* It was found when the session began. */
+    if (fxproto != prn_runtime_find(spec->software)->python)
+        return prn_fail(err, PRONY_EUNSUPPORTED, "'%s' takes %s", spec->name,
+                        fxproto ? "ONNX" : "FXPROTO");
     struct prn_instance *instance = h->instances[load->backend];
     /* The files of a model that is loaded again are gone in a moment. */
     prn_instance_unload(instance, load->model_id);
@@ -255,7 +259,7 @@ int prn_worker_host_load(struct prn_worker_host *h, const Prony__Load *load,
     code = prn_worker_files_place(h->files, name, load->files, load->n_files, false, folder, err);
     if (code < 0)
         return code;
-    code = choose_file(load, folder, path, err);
+    code = choose_file(load, folder, fxproto, path, err);
     if (code < 0)
         return code;
     park_others(h, load->backend);

@@ -808,6 +808,8 @@ int prn_work(const struct prn_worker_options *options, struct prony_error *err)
     sigset_t signals;
     sigset_t former;
     init(&w, options);
+    if (options->python && setenv("PRONY_PYTHON", options->python, 1) < 0)
+        return prn_fail_memory(err);
     /* Blocked before there is any other thread, so that only the watcher gets them. */
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);

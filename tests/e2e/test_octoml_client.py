@@ -12,10 +12,10 @@ TORCH = BUILD / "venv-torch/bin/python"
 def test_octoml_profile_0_2_2(tmp_path):
     (tmp_path / "model.onnx").write_bytes(SMALL)
     np.save(tmp_path / "w.npy", WEIGHT)
-    with serving(tmp_path / "s") as service, service.client() as client:
+    with serving(tmp_path / "s", env={"PRONY_PYTHON": str(TORCH)}) as service, service.client() as client:
         done = run_program([TORCH, ROOT / "tests/octoml_client.py", service.address, tmp_path],
                            timeout=300, cwd=tmp_path)
         assert done.status == 0 and done.stdout.endswith("done\n"), done
-        assert "using defaults: local/onnxrt-cpu" in done.stderr
+        assert "using defaults: local/onnxrt-cpu, local/torch-eager-cpu, local/torch-inductor-cpu" in done.stderr
         eventually(lambda: client.backends().details[0].free == 1, "it closed its sessions")
         assert client.status().cache.hits >= 2

@@ -1,11 +1,13 @@
 """Attempts to escape from an executor, made from inside the runtime (tests/fault/escape.c).
 
 Each is made twice: without a sandbox, where it must succeed, or it would prove nothing; and in the
-run call of a runtime in an executor, where it must fail. Attempts that only root could make are
+run call of a runtime in an executor, where it must fail.
+Those in an executor that is Python are made when it maps weights (tests/fault/site/escape_hook.py). Attempts that only root could make are
 made without a sandbox by root only. A protection that the kernel doesn't grant skips its tests; with
 CI=true in the environment that is a failure.
 """
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -13,10 +15,13 @@ import socket
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 from conftest import BUILD, run_program
+from fxgraph import TORCH, Graph, failure, load
 from profiling import FAULT_ENV, fault
+from service import serving
 
 ESCAPE = BUILD / "tests/fault/escape"
 BACKEND = fault("escape").replace("]", ",threads=1]")
@@ -235,3 +240,45 @@ def test_shared_memory_is_not_opened_a_second_time(granted, attempt, descriptor)
 def test_outputs_have_a_limit(attempt):
     """They lie in memory that no limit on private memory counts."""
     assert attempt("grow-file", "-") == "denied (File too large)"
+
+
+# ---- Executors that are Python ----
+
+# The one that compiles has to start a compiler, which is under the same rules, and has a file system in
+# memory for its files.
+FOR_COMPILING = {"exec", "fork", "fill-disk"}
+MORE_OF_PYTHON = [("reopen", "/proc/self/fd/4"), ("reopen", "/proc/self/fd/6"), ("grow-file", "-")]
+
+
+def hostile_interpreter(folder):
+    """An interpreter with the torch that tests have, and a library that tries to escape."""
+    packages = folder / "lib" / TORCH.resolve().name / "site-packages"
+    packages.mkdir(parents=True)
+    (folder / "bin").mkdir()
+    (folder / "bin/python").symlink_to(TORCH.resolve())
+    (folder / "pyvenv.cfg").write_text(f"home = {TORCH.resolve().parent}\n")
+    real = BUILD / "venv-torch/lib" / TORCH.resolve().name / "site-packages"
+    site = pathlib.Path(__file__).parent.parent / "fault/site"
+    (packages / "hostile.pth").write_text(f"{real}\n{site}\nimport escape_hook\n")
+    return folder / "bin/python"
+
+
+@pytest.mark.parametrize("software", ["torch-eager-cpu", "torch-inductor-cpu"])
+def test_attempts_of_python_are_denied(request, granted, tmp_path, software):
+    """The same attempts, one after the other, in one executor of each kind."""
+    for protection in ("landlock", "seccomp", "mount", "pid", "rlimits"):
+        if not re.search(rf"(?<!no )\b{protection}\b", granted):
+            lacking(protection)
+    attempts = [(name, str(request.getfixturevalue(target))) for name, target, _, _ in ATTEMPTS
+                if name not in FOR_COMPILING or software == "torch-eager-cpu"] + MORE_OF_PYTHON
+    env = {"PRONY_PYTHON": str(hostile_interpreter(tmp_path / "venv")),
+           "PRONY_ESCAPES": json.dumps(attempts),
+           "PRONY_ESCAPE_LIB": str(BUILD / "tests/fault/fault.so")}
+    with serving(tmp_path / "s", env=env) as service, service.client() as client:
+        session = client.session(f"local/{software}")
+        for number, (name, target) in enumerate(attempts, 1):
+            g = Graph()
+            w = g.weight(np.zeros(number, np.float32))
+            said = failure(load(session, g.files((w,)), model=number))
+            assert said == f"escape {name}: denied", f"{name} {target}: {said}"
+        session.close()
