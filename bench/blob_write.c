@@ -4,6 +4,8 @@
  *   blob_write FOLDER [MiB] [ROUNDS]
  * The pieces are as gRPC delivers a chunk of 1 MiB: of 62 KiB, at odd addresses.
  */
+#include "bare_rpc.h"
+
 #include "service/blobs.h"
 
 #include <fcntl.h>
@@ -19,12 +21,6 @@ enum { CHUNK = 1 << 20, PIECE = 62 << 10, PIECES = (CHUNK + PIECE - 1) / PIECE }
 
 static char *data;
 static struct iovec pieces[PIECES];
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "blob_write: %s\n", what);
-    exit(1);
-}
 
 static double now(clockid_t clock)
 {
@@ -54,9 +50,9 @@ static void plain_write(const char *folder, size_t chunks, unsigned round)
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     for (size_t i = 0; i < chunks; i++)
         if (pwritev(fd, pieces, PIECES, (off_t)(i * CHUNK)) != CHUNK)
-            fail("cannot write");
+            bench_die("cannot write");
     if (fsync(fd) < 0 || close(fd) < 0 || unlink(path) < 0)
-        fail("cannot sync");
+        bench_die("cannot sync");
 }
 
 static struct prn_blobs *blobs;
@@ -69,29 +65,29 @@ static void blob_write(const char *folder, size_t chunks, unsigned round)
     struct prn_blob *blob;
     memcpy(data, &round, sizeof round); /* another blob each time */
     if (prn_blob_writer_new(blobs, &writer, &err) < 0)
-        fail(err.text);
+        bench_die(err.text);
     for (size_t i = 0; i < chunks; i++)
         if (prn_blob_writer_write(writer, pieces, PIECES, &err) < 0)
-            fail(err.text);
+            bench_die(err.text);
     if (prn_blob_writer_finish(writer, NULL, &blob, &err) < 0)
-        fail(err.text);
+        bench_die(err.text);
     prn_blob_release(blob);
 }
 
 int main(int argc, char **argv)
 {
     if (argc < 2)
-        fail("usage: blob_write FOLDER [MiB] [ROUNDS]");
+        bench_die("usage: blob_write FOLDER [MiB] [ROUNDS]");
     size_t chunks = argc > 2 ? strtoul(argv[2], NULL, 10) : 512;
     unsigned rounds = argc > 3 ? (unsigned)strtoul(argv[3], NULL, 10) : 5;
     struct prony_error err;
     struct prn_state *state;
     if (prn_state_open(argv[1], true, &state, &err) < 0 ||
         prn_blobs_open(state, NULL, 2 * chunks * CHUNK, &blobs, &err) < 0)
-        fail(err.text);
+        bench_die(err.text);
     data = malloc(CHUNK + 1);
     if (!data)
-        fail("out of memory");
+        bench_die("out of memory");
     for (size_t i = 0; i <= CHUNK; i++)
         data[i] = (char)(i * 2654435761u >> 13);
     for (size_t i = 0; i < PIECES; i++)

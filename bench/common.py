@@ -1,4 +1,5 @@
-"""What the benchmarks share: the programs that were built, models, and prony's JSON."""
+"""What the benchmarks share: the programs that were built and are talked to, models, and prony's JSON."""
+import contextlib
 import json
 import os
 import pathlib
@@ -59,6 +60,49 @@ def spent(command, **options):
         sys.exit(f"{' '.join(map(str, command))} failed:\n{done.stderr}")
     seconds, cpu_seconds, peak_kib = done.stdout.split()
     return float(seconds), float(cpu_seconds), int(peak_kib) / 1024
+
+
+def memory_mib(pid, key):
+    for line in pathlib.Path(f"/proc/{pid}/status").read_text(encoding="utf-8").splitlines():
+        if line.startswith(key + ":"):
+            return int(line.split()[1]) / 1024
+    sys.exit(f"no {key} in /proc/{pid}/status")
+
+
+class Talker:
+    """A process that is told what to do, a line at a time, and answers with a line."""
+
+    def __init__(self, command, **options):
+        self.process = subprocess.Popen(list(map(str, command)), stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True, **options)
+
+    def tell(self, *words):
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+
+    def hear(self):
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"'{self.process.args[0]}' ended")
+        return line.strip()
+
+    def ask(self, *words):
+        self.tell(*words)
+        return self.hear()
+
+    def end(self):
+        self.process.stdin.close()
+        self.process.wait(30)
+        self.process.stdout.close()
+
+
+@contextlib.contextmanager
+def talker(command, **options):
+    one = Talker(command, **options)
+    try:
+        yield one
+    finally:
+        one.end()
 
 
 def median(values):

@@ -18,6 +18,8 @@
  *       "churn N PER_SECOND": ns to create and close as many more, as fast as it goes when 0
  *       "close": ns to close those that stayed
  */
+#include "bare_rpc.h"
+
 #include "rpc/client.h"
 #include "rpc/messages.h"
 #include "rpc/remote.h"
@@ -26,16 +28,10 @@
 
 #include <inference_base.pb-c.h>
 
-#include <grpc/byte_buffer.h>
-#include <grpc/byte_buffer_reader.h>
-#include <grpc/grpc.h>
-#include <grpc/grpc_security.h>
 #include <grpc/slice.h>
-#include <grpc/support/time.h>
 #include <openssl/evp.h>
 
 #include <fcntl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,196 +39,28 @@
 #include <time.h>
 #include <unistd.h>
 
-#define METHOD "/bench.Bare/Call"
 #define SERVICE(name) "/octoml_profile.RemoteInference/" name
 #define TIMEOUT_S 120
 #define CALLS_MAX 100000
-
-static void die(const char *what)
-{
-    fprintf(stderr, "service_client: %s\n", what);
-    exit(1);
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    int64_t x = *(const int64_t *)a;
-    int64_t y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static int64_t median(int64_t *values, size_t n)
-{
-    qsort(values, n, sizeof *values, by_size);
-    return n ? values[n / 2] : 0;
-}
 
 static int64_t times[CALLS_MAX];
 
 /* ---- Bare ---- */
 
-static grpc_channel_args unlimited(void)
-{
-    static char key[] = GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH;
-    static grpc_arg arg = {GRPC_ARG_INTEGER, key, {.integer = -1}};
-    return (grpc_channel_args){1, &arg};
-}
-
-static gpr_timespec never(void)
-{
-    return gpr_inf_future(GPR_CLOCK_MONOTONIC);
-}
-
-/* What the message begins with, which may come in pieces. */
-static uint64_t bare_wanted(grpc_byte_buffer *message)
-{
-    grpc_byte_buffer_reader reader;
-    grpc_slice piece;
-    uint64_t wanted;
-    unsigned char *to = (unsigned char *)&wanted;
-    size_t left = sizeof wanted;
-    if (grpc_byte_buffer_reader_init(&reader, message) == 0)
-        die("a message can't be read");
-    while (left > 0 && grpc_byte_buffer_reader_next(&reader, &piece) != 0) {
-        size_t n = GRPC_SLICE_LENGTH(piece) < left ? GRPC_SLICE_LENGTH(piece) : left;
-        memcpy(to + sizeof wanted - left, GRPC_SLICE_START_PTR(piece), n);
-        left -= n;
-        grpc_slice_unref(piece);
-    }
-    grpc_byte_buffer_reader_destroy(&reader);
-    if (left > 0)
-        die("a message doesn't say how long its answer is to be");
-    return wanted;
-}
-
-/* Out of memory that is used again. */
-static grpc_byte_buffer *bare_answer(size_t wanted)
-{
-    static unsigned char *memory;
-    static size_t bytes;
-    if (wanted > bytes) {
-        memory = realloc(memory, wanted);
-        bytes = wanted;
-        if (!memory)
-            die("out of memory");
-        memset(memory, 1, bytes);
-    }
-    grpc_slice slice = grpc_slice_from_static_buffer(memory, wanted);
-    return grpc_raw_byte_buffer_create(&slice, 1);
-}
-
-static void bare_serve(void)
-{
-    grpc_init();
-    grpc_channel_args args = unlimited();
-    grpc_server *server = grpc_server_create(&args, NULL);
-    grpc_completion_queue *queue = grpc_completion_queue_create_for_next(NULL);
-    grpc_server_register_completion_queue(server, queue, NULL);
-    void *method = grpc_server_register_method(server, METHOD, NULL,
-                                               GRPC_SRM_PAYLOAD_READ_INITIAL_BYTE_BUFFER, 0);
-    int port = grpc_server_add_http2_port(server, "127.0.0.1:0",
-                                          grpc_insecure_server_credentials_create());
-    grpc_server_start(server);
-    printf("%d\n", port);
-    fflush(stdout);
-    for (;;) {
-        grpc_call *call = NULL;
-        gpr_timespec deadline;
-        grpc_metadata_array metadata;
-        grpc_byte_buffer *message = NULL;
-        int cancelled;
-        grpc_metadata_array_init(&metadata);
-        grpc_server_request_registered_call(server, method, &call, &deadline, &metadata, &message,
-                                            queue, queue, &call);
-        grpc_completion_queue_next(queue, never(), NULL);
-        grpc_byte_buffer *answer = bare_answer(bare_wanted(message));
-        grpc_op ops[] = {
-            {.op = GRPC_OP_SEND_INITIAL_METADATA},
-            {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = answer},
-            {.op = GRPC_OP_SEND_STATUS_FROM_SERVER},
-            {.op = GRPC_OP_RECV_CLOSE_ON_SERVER, .data.recv_close_on_server.cancelled = &cancelled},
-        };
-        grpc_call_start_batch(call, ops, 4, ops, NULL);
-        grpc_completion_queue_next(queue, never(), NULL);
-        grpc_byte_buffer_destroy(answer);
-        grpc_byte_buffer_destroy(message);
-        grpc_metadata_array_destroy(&metadata);
-        grpc_call_unref(call);
-    }
-}
-
-struct bare {
-    grpc_channel *channel;
-    grpc_completion_queue *queue;
-    grpc_slice payload;
-};
-
-static void bare_call(const struct bare *bare, size_t back)
-{
-    grpc_metadata_array initial;
-    grpc_metadata_array trailing;
-    grpc_status_code status = GRPC_STATUS_OK;
-    grpc_slice text = grpc_empty_slice();
-    grpc_slice payload = bare->payload;
-    grpc_byte_buffer *message = grpc_raw_byte_buffer_create(&payload, 1);
-    grpc_byte_buffer *reply = NULL;
-    grpc_metadata_array_init(&initial);
-    grpc_metadata_array_init(&trailing);
-    grpc_call *call =
-        grpc_channel_create_call(bare->channel, NULL, 0, bare->queue,
-                                 grpc_slice_from_static_string(METHOD), NULL, never(), NULL);
-    grpc_op ops[] = {
-        {.op = GRPC_OP_SEND_INITIAL_METADATA},
-        {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message},
-        {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT},
-        {.op = GRPC_OP_RECV_INITIAL_METADATA,
-         .data.recv_initial_metadata.recv_initial_metadata = &initial},
-        {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &reply},
-        {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-         .data.recv_status_on_client = {.trailing_metadata = &trailing,
-                                        .status = &status,
-                                        .status_details = &text}},
-    };
-    grpc_call_start_batch(call, ops, 6, ops, NULL);
-    grpc_completion_queue_pluck(bare->queue, ops, never(), NULL);
-    if (status != GRPC_STATUS_OK || !reply || grpc_byte_buffer_length(reply) != back)
-        die("a bare call failed");
-    grpc_byte_buffer_destroy(message);
-    grpc_byte_buffer_destroy(reply);
-    grpc_metadata_array_destroy(&initial);
-    grpc_metadata_array_destroy(&trailing);
-    grpc_slice_unref(text);
-    grpc_call_unref(call);
-}
-
-static int64_t bare_command(struct bare *bare, const char *line)
+static int64_t bare_command(struct bench_bare *bare, const char *line)
 {
     size_t sent;
     size_t back;
     size_t calls;
     if (sscanf(line, "call %zu %zu %zu", &sent, &back, &calls) != 3 || sent < sizeof(uint64_t) ||
         calls > CALLS_MAX)
-        die("no such command of a bare client");
-    if (GRPC_SLICE_LENGTH(bare->payload) != sent) {
-        grpc_slice_unref(bare->payload);
-        bare->payload = grpc_slice_malloc(sent);
-        memset(GRPC_SLICE_START_PTR(bare->payload), 1, sent);
-    }
+        bench_die("no such command of a bare client");
+    bench_bare_resize(bare, sent);
     uint64_t wanted = back;
     memcpy(GRPC_SLICE_START_PTR(bare->payload), &wanted, sizeof wanted);
-    for (size_t i = 0; i < calls; i++) {
-        int64_t start = now_ns();
-        bare_call(bare, back);
-        times[i] = now_ns() - start;
-    }
-    return median(times, calls);
+    for (size_t i = 0; i < calls; i++)
+        times[i] = bench_bare_call(bare, back);
+    return bench_median(times, calls);
 }
 
 /* ---- A session ---- */
@@ -261,7 +89,7 @@ static void parse_dims(struct session *s, const char *text)
     }
     float *data = malloc(bytes);
     if (!data)
-        die("out of memory");
+        bench_die("out of memory");
     for (size_t i = 0; i < bytes / sizeof *data; i++)
         data[i] = 0.5f;
     s->input.data = data;
@@ -276,9 +104,9 @@ static uint64_t send_file(struct session *s, const char *name, int fd, const uin
     const struct prn_remote_file file = {
         .name = name, .fd = fd, .data = s->data, .bytes = s->data_bytes, .sha256 = sha256};
     if (ops->upload(s->remote, &model, &file, 1, &failure, &err) < 0)
-        die(err.text);
+        bench_die(err.text);
     if (failure.code < 0)
-        die(failure.text);
+        bench_die(failure.text);
     return model.id;
 }
 
@@ -288,15 +116,15 @@ static void load_model(struct session *s, const char *path)
     struct prn_remote_loaded loaded;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        die("cannot read the model");
+        bench_die("cannot read the model");
     s->model = send_file(s, "model.onnx", fd, NULL);
     close(fd);
     const struct prn_remote_load load = {
         .model = s->model, .format = PRN_REMOTE_FORMAT_ONNX, .timeout_s = TIMEOUT_S};
     if (ops->load(s->remote, &load, &s->arena, &loaded, &err) < 0)
-        die(err.text);
+        bench_die(err.text);
     if (loaded.error)
-        die(loaded.error);
+        bench_die(loaded.error);
 }
 
 static struct session *session_open(char **argv)
@@ -308,7 +136,7 @@ static struct session *session_open(char **argv)
     s.arena = PRN_ARENA_INIT((size_t)1 << 20);
     if (prn_spec_parse(argv[1], true, &s.arena, &backend, &err) < 0 ||
         ops->connect(&config, &s.remote, &err) < 0 || ops->open(s.remote, &backend, 1, &err) < 0)
-        die(err.text);
+        bench_die(err.text);
     load_model(&s, argv[2]);
     parse_dims(&s, argv[3]);
     return &s;
@@ -327,10 +155,10 @@ static void run(struct session *s, size_t repeats, bool outputs, int64_t *ret_ti
                                            .outputs = outputs,
                                            .timeout_s = TIMEOUT_S};
     if (ops->run(s->remote, &request, &result, &reply, &err) < 0)
-        die(err.text);
+        bench_die(err.text);
     if (result.error)
-        die(result.error);
-    *ret_timed_ns = median(result.samples_ns, result.n_samples);
+        bench_die(result.error);
+    *ret_timed_ns = bench_median(result.samples_ns, result.n_samples);
     ops->reply_free(reply);
 }
 
@@ -338,11 +166,11 @@ static int64_t run_many(struct session *s, size_t calls, bool outputs)
 {
     int64_t timed_ns;
     for (size_t i = 0; i < calls; i++) {
-        int64_t start = now_ns();
+        int64_t start = bench_now_ns();
         run(s, 1, outputs, &timed_ns);
-        times[i] = now_ns() - start;
+        times[i] = bench_now_ns() - start;
     }
-    return median(times, calls);
+    return bench_median(times, calls);
 }
 
 static int64_t upload(struct session *s, size_t mib, uint64_t seed)
@@ -353,28 +181,28 @@ static int64_t upload(struct session *s, size_t mib, uint64_t seed)
         free(s->data);
         s->data = malloc(bytes);
         if (!s->data)
-            die("out of memory");
+            bench_die("out of memory");
         for (size_t i = 0; i < bytes; i++)
             s->data[i] = (unsigned char)(i * 2654435761u >> 13);
         s->data_bytes = bytes;
     }
     memcpy(s->data, &seed, sizeof seed);
     if (EVP_Digest(s->data, bytes, sha256, NULL, EVP_sha256(), NULL) != 1)
-        die("no SHA-256");
-    int64_t start = now_ns();
+        bench_die("no SHA-256");
+    int64_t start = bench_now_ns();
     send_file(s, "weights", -1, sha256);
-    return now_ns() - start;
+    return bench_now_ns() - start;
 }
 
 static int64_t upload_file(struct session *s, const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        die("cannot read the file");
-    int64_t start = now_ns();
+        bench_die("cannot read the file");
+    int64_t start = bench_now_ns();
     send_file(s, "weights", fd, NULL);
     close(fd);
-    return now_ns() - start;
+    return bench_now_ns() - start;
 }
 
 static int64_t session_command(struct session *s, const char *line)
@@ -392,7 +220,7 @@ static int64_t session_command(struct session *s, const char *line)
     if (sscanf(line, "file %4095[^\n]", path) == 1)
         return upload_file(s, path);
     if (sscanf(line, "times %zu", &n) != 1)
-        die("no such command of a session");
+        bench_die("no such command of a session");
     run(s, n, false, &timed_ns);
     return timed_ns;
 }
@@ -413,7 +241,7 @@ static void queue_call(const struct queue *q, const char *method, const Protobuf
     struct prn_bytes *reply;
     if (prn_channel_call(q->channel, method, prn_rpc_pack(request), TIMEOUT_S, &reply, NULL, &err) <
         0)
-        die(err.text);
+        bench_die(err.text);
     prn_bytes_free(reply);
 }
 
@@ -425,7 +253,7 @@ static void create(const struct queue *q, uint8_t id[16])
     backend.hardware_platform = (char *)(uintptr_t)q->backend.hardware;
     backend.software_backend = (char *)(uintptr_t)q->backend.software;
     if (getrandom(id, 16, 0) != 16)
-        die("no random numbers");
+        bench_die("no random numbers");
     request.has_session_uuid = true;
     request.session_uuid = (ProtobufCBinaryData){16, id};
     request.n_backends = 1;
@@ -448,7 +276,7 @@ static struct queue *queue_open(char **argv)
     q.arena = PRN_ARENA_INIT((size_t)1 << 20);
     if (prn_spec_parse(argv[1], true, &q.arena, &q.backend, &err) < 0 ||
         prn_channel_open(&config, &q.channel, &err) < 0)
-        die(err.text);
+        bench_die(err.text);
     return &q;
 }
 
@@ -463,11 +291,11 @@ static int64_t queue_command(struct queue *q, const char *line)
 {
     size_t n;
     size_t per_s;
-    int64_t start = now_ns();
+    int64_t start = bench_now_ns();
     if (sscanf(line, "create %zu", &n) == 1) {
         q->kept = reallocarray(q->kept, n + 1, sizeof *q->kept);
         if (!q->kept)
-            die("out of memory");
+            bench_die("out of memory");
         for (q->n_kept = 0; q->n_kept < n; q->n_kept++)
             create(q, q->kept[q->n_kept]);
     } else if (sscanf(line, "churn %zu %zu", &n, &per_s) == 2) {
@@ -482,48 +310,31 @@ static int64_t queue_command(struct queue *q, const char *line)
         for (; q->n_kept > 0; q->n_kept--)
             close_session(q, q->kept[q->n_kept - 1]);
     } else {
-        die("no such command of a queue");
+        bench_die("no such command of a queue");
     }
-    return now_ns() - start;
+    return bench_now_ns() - start;
 }
 
 /* ---- Roles ---- */
-
-static void *end_with_input(void *unused)
-{
-    (void)unused;
-    while (getchar() != EOF)
-        ;
-    _exit(0);
-}
 
 int main(int argc, char **argv)
 {
     const char *role = argc > 1 ? argv[1] : "";
     char line[4200];
-    pthread_t thread;
-    struct bare bare = {0};
+    struct bench_bare bare = {0};
     struct session *session = NULL;
     struct queue *queue = NULL;
     if (strcmp(role, "serve") == 0) {
-        if (pthread_create(&thread, NULL, end_with_input, NULL) != 0)
-            die("no thread");
-        bare_serve();
+        bench_end_with_input();
+        bench_bare_serve(BENCH_ANSWER_WANTED);
     } else if (strcmp(role, "bare") == 0 && argc == 3) {
-        char address[64];
-        snprintf(address, sizeof address, "127.0.0.1:%s", argv[2]);
-        grpc_init();
-        grpc_channel_args args = unlimited();
-        bare = (struct bare){
-            .channel = grpc_channel_create(address, grpc_insecure_credentials_create(), &args),
-            .queue = grpc_completion_queue_create_for_pluck(NULL),
-            .payload = grpc_empty_slice()};
+        bare = bench_bare_open(atoi(argv[2]));
     } else if (strcmp(role, "prony") == 0 && argc == 6) {
         session = session_open(argv + 2);
     } else if (strcmp(role, "queue") == 0 && argc == 4) {
         queue = queue_open(argv + 2);
     } else {
-        die("unknown arguments; its first lines say which there are");
+        bench_die("unknown arguments; its first lines say which there are");
     }
     while (fgets(line, sizeof line, stdin)) {
         int64_t ns = session ? session_command(session, line)

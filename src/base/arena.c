@@ -11,7 +11,10 @@ struct prn_arena_chunk {
     alignas(max_align_t) unsigned char data[];
 };
 
-#define CHUNK_BYTES ((size_t)32 * 1024)
+/* The first chunk is small, because there may be thousands of arenas with little in them; each
+ * later one is as large as all before it, up to the second of these. */
+#define CHUNK_FIRST_BYTES ((size_t)2 * 1024)
+#define CHUNK_MOST_BYTES ((size_t)32 * 1024)
 
 void prn_arena_release(struct prn_arena *a)
 {
@@ -29,6 +32,13 @@ static size_t rounded(size_t size)
     return (size + align - 1) & ~(align - 1);
 }
 
+static size_t chunk_bytes(const struct prn_arena *a)
+{
+    if (a->used_bytes < CHUNK_FIRST_BYTES)
+        return CHUNK_FIRST_BYTES;
+    return a->used_bytes < CHUNK_MOST_BYTES ? a->used_bytes : CHUNK_MOST_BYTES;
+}
+
 bool prn_arena_has_room(const struct prn_arena *a, size_t size)
 {
     return size <= SIZE_MAX / 2 && rounded(size) <= a->limit_bytes &&
@@ -42,7 +52,8 @@ void *prn_arena_alloc(struct prn_arena *a, size_t size)
     size = rounded(size);
     struct prn_arena_chunk *c = a->chunks;
     if (!c || c->size - c->used < size) {
-        size_t bytes = size > CHUNK_BYTES / 4 ? size : CHUNK_BYTES;
+        size_t bytes = chunk_bytes(a);
+        bytes = size > bytes / 4 ? size : bytes;
         struct prn_arena_chunk *fresh = calloc(1, sizeof *fresh + bytes);
         if (!fresh)
             return NULL;

@@ -372,6 +372,25 @@ void prn_host_cancel(struct prn_held *held)
     enqueue(held->host, prn_rpc_pack(&command.base));
 }
 
+/* ---- What is due ---- */
+
+/* `list` is of those that wait as long as this one. */
+static void set_due(struct prn_host *host, struct prn_host_list *list, int64_t wait_ns)
+{
+    host->due_ns = prn_service_now() + wait_ns;
+    TAILQ_INSERT_TAIL(list, host, in_due);
+    prn_service_look_by(host->service, host->due_ns);
+}
+
+static void clear_due(struct prn_host *host)
+{
+    struct prn_service *s = host->service;
+    if (host->due_ns == 0)
+        return;
+    TAILQ_REMOVE(host->hello ? &s->ending : &s->silent, host, in_due);
+    host->due_ns = 0;
+}
+
 /* ---- The end of a session ---- */
 
 /* With the lock: the worker forgets the session, and the host is free when it says so. */
@@ -387,10 +406,10 @@ void prn_host_send_end(struct prn_held *held)
     end.session = (ProtobufCBinaryData){PRN_SESSION_ID_BYTES, held->session->id};
     command.body_case = PRONY__WORKER_COMMAND__BODY_END;
     command.end = &end;
-    host->end_by_ns = prn_service_now() + END_NS;
+    clear_due(host);
+    set_due(host, &host->service->ending, END_NS);
     if (prn_host_command(host, &command, &(struct prn_command_wait){.end = true}) == 0)
         prn_rpc_call_fail(host->call, PRN_STATUS_RESOURCE_EXHAUSTED, "out of memory");
-    pthread_cond_signal(&host->service->wake);
 }
 
 void prn_host_end(struct prn_held *held)
@@ -455,7 +474,7 @@ static void take_part_report(struct prn_part *part, const Prony__WorkerReport *r
 static void end_answered(struct prn_host *host)
 {
     struct prn_held *held = host->held;
-    host->end_by_ns = 0;
+    clear_due(host);
     if (held)
         prn_session_host_back(held);
 }
@@ -539,6 +558,7 @@ void prn_attach_begin(struct prn_rpc_call *call, struct prn_bytes *message)
     pthread_mutex_lock(&s->lock);
     host->next = s->hosts;
     s->hosts = host;
+    set_due(host, &s->silent, HELLO_NS);
     pthread_mutex_unlock(&s->lock);
     prn_rpc_call_read(call);
 }
@@ -581,6 +601,7 @@ static void take_hello(struct prn_host *host, Prony__WorkerReport *report)
     if (code == 0 && host->local)
         code = prn_local_attach(host, &err);
     if (code == 0) {
+        clear_due(host);
         host->hello = hello;
         report->body_case = PRONY__WORKER_REPORT__BODY__NOT_SET;
         code = prn_queue_add_host(s->queue, hello->hardware, host, prn_service_now(), &host->place,
@@ -705,6 +726,7 @@ void prn_attach_ended(struct prn_rpc_call *call, bool cancelled)
         at = &(*at)->next;
     *at = host->next;
     host->gone = true;
+    clear_due(host);
     for (struct prn_event *event = host->first_out; event;) {
         struct prn_event *next = event->next;
         prn_out_free(event->out);
@@ -726,22 +748,21 @@ void prn_attach_ended(struct prn_rpc_call *call, bool cancelled)
     pthread_mutex_unlock(&s->lock);
 }
 
+static int64_t end_late(const struct prn_host_list *list, int64_t now_ns, const char *why)
+{
+    struct prn_host *host;
+    while ((host = TAILQ_FIRST(list)) && host->due_ns <= now_ns) {
+        clear_due(host);
+        prn_refuse(host->call, PRN_STATUS_ABORTED, "%s", why);
+    }
+    return host ? host->due_ns : INT64_MAX;
+}
+
 int64_t prn_hosts_tick(struct prn_service *s, int64_t now_ns)
 {
-    int64_t next_ns = INT64_MAX;
-    for (struct prn_host *host = s->hosts; host; host = host->next) {
-        int64_t by_ns = host->hello ? host->end_by_ns : host->connected_ns + HELLO_NS;
-        if (by_ns == 0)
-            continue;
-        if (by_ns <= now_ns) {
-            host->end_by_ns = 0;
-            prn_refuse(host->call, PRN_STATUS_ABORTED, "%s",
-                       host->hello ? "the session wasn't ended in time" : "there was no hello");
-        } else if (by_ns < next_ns) {
-            next_ns = by_ns;
-        }
-    }
-    return next_ns;
+    int64_t silent_ns = end_late(&s->silent, now_ns, "there was no hello");
+    int64_t ending_ns = end_late(&s->ending, now_ns, "the session wasn't ended in time");
+    return silent_ns < ending_ns ? silent_ns : ending_ns;
 }
 
 /* ---- Fetching ---- */

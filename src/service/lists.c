@@ -40,16 +40,14 @@ static bool offered(const struct prn_service *s, const char *hardware, const cha
 static const struct prn_host *find_host(const struct prn_service *s, const char *hardware,
                                         const char *software, bool *ret_any)
 {
-    bool any = false;
-    for (const struct prn_host *host = s->hosts; host; host = host->next) {
-        if (!host->hello || strcmp(host->hello->hardware, hardware) != 0)
-            continue;
-        any = true;
+    struct prn_queue_host *place = NULL;
+    *ret_any = false;
+    while ((place = prn_queue_next_host(s->queue, hardware, place))) {
+        const struct prn_host *host = prn_queue_host_data(place);
+        *ret_any = true;
         if (find_software(host, software) && offered(s, hardware, software))
             return host;
     }
-    if (ret_any)
-        *ret_any = any;
     return NULL;
 }
 

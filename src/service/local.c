@@ -290,7 +290,7 @@ static bool work_once(struct prn_host *host)
     if (!held)
         return false;
     if (held->ending) {
-        if (host->end_by_ns)
+        if (host->due_ns)
             return false; /* the worker is at it */
         prn_session_ref(held->session);
         struct prn_session *session = held->session;

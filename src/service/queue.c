@@ -673,9 +673,9 @@ bool prn_queue_has(const struct prn_queue *queue, const char *hardware)
 struct prn_queue_host *prn_queue_next_host(const struct prn_queue *queue, const char *hardware,
                                            const struct prn_queue_host *after)
 {
-    const struct hardware *hw = find_hardware(queue, hardware);
     if (after)
         return TAILQ_NEXT(after, in_all);
+    const struct hardware *hw = find_hardware(queue, hardware);
     return hw ? TAILQ_FIRST(&hw->hosts) : NULL;
 }
 

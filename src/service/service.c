@@ -235,6 +235,14 @@ static int start_server(struct prn_service *s, const char **addresses, struct pr
 
 /* ---- The timer ---- */
 
+void prn_service_look_by(struct prn_service *s, int64_t ns)
+{
+    if (ns >= s->timer_ns)
+        return;
+    s->timer_ns = ns;
+    pthread_cond_signal(&s->wake);
+}
+
 /* Starts workers, too: they end with the thread that started them. */
 static void *keep_time(void *opaque)
 {
@@ -244,6 +252,7 @@ static void *keep_time(void *opaque)
     while (!s->ended) {
         int64_t now_ns = prn_service_now();
         int64_t next_ns = now_ns + TICK_NS;
+        s->timer_ns = INT64_MAX;
         int64_t due[] = {prn_sessions_tick(s, now_ns), prn_hosts_tick(s, now_ns),
                          prn_locals_tick(s, now_ns)};
         for (size_t i = 0; i < PRN_ARRAY_SIZE(due); i++)
@@ -255,6 +264,9 @@ static void *keep_time(void *opaque)
             pthread_mutex_lock(&s->lock);
             flush_ns = now_ns + FLUSH_NS;
         }
+        /* What came while the lock wasn't held. */
+        next_ns = s->timer_ns < next_ns ? s->timer_ns : next_ns;
+        s->timer_ns = next_ns;
         struct timespec until = {next_ns / 1000000000, next_ns % 1000000000};
         pthread_cond_timedwait(&s->wake, &s->lock, &until);
     }
@@ -436,7 +448,7 @@ static void wait_for_sessions(struct prn_service *s)
 {
     int64_t until_ns = prn_service_now() + (int64_t)10 * 1000000000;
     pthread_mutex_lock(&s->lock);
-    while ((s->closing || s->n_threads > 0) && prn_service_now() < until_ns) {
+    while ((!TAILQ_EMPTY(&s->closing) || s->n_threads > 0) && prn_service_now() < until_ns) {
         pthread_mutex_unlock(&s->lock);
         poll(NULL, 0, 5);
         pthread_mutex_lock(&s->lock);
@@ -520,6 +532,11 @@ static struct prn_service *new_service(const struct prn_serve_options *options)
     s->options = options;
     s->sessions_fd = -1;
     s->start_ns = prn_service_now();
+    TAILQ_INIT(&s->closing);
+    TAILQ_INIT(&s->waiters);
+    TAILQ_INIT(&s->closers);
+    TAILQ_INIT(&s->silent);
+    TAILQ_INIT(&s->ending);
     return s;
 }
 

@@ -42,6 +42,7 @@
 
 #include <limits.h>
 #include <pthread.h>
+#include <sys/queue.h>
 
 #define PRN_SESSION_ID_BYTES 16
 #define PRN_SESSION_BACKENDS_MAX 64
@@ -124,14 +125,19 @@ struct prn_session {
     int folder_fd;               /* -1: not made yet */
     struct prn_rpc_call *waiter; /* WaitUntilSessionReady */
     int64_t waiter_ns;           /* when that is answered in any case */
+    TAILQ_ENTRY(prn_session) in_waiters;
     struct prn_rpc_call *closer; /* CloseSession, until the hosts are back */
     int64_t closer_ns;
+    TAILQ_ENTRY(prn_session) in_closers;
     int64_t created_ms, ready_ms, ended_ms;
     int64_t created_ns, life_ns;
     uint64_t runs;
     const char *outcome;
-    struct prn_session *next; /* in its bucket, or of those that are closing */
+    struct prn_session *next; /* in its bucket */
+    TAILQ_ENTRY(prn_session) in_closing;
 };
+
+TAILQ_HEAD(prn_session_list, prn_session);
 
 /* ---- Tasks ---- */
 
@@ -222,15 +228,20 @@ struct prn_host {
     bool sending;
     bool gone;         /* its call is over */
     size_t references; /* the list's, its thread's */
-    int64_t end_by_ns; /* when End must have been answered; 0: none is due */
+    /* Until when it must have said hello, or answered End; 0: nothing is due. */
+    int64_t due_ns;
+    TAILQ_ENTRY(prn_host) in_due; /* of those that are silent, or ending */
     struct prn_host *next;
 };
+
+TAILQ_HEAD(prn_host_list, prn_host);
 
 /* ---- The service ---- */
 
 struct prn_service {
     pthread_mutex_t lock;
     pthread_cond_t wake; /* of the timer */
+    int64_t timer_ns;    /* when it looks again by itself */
     struct prn_config config;
     bool tls; /* of the configuration, what doesn't change: read without the lock */
     const struct prn_serve_options *options;
@@ -251,8 +262,12 @@ struct prn_service {
     char sessions_folder[PATH_MAX];
     char worker_address[PATH_MAX]; /* where workers of this machine connect */
     struct prn_session *buckets[PRN_SESSION_BUCKETS];
-    size_t n_sessions;           /* in the table */
-    struct prn_session *closing; /* not in it, but not gone either */
+    size_t n_sessions;               /* in the table */
+    struct prn_session_list closing; /* not in it, but not gone either */
+    /* What the timer looks at, so that it needn't look at all sessions and hosts: each list has one
+     * time to wait, so the first in it is the first that is due. */
+    struct prn_session_list waiters, closers;
+    struct prn_host_list silent, ending;
     struct prn_host *hosts;
     struct prn_local *locals;
     size_t n_threads; /* of hosts */
@@ -430,6 +445,9 @@ PRONY_MUST_CHECK int prn_backend_check(struct prn_service *s, const struct prn_s
                                        struct prony_error *err);
 
 /* service.c */
+
+/* With the lock: the timer must look by then. */
+void prn_service_look_by(struct prn_service *s, int64_t ns);
 
 /* `prony serve`, for struct prn_net. */
 int prn_serve(const struct prn_serve_options *options, struct prony_error *err);

@@ -119,11 +119,7 @@ void prn_session_unref(struct prn_session *session)
 {
     if (--session->references > 0)
         return;
-    struct prn_session **at = &session->service->closing;
-    while (*at != session)
-        at = &(*at)->next;
-    *at = session->next;
-    pthread_cond_signal(&session->service->wake);
+    TAILQ_REMOVE(&session->service->closing, session, in_closing);
     say_farewell(session);
     free_session(session);
 }
@@ -238,16 +234,33 @@ static void fill_place(struct prn_session *session, struct place *p)
 
 /* ---- Waiting ---- */
 
+static void set_waiter(struct prn_session *session, struct prn_rpc_call *call)
+{
+    prn_session_enter(session);
+    session->waiter = prn_rpc_call_ref(call);
+    session->waiter_ns = prn_service_now() + POLL_NS;
+    TAILQ_INSERT_TAIL(&session->service->waiters, session, in_waiters);
+    prn_service_look_by(session->service, session->waiter_ns);
+}
+
+/* The call is the caller's to let go of. */
+static struct prn_rpc_call *take_waiter(struct prn_session *session)
+{
+    struct prn_rpc_call *call = session->waiter;
+    TAILQ_REMOVE(&session->service->waiters, session, in_waiters);
+    session->waiter = NULL;
+    prn_session_exit(session);
+    return call;
+}
+
 static void answer_waiter(struct prn_session *session)
 {
     OctomlProfile__WaitUntilSessionReadyReply reply =
         OCTOML_PROFILE__WAIT_UNTIL_SESSION_READY_REPLY__INIT;
-    struct prn_rpc_call *call = session->waiter;
     struct place place = {0};
-    if (!call)
+    if (!session->waiter)
         return;
-    session->waiter = NULL;
-    prn_session_exit(session);
+    struct prn_rpc_call *call = take_waiter(session);
     reply.ready = session->state == PRN_SESSION_READY;
     if (session->state == PRN_SESSION_WAITING) {
         fill_place(session, &place);
@@ -279,13 +292,10 @@ void prn_wait_until_ready(struct prn_rpc_call *call, struct prn_bytes *message)
     if (session) {
         /* One waits at a time; who asked before is told to ask again. */
         answer_waiter(session);
-        prn_session_enter(session);
-        session->waiter = prn_rpc_call_ref(call);
-        session->waiter_ns = prn_service_now() + POLL_NS;
+        set_waiter(session, call);
         prn_rpc_call_set_data(call, prn_session_ref(session));
         if (session->state != PRN_SESSION_WAITING)
             answer_waiter(session);
-        pthread_cond_signal(&s->wake);
     }
     pthread_mutex_unlock(&s->lock);
     protobuf_c_message_free_unpacked(&q->base, NULL);
@@ -300,11 +310,8 @@ void prn_wait_ended(struct prn_rpc_call *call, bool cancelled)
     if (!session)
         return;
     pthread_mutex_lock(&s->lock);
-    if (session->waiter == call) {
-        session->waiter = NULL;
-        prn_session_exit(session);
-        prn_rpc_call_unref(call);
-    }
+    if (session->waiter == call)
+        prn_rpc_call_unref(take_waiter(session));
     prn_session_unref(session);
     pthread_mutex_unlock(&s->lock);
 }
@@ -475,6 +482,7 @@ static int enter_queue(struct prn_session *session, struct prony_error *err)
     session->next = *bucket;
     *bucket = session;
     s->n_sessions++;
+    prn_service_look_by(s, now_ns + session->lease_ns);
     return 0;
 }
 
@@ -552,7 +560,6 @@ static void create(struct prn_service *s, struct prn_rpc_call *call, struct prn_
     prn_meter_add(s->counted.created, 1);
     prn_sessions_settle(s);
     reply_created(call, session);
-    pthread_cond_signal(&s->wake);
 }
 
 void prn_create_session(struct prn_rpc_call *call, struct prn_bytes *message)
@@ -622,13 +629,29 @@ void prn_sessions_settle(struct prn_service *s)
 
 /* ---- Closing ---- */
 
+static void set_closer(struct prn_session *session, struct prn_rpc_call *call)
+{
+    session->closer = prn_rpc_call_ref(call);
+    session->closer_ns = prn_service_now() + CLOSE_NS;
+    TAILQ_INSERT_TAIL(&session->service->closers, session, in_closers);
+    prn_service_look_by(session->service, session->closer_ns);
+}
+
+/* The call is the caller's to let go of. */
+static struct prn_rpc_call *take_closer(struct prn_session *session)
+{
+    struct prn_rpc_call *call = session->closer;
+    TAILQ_REMOVE(&session->service->closers, session, in_closers);
+    session->closer = NULL;
+    return call;
+}
+
 static void answer_closer(struct prn_session *session)
 {
     OctomlProfile__CloseSessionReply reply = OCTOML_PROFILE__CLOSE_SESSION_REPLY__INIT;
-    struct prn_rpc_call *call = session->closer;
-    if (!call)
+    if (!session->closer)
         return;
-    session->closer = NULL;
+    struct prn_rpc_call *call = take_closer(session);
     prn_reply(call, &reply.base);
     prn_rpc_call_unref(call);
 }
@@ -670,8 +693,7 @@ void prn_session_close(struct prn_session *session, const char *outcome)
     session->state = PRN_SESSION_CLOSED;
     session->outcome = outcome;
     forget(session);
-    session->next = s->closing;
-    s->closing = session;
+    TAILQ_INSERT_TAIL(&s->closing, session, in_closing);
     prn_leases_remove(&s->leases, &session->lease);
     answer_waiter(session);
     session->ended_ms = prn_now_ms();
@@ -722,10 +744,8 @@ void prn_close_session(struct prn_rpc_call *call, struct prn_bytes *message)
         prn_session_close(session,
                           session->state == PRN_SESSION_WAITING ? "left the queue" : "closed");
         if (session->place) {
-            session->closer = prn_rpc_call_ref(call);
-            session->closer_ns = prn_service_now() + CLOSE_NS;
+            set_closer(session, call);
             prn_rpc_call_set_data(call, prn_session_ref(session));
-            pthread_cond_signal(&s->wake);
         } else {
             prn_reply(call, &reply.base);
         }
@@ -743,10 +763,8 @@ void prn_close_ended(struct prn_rpc_call *call, bool cancelled)
     if (!session)
         return;
     pthread_mutex_lock(&s->lock);
-    if (session->closer == call) {
-        session->closer = NULL;
-        prn_rpc_call_unref(call);
-    }
+    if (session->closer == call)
+        prn_rpc_call_unref(take_closer(session));
     prn_session_unref(session);
     pthread_mutex_unlock(&s->lock);
 }
@@ -771,18 +789,14 @@ int64_t prn_sessions_tick(struct prn_service *s, int64_t now_ns)
     while ((lease = prn_leases_take_expired(&s->leases, now_ns)))
         prn_session_close(lease->data, "gave no sign of life");
     int64_t next_ns = prn_leases_next_ns(&s->leases);
-    for (size_t i = 0; i < PRN_SESSION_BUCKETS; i++)
-        for (struct prn_session *session = s->buckets[i]; session; session = session->next) {
-            if (session->waiter && session->waiter_ns <= now_ns)
-                answer_waiter(session);
-            if (session->waiter)
-                next_ns = earlier(next_ns, session->waiter_ns);
-        }
-    for (struct prn_session *session = s->closing; session; session = session->next) {
-        if (session->closer && session->closer_ns <= now_ns)
-            answer_closer(session);
-        if (session->closer)
-            next_ns = earlier(next_ns, session->closer_ns);
-    }
+    struct prn_session *session;
+    while ((session = TAILQ_FIRST(&s->waiters)) && session->waiter_ns <= now_ns)
+        answer_waiter(session);
+    if (session)
+        next_ns = earlier(next_ns, session->waiter_ns);
+    while ((session = TAILQ_FIRST(&s->closers)) && session->closer_ns <= now_ns)
+        answer_closer(session);
+    if (session)
+        next_ns = earlier(next_ns, session->closer_ns);
     return next_ns;
 }

@@ -1,6 +1,7 @@
 """What each call of the service does, with real clients (grpcio), workers and executors."""
 import hashlib
 import json
+import queue
 import signal
 import time
 
@@ -15,7 +16,7 @@ from onnx import TensorProto, helper
 from conftest import PROGRAM, ROOT, run_program, sh
 from service import (CHUNK, FXPROTO, LOCAL, SMALL, X, Program, Session, affine, array, base,
                      blob_files, check_small, create_request, endless, eventually, free_port,
-                     model_bytes, serving, subtraction, tensor)
+                     model_bytes, own, serving, subtraction, tensor)
 
 Code = grpc.StatusCode
 OPENVINO = "local/openvino-cpu"
@@ -843,3 +844,37 @@ def test_worker_leaves_after_its_session(tmp_path):
             assert joined.wait() == 0
         finally:
             joined.kill()
+
+
+def attach(client, *reports):
+    """A worker's stream, and where its further reports are put."""
+    out = queue.SimpleQueue()
+    for report in reports:
+        out.put(report)
+    return client.start("Attach", iter(out.get, None)), out
+
+
+def test_workers_that_keep_silent_are_cut_off(tmp_path):
+    """One says no hello; one never ends its session, for whose client closing takes no time."""
+    version = sh(PROGRAM, "--version").split()[-1]
+    hello = own.Hello(hardware="bench", version=version, software=[own.Software(name="onnxrt-cpu")])
+    with serving(tmp_path / "s", config=JOINED) as service, service.client() as client:
+        silent, _ = attach(client)
+        stuck, reports = attach(client, own.WorkerReport(hello=hello))
+        service.said("worker.joined")
+        session = client.session("bench/onnxrt-cpu")
+        session.upload(SMALL)
+        loading = client.start("LoadModel", base.LoadModelRequest(
+            session_uuid=session.uuid, model_id=1, model_format=base.MODEL_FORMAT_ONNX))
+        for answer in ({"done": True}, {"loaded": own.Loaded(load_ns=1)}):
+            reports.put(own.WorkerReport(id=next(stuck).id, **answer))
+        assert kinds(loading.result()) == ["result_value"]
+        session.close()
+        assert not stuck.done() and not silent.done()
+        assert next(stuck).WhichOneof("body") == "end"
+        for stream, said in ((stuck, "the session wasn't ended in time"),
+                             (silent, "there was no hello")):
+            with pytest.raises(grpc.RpcError) as error:
+                next(stream)
+            assert (error.value.code(), error.value.details()) == (Code.ABORTED, said)
+        eventually(lambda: not bench_joined(client), "the host is gone")

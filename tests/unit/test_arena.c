@@ -2,6 +2,7 @@
 
 #include "base/arena.h"
 
+#include <malloc.h>
 #include <stdalign.h>
 
 static void test_zeroed_and_aligned(void **state)
@@ -104,6 +105,23 @@ static void test_joined_arenas(void **state)
     prn_arena_release(&a);
 }
 
+/* A service has an arena for each of its sessions, with little in it. */
+static void test_small_arenas_are_small(void **state)
+{
+    (void)state;
+    enum { N = 1000 };
+    static struct prn_arena arenas[N];
+    size_t before = mallinfo2().uordblks;
+    for (size_t i = 0; i < N; i++) {
+        arenas[i] = PRN_ARENA_INIT((size_t)16 << 20);
+        for (size_t k = 0; k < 10; k++)
+            assert_non_null(prn_arena_alloc(&arenas[i], 100));
+    }
+    assert_in_range(mallinfo2().uordblks - before, 0, (size_t)N * 4096);
+    for (size_t i = 0; i < N; i++)
+        prn_arena_release(&arenas[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -113,6 +131,7 @@ int main(void)
         cmocka_unit_test(test_overflow),
         cmocka_unit_test(test_copies),
         cmocka_unit_test(test_joined_arenas),
+        cmocka_unit_test(test_small_arenas_are_small),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
