@@ -3,8 +3,9 @@
 
     tests/run.py [--build DIR] [--sanitized DIR] [-k PATTERN]
 
-From --build: the unit tests, the replay of the fuzz corpora, then pytest on tests/cli and
-tests/e2e. From --sanitized: the unit tests and the replays again. C programs run in parallel;
+From --build: the unit tests, the replay of the fuzz corpora, then pytest on tests/cli, tests/e2e
+and, with the Python that has PyTorch, tests/python. From --sanitized: the unit tests and the replays
+again. C programs run in parallel;
 pytest runs alone, because some of its tests measure time. A program that crashes, hangs or ends
 before all of its tests have run is a failure. Output is shown in full for failures only.
 """
@@ -92,18 +93,19 @@ def replay(program):
     return Result(failed=1, output=f"{output}\n{ending(status, REPLAY_TIMEOUT)}\n")
 
 
-def pytest(folder, build, pattern):
+def pytest(folder, build, pattern, python=sys.executable, environment=()):
     report = build / "tests" / f"pytest-{folder.name}.xml"
     report.parent.mkdir(parents=True, exist_ok=True)
     report.unlink(missing_ok=True)
-    argv = [sys.executable, "-m", "pytest", "-q", "--no-header", "--tb=short", "-rs",
+    argv = [python, "-m", "pytest", "-q", "--no-header", "--tb=short", "-rs",
             "-p", "no:cacheprovider", "--import-mode=importlib", f"--rootdir={TESTS.parent}",
             f"--junitxml={report}", folder]
     if pattern:
         argv += ["-k", pattern]
     status, output = run(argv, PYTEST_TIMEOUT, {"PRONY": str(build.resolve() / "prony"),
                                                 "PRONY_BUILD": str(build.resolve()),
-                                                "PYTHONDONTWRITEBYTECODE": "1"})
+                                                "PYTHONDONTWRITEBYTECODE": "1",
+                                                **dict(environment)})
     nothing_collected = 5
     if status == nothing_collected and pattern:
         return Result()
@@ -121,6 +123,12 @@ def pytest(folder, build, pattern):
         result.failed = 1
         result.output += f"\n{ending(status, PYTEST_TIMEOUT)}\n"
     return result
+
+
+def package(build, pattern):
+    """The tests of the Python package, in the environment that has PyTorch."""
+    return pytest(TESTS / "python", build, pattern, build / "venv-torch" / "bin" / "python",
+                  {"PYTHONPATH": str(build.resolve() / "python")})
 
 
 class Tally:
@@ -192,6 +200,8 @@ def main():
                 if any(folder.glob("test_*.py")):
                     tally.add(os.path.relpath(folder),
                               *timed(pytest, folder, build, arguments.pattern))
+            tally.add(os.path.relpath(TESTS / "python"),
+                      *timed(package, build, arguments.pattern))
 
     total = tally.total
     skipped = f", {total.skipped} skipped" if total.skipped else ""

@@ -289,6 +289,11 @@ struct prony_session_options {
 PRONY_API PRONY_MUST_CHECK int prony_session_open(const struct prony_session_options *options,
                                                   struct prony_session **ret_session,
                                                   struct prony_error *err);
+/* Forgets what was recorded and begins anew with these options; graphs stay loaded. Fails while a
+ * region is open. */
+PRONY_API PRONY_MUST_CHECK int prony_session_restart(struct prony_session *session, int64_t repeats,
+                                                     int64_t warmups, int strict,
+                                                     struct prony_error *err);
 /* Ends the executors and frees the graphs; an open region is cancelled. NULL does nothing. */
 PRONY_API void prony_session_close(struct prony_session *session);
 

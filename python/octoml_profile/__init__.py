@@ -1,5 +1,11 @@
-"""The names of octoml-profile, for programs that were written for it."""
+"""The names of octoml-profile, for programs that were written for it; prony does the work."""
 
-from prony import __version__
+from prony import (
+    BackendSpec, CompilationError, CreateSessionError, InferenceSession, LoadModelError,
+    OctomlProfileError, ProfileHandle, RemoteInferenceSession, __version__, accelerate, errors,
+    get_default_backends, get_supported_backends, remote_inference, remote_profile, report)
 
-__all__ = ["__version__"]
+__all__ = ["BackendSpec", "CompilationError", "CreateSessionError", "InferenceSession",
+           "LoadModelError", "OctomlProfileError", "ProfileHandle", "RemoteInferenceSession",
+           "__version__", "accelerate", "errors", "get_default_backends",
+           "get_supported_backends", "remote_inference", "remote_profile", "report"]

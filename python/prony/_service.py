@@ -100,6 +100,7 @@ def _error(what: str, log: IO[bytes]) -> _native.Error:
 def address() -> str:
     """Where this process's own service is. Starts it, or starts another one if it has died."""
     global _running
+    _native.check_process()
     with _lock:
         if _running is not None and not _running.is_alive():
             _running.end()

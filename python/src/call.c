@@ -179,12 +179,13 @@ unsigned native_forks(void)
 }
 
 /* gRPC's threads are the parent's, and a child that waited for them would wait for ever. */
-bool native_may_connect(void)
+bool native_may_connect(bool now)
 {
     native_forks();
-    connected = true;
-    if (!connected_before_fork)
+    if (!connected_before_fork) {
+        connected |= now;
         return true;
+    }
     native_raise_text(PRONY_EUNSUPPORTED,
                       "this process was forked from one that talked to a prony service; start it "
                       "anew instead (multiprocessing's 'spawn')");

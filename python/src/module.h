@@ -68,8 +68,8 @@ bool native_is_inside(void);
 /* How often the process has been forked, as seen from its first ancestor: an object of another
  * count is another process's. */
 unsigned native_forks(void);
-/* Raises and returns false when this process can't talk to a server any more. */
-bool native_may_connect(void);
+/* Raises and returns false when this process can't talk to a server any more. `now`: it will. */
+bool native_may_connect(bool now);
 
 /* ---- Sessions (session.c) ---- */
 

@@ -18,7 +18,7 @@ static PyObject *ping(PyObject *module, PyObject *args, PyObject *kwargs)
     struct prony_error err;
     struct native_call call;
     (void)module;
-    if (!read_options(args, kwargs, &options) || !native_may_connect())
+    if (!read_options(args, kwargs, &options) || !native_may_connect(true))
         return NULL;
     native_release(&call, NULL);
     int code = prony_server_ping(&options, &err);
@@ -92,7 +92,7 @@ static PyObject *list_backends(PyObject *module, PyObject *args, PyObject *kwarg
     struct native_call call;
     PyObject *result = NULL;
     (void)module;
-    if (!read_options(args, kwargs, &options) || !native_may_connect())
+    if (!read_options(args, kwargs, &options) || !native_may_connect(true))
         return NULL;
     native_release(&call, NULL);
     int code = prony_server_list(&options, &offer, &err);
@@ -129,6 +129,15 @@ static PyObject *save_token(PyObject *module, PyObject *args)
 }
 
 /* ---- The rest ---- */
+
+static PyObject *check_process(PyObject *module, PyObject *ignored)
+{
+    (void)module;
+    (void)ignored;
+    if (!native_may_connect(false))
+        return NULL;
+    Py_RETURN_NONE;
+}
 
 /* Python's own, which lets other threads go on meanwhile. */
 static PyObject *sha256(PyObject *module, PyObject *args)
@@ -175,6 +184,8 @@ static PyMethodDef functions[] = {
      "Whether a token is needed and there is none."},
     {"save_token", NATIVE_METHOD(save_token), METH_VARARGS,
      "save_token(token)\n--\n\nKeeps it as the user's own, in a file that nobody else can read."},
+    {"check_process", NATIVE_METHOD(check_process), METH_NOARGS,
+     "check_process()\n--\n\nFails in a fork of a process that talked to a service."},
     {"sha256", NATIVE_METHOD(sha256), METH_VARARGS,
      "sha256(address, bytes)\n--\n\nOf a piece of memory."},
     {"program", NATIVE_METHOD(program), METH_NOARGS,

@@ -45,7 +45,7 @@ static int open_session(struct native_session *self, struct prony_session_option
     struct prony_error err;
     struct native_call call;
     struct prony_session *session = NULL;
-    if (!native_may_connect())
+    if (!native_may_connect(true))
         return -1;
     options->interrupted = native_interrupted;
     options->notice = native_notice;
@@ -256,6 +256,28 @@ static PyObject *session_region_compiled(struct native_session *self, PyObject *
 
 /* ---- What was recorded ---- */
 
+static PyObject *session_restart(struct native_session *self, PyObject *args, PyObject *kwargs)
+{
+    static const char *const names[] = {"repeats", "warmups", "strict", NULL};
+    struct prony_error err;
+    struct native_call call;
+    long long repeats;
+    long long warmups;
+    int strict = 0;
+    if (!native_parse(args, kwargs, names, "LL|p", &repeats, &warmups, &strict) ||
+        !native_session_enter(self))
+        return NULL;
+    native_release(&call, &self->closing);
+    int code = prony_session_restart(self->session, repeats, warmups, strict, &err);
+    bool undisturbed = native_acquire(&call);
+    native_session_leave(self);
+    if (!undisturbed)
+        return NULL;
+    if (code < 0)
+        return native_raise(&err);
+    Py_RETURN_NONE;
+}
+
 static PyObject *session_profile(struct native_session *self, PyObject *ignored)
 {
     struct prony_profile *profile = NULL;
@@ -313,6 +335,8 @@ static PyMethodDef methods[] = {
      "region_cancel()\n--\n\nLeaves it as if it had not been."},
     {"region_compiled", NATIVE_METHOD(session_region_compiled), METH_NOARGS,
      "region_compiled()\n--\n\nSays that something was compiled in it."},
+    {"restart", NATIVE_METHOD(session_restart), METH_VARARGS | METH_KEYWORDS,
+     "restart(repeats, warmups, strict=False)\n--\n\nForgets what was recorded; graphs stay."},
     {"profile", NATIVE_METHOD(session_profile), METH_NOARGS,
      "profile()\n--\n\nA copy of what was recorded so far."},
     {"close", NATIVE_METHOD(session_close), METH_NOARGS,

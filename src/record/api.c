@@ -30,13 +30,21 @@ static int copy_options(const struct prony_session_options *from, struct prony_s
     return 0;
 }
 
-static int check_options(const struct prony_session_options *o, struct prony_error *err)
+static int check_runs(int64_t repeats, int64_t warmups, struct prony_error *err)
 {
-    if (o->repeats < 1 || o->repeats > PRN_EXECUTOR_SAMPLES_MAX)
+    if (repeats < 1 || repeats > PRN_EXECUTOR_SAMPLES_MAX)
         return prn_fail(err, PRONY_EUSAGE, "'repeats' must be from 1 to %d",
                         PRN_EXECUTOR_SAMPLES_MAX);
-    if (o->warmups < 0 || o->warmups > WARMUPS_MAX)
+    if (warmups < 0 || warmups > WARMUPS_MAX)
         return prn_fail(err, PRONY_EUSAGE, "'warmups' must be from 0 to %d", WARMUPS_MAX);
+    return 0;
+}
+
+static int check_options(const struct prony_session_options *o, struct prony_error *err)
+{
+    int code = check_runs(o->repeats, o->warmups, err);
+    if (code < 0)
+        return code;
     if (!(o->timeout_s > 0 && o->timeout_s <= TIMEOUT_MAX_S))
         return prn_fail(err, PRONY_EUSAGE, "'timeout_s' must be above 0 and at most %g",
                         TIMEOUT_MAX_S);
@@ -77,6 +85,15 @@ int prony_session_open(const struct prony_session_options *options,
         .context = o->context,
     };
     return prn_session_open(&config, ret_session, err);
+}
+
+int prony_session_restart(struct prony_session *session, int64_t repeats, int64_t warmups,
+                          int strict, struct prony_error *err)
+{
+    if (!session)
+        return prn_fail(err, PRONY_EUSAGE, "session is needed");
+    int code = check_runs(repeats, warmups, err);
+    return code < 0 ? code : prn_session_restart(session, repeats, warmups, strict != 0, err);
 }
 
 void prony_session_close(struct prony_session *session)

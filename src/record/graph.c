@@ -189,6 +189,20 @@ static void spread_failures(struct prony_graph *graph, const struct prony_graph_
     }
 }
 
+int prn_graph_reserve(struct prony_graph *graph, size_t repeats)
+{
+    if (repeats <= graph->room)
+        return 0;
+    for (size_t i = 0; i < graph->host->n_backends; i++) {
+        int64_t *samples = PRN_ARENA_ARRAY(&graph->arena, repeats, int64_t);
+        if (!samples)
+            return PRONY_ENOMEM;
+        graph->on[i].samples = samples;
+    }
+    graph->room = repeats;
+    return 0;
+}
+
 static int make_room(struct prony_graph *graph, const char *name)
 {
     const struct prn_host *host = graph->host;
@@ -198,12 +212,7 @@ static int make_room(struct prony_graph *graph, const char *name)
     graph->outcomes = PRN_ARENA_ARRAY(arena, host->n_backends, struct prn_graph_outcome);
     if (!graph->name || !graph->on || !graph->outcomes)
         return PRONY_ENOMEM;
-    for (size_t i = 0; i < host->n_backends; i++) {
-        graph->on[i].samples = PRN_ARENA_ARRAY(arena, host->repeats, int64_t);
-        if (!graph->on[i].samples)
-            return PRONY_ENOMEM;
-    }
-    return 0;
+    return prn_graph_reserve(graph, host->repeats);
 }
 
 /* Why backends can't run the graph, and, when none can, why it will run locally. */
@@ -279,13 +288,17 @@ static int load_written(struct prony_graph *graph, const struct prony_graph_form
     size_t i = 0;
     while (i < graph->n_forms && (forms[i].format != PRONY_FORMAT_ONNX || forms[i].failure))
         i++;
-    if (i == graph->n_forms) {
-        graph->n_forms = 0;
+    int code = i < graph->n_forms ? 0 : copy_forms(graph, forms, err);
+    if (code == 0 && i == graph->n_forms) {
         choose_forms(graph);
         spread_failures(graph, forms);
+        for (size_t k = 0; k < graph->host->n_backends; k++)
+            if (graph->on[k].failure.code == 0)
+                prn_fail(&graph->on[k].failure, PRONY_EUNSUPPORTED, "only a service runs FXPROTO");
         return note_reason(graph, err);
     }
-    int code = prn_temporary_write_all(&folder, forms[i].files, forms[i].n_files, err);
+    if (code == 0)
+        code = prn_temporary_write_all(&folder, forms[i].files, forms[i].n_files, err);
     if (code < 0)
         return code;
     code = load(graph, folder.path, err);

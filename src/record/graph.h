@@ -73,6 +73,7 @@ struct prony_graph {
     bool from_forms;
     struct prony_tensor *ordered;       /* room for the caller's, in the order of `inputs` */
     struct prn_graph_backend *on;       /* one per backend of the host */
+    size_t room;                        /* samples that fit, of each backend */
     struct prn_graph_outcome *outcomes; /* of the last run, one per backend */
     void *place;                        /* the implementation's own */
 };
@@ -126,6 +127,8 @@ PRONY_MUST_CHECK int prn_graph_new_local(struct prn_host *host, const char *name
                                          const char *reason, struct prony_graph **ret_graph,
                                          struct prony_error *err);
 void prn_graph_free(struct prony_graph *graph);
+/* Makes room for the samples of so many repeats; PRONY_ENOMEM. */
+PRONY_MUST_CHECK int prn_graph_reserve(struct prony_graph *graph, size_t repeats);
 
 /* The first backend's failure, with its name in front; PRONY_OK when none failed. `all`: only when
  * all failed. */

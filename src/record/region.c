@@ -47,6 +47,22 @@ void prn_regions_release(struct prn_regions *regions)
     pthread_mutex_destroy(&regions->lock);
 }
 
+int prn_regions_restart(struct prn_regions *regions, int64_t repeats, struct prony_error *err)
+{
+    int code = 0;
+    pthread_mutex_lock(&regions->lock);
+    if (regions->open) {
+        code = prn_fail(err, PRONY_EUSAGE, "region '%s' is open, so recording can't begin anew",
+                        prn_call_function(regions->open->call));
+    } else {
+        const size_t n_backends = regions->recorder.n_backends;
+        prn_recorder_release(&regions->recorder);
+        regions->recorder = PRN_RECORDER_INIT(n_backends, repeats);
+    }
+    pthread_mutex_unlock(&regions->lock);
+    return code;
+}
+
 /* Where the list of open regions points to this thread's one, or to NULL at its end. */
 static struct prn_region **find_open(struct prn_regions *regions)
 {

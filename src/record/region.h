@@ -31,6 +31,10 @@ struct prn_regions {
     ((struct prn_regions){.lock = PTHREAD_MUTEX_INITIALIZER, \
                           .recorder = PRN_RECORDER_INIT(n_backends, repeats)})
 
+/* Forgets what was recorded, for calls with so many timed runs of a graph. Fails when a region is
+ * open, whose call would be lost. */
+PRONY_MUST_CHECK int prn_regions_restart(struct prn_regions *regions, int64_t repeats,
+                                         struct prony_error *err);
 /* Cancels what is open. */
 void prn_regions_release(struct prn_regions *regions);
 

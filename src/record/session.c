@@ -184,6 +184,30 @@ void prn_session_close(struct prony_session *s)
     free(s);
 }
 
+static int restart(struct prony_session *s, int64_t repeats, struct prony_error *err)
+{
+    for (size_t i = 0; i < s->n_graphs; i++)
+        if (prn_graph_reserve(s->graphs[i], (size_t)repeats) < 0)
+            return prn_fail_memory(err);
+    return prn_regions_restart(&s->regions, repeats, err);
+}
+
+int prn_session_restart(struct prony_session *s, int64_t repeats, int64_t warmups, bool strict,
+                        struct prony_error *err)
+{
+    int code = prn_turn_take(&s->turn, err);
+    if (code < 0)
+        return code;
+    code = restart(s, repeats, err);
+    if (code == 0) {
+        s->host.repeats = (size_t)repeats;
+        s->host.warmups = (size_t)warmups;
+        s->strict = strict;
+    }
+    prn_turn_give(&s->turn);
+    return code;
+}
+
 /* ---- Loading ---- */
 
 /* What a backend says about its runtime is known from the first graph on. */

@@ -49,6 +49,9 @@ struct prony_session {
 PRONY_MUST_CHECK int prn_session_open(const struct prn_session_config *config,
                                       struct prony_session **ret_session, struct prony_error *err);
 void prn_session_close(struct prony_session *session);
+/* Forgets what was recorded; graphs stay loaded. */
+PRONY_MUST_CHECK int prn_session_restart(struct prony_session *session, int64_t repeats,
+                                         int64_t warmups, bool strict, struct prony_error *err);
 
 /* In a region, the call that is being recorded counts as one that compiled. */
 PRONY_MUST_CHECK int prn_session_load(struct prony_session *session, const char *path,

@@ -1,6 +1,7 @@
 /* Recording: footprints, discarded runs, failures, fallbacks, totals; regions of threads. */
 #include "record/record.h"
 #include "record/region.h"
+#include "record/turn.h"
 #include "unit.h"
 
 #include "exec/executor.h"
@@ -513,6 +514,81 @@ static void a_spoiled_region_says_so_at_its_end(void **state)
 }
 
 /* Time passes between the calls: local code is what lies outside of pause and resume. */
+static void a_clock_that_was_stopped_twice(void **state)
+{
+    (void)state;
+    struct prn_regions regions = PRN_REGIONS_INIT(BACKENDS, REPEATS);
+    struct prony_error err;
+    assert_int_equal(prn_region_begin(&regions, "f", &err), 0);
+    struct prn_region *region = prn_region_pause(&regions);
+    uint64_t number = prn_region_number(region);
+    assert_true(number > 0);
+    assert_ptr_equal(prn_region_pause(&regions), region);
+    prn_region_resume(region);
+    assert_ptr_equal(prn_region_if(region, number), region);
+    /* Still stopped, for a run that isn't finished: then the region can't be recorded. */
+    assert_int_equal(prn_region_end(&regions, &err), PRONY_EUSAGE);
+    assert_string_equal(err.text, "region 'f' is not recorded: a run of a graph isn't finished");
+    assert_null(prn_region_if(region, number));
+    /* The next one uses the same memory, and is another one. */
+    assert_int_equal(prn_region_begin(&regions, "f", &err), 0);
+    struct prn_region *next = prn_region_pause(&regions);
+    assert_null(prn_region_if(next, number));
+    prn_region_resume(next);
+    assert_int_equal(prn_region_end(&regions, &err), 0);
+    assert_int_equal(prn_region_number(NULL), 0);
+    assert_null(prn_region_if(NULL, 0));
+    prn_regions_release(&regions);
+}
+
+/* ---- Turns ---- */
+
+struct waiter {
+    struct prn_turn *turn;
+    int *shared; /* what turns are for */
+    int code;
+};
+
+static void *take_turns(void *opaque)
+{
+    struct waiter *w = opaque;
+    for (int i = 0; i < 1000 && w->code == 0; i++) {
+        w->code = prn_turn_take(w->turn, NULL);
+        if (w->code == 0) {
+            ++*w->shared;
+            prn_turn_give(w->turn);
+        }
+    }
+    return NULL;
+}
+
+static void one_thread_at_a_time(void **state)
+{
+    (void)state;
+    struct prn_turn turn = PRN_TURN_INIT;
+    struct prony_error err;
+    int shared = 0;
+    struct waiter waiters[3];
+    pthread_t threads[3];
+    assert_int_equal(prn_turn_take(&turn, &err), 0);
+    assert_int_equal(prn_turn_take(&turn, &err), PRONY_EUSAGE); /* it would wait for itself */
+    assert_contains(err.text, "isn't finished");
+    for (size_t i = 0; i < 3; i++) {
+        waiters[i] = (struct waiter){.turn = &turn, .shared = &shared};
+        assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &waiters[i]), 0);
+    }
+    assert_int_equal(shared, 0);
+    prn_turn_give(&turn);
+    for (size_t i = 0; i < 3; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(waiters[i].code, 0);
+    }
+    assert_int_equal(shared, 3000);
+    assert_int_equal(prn_turn_take(&turn, &err), 0);
+    prn_turn_give(&turn);
+    prn_turn_release(&turn);
+}
+
 static void paused_time_is_not_local(void **state)
 {
     (void)state;
@@ -638,6 +714,8 @@ int main(void)
         cmocka_unit_test(graphs_of_a_call_are_bounded),
         cmocka_unit_test(regions_do_not_nest),
         cmocka_unit_test(a_spoiled_region_says_so_at_its_end),
+        cmocka_unit_test(a_clock_that_was_stopped_twice),
+        cmocka_unit_test(one_thread_at_a_time),
         cmocka_unit_test(paused_time_is_not_local),
         cmocka_unit_test(threads_have_regions_of_their_own),
         cmocka_unit_test(a_region_ends_with_its_thread),

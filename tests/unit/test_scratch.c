@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +15,10 @@
 static void put_file(const char *folder)
 {
     char path[PATH_MAX + 16];
-    snprintf(path, sizeof path, "%s/layer.onnx", folder);
+    snprintf(path, sizeof path, "%s/sub", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_equal(symlink("/etc", strcat(path, "/link")), 0); /* removed, not followed */
+    snprintf(path, sizeof path, "%s/sub/layer.onnx", folder);
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
     assert_true(fd >= 0);
     close(fd);

@@ -1,0 +1,128 @@
+"""`accelerate`: functions, methods and modules whose graphs can run elsewhere."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar, overload
+
+import torch
+import torch._dynamo
+
+from prony import _context
+
+F = TypeVar("F", bound=Callable[..., Any])
+LocalBackend = str | Callable[..., Any]
+
+
+@overload
+def accelerate(function: F) -> F: ...
+@overload
+def accelerate(*, dynamic: bool | None = ...,
+               local_backend: LocalBackend = ...) -> Callable[[F], F]: ...
+
+
+def accelerate(function: Any = None, *, dynamic: bool | None = False,
+               local_backend: LocalBackend = "inductor") -> Any:
+    """Marks a function, a method or a module: inside `remote_profile` and `remote_inference` its
+    graphs run on backends, elsewhere it is compiled by `local_backend` as `torch.compile` does.
+
+    With `dynamic=True` one graph serves many sizes; without, each size gets its own.
+    """
+    if function is None:
+        return functools.partial(accelerate, dynamic=dynamic, local_backend=local_backend)
+    backend = _local_backend(local_backend)
+    if isinstance(function, staticmethod):
+        return staticmethod(accelerate(function.__func__, dynamic=dynamic,
+                                       local_backend=local_backend))
+    _check(function)
+    if isinstance(function, torch.nn.Module):
+        return _accelerate_module(function, dynamic, backend)
+    return _wrap(function, _name(function), dynamic, backend)
+
+
+def _check(function: Any) -> None:
+    inner = inspect.unwrap(function) if inspect.isroutine(function) else function
+    if getattr(function, "_prony_accelerated", False):
+        raise ValueError(f"{_quote(function)} is accelerated already")
+    if isinstance(function, torch._dynamo.eval_frame.OptimizedModule) or any(
+            hasattr(each, "_torchdynamo_orig_callable") and
+            not getattr(each, "_torchdynamo_disable", False) for each in (function, inner)):
+        raise ValueError(f"{_quote(function)} is compiled already: accelerate it instead of "
+                         "torch.compile")
+    if isinstance(function, (torch.jit.ScriptModule, torch.jit.ScriptFunction)):
+        raise ValueError(f"{_quote(function)} is TorchScript, which can't be captured")
+    if isinstance(function, (type, classmethod)) or not callable(function):
+        raise TypeError("accelerate takes a function, a method or a module, not "
+                        f"{_quote(function)}")
+
+
+def _name(function: Any) -> str:
+    name = getattr(function, "__qualname__", None) or type(function).__name__
+    return name.rpartition("<locals>.")[2]
+
+
+def _quote(function: Any) -> str:
+    return f"'{_name(function)}'"
+
+
+def _local_backend(backend: LocalBackend) -> Callable[..., Any]:
+    """A backend of torch.compile that runs eagerly what it can't compile."""
+    if isinstance(backend, str):
+        known = torch._dynamo.list_backends(exclude_tags=())
+        if backend not in known:
+            raise ValueError(f"there is no local backend '{backend}'; there are: "
+                             f"{', '.join(known)}")
+
+    def compile_or_not(module: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        try:
+            compile_graph = torch._dynamo.lookup_backend(backend)
+            return compile_graph(module, examples)
+        except Exception as fault:
+            first = str(fault).strip().splitlines()[:1]
+            warnings.warn(f"'{backend}' can't compile a graph, which therefore runs eagerly: "
+                          f"{first[0] if first else type(fault).__name__}", stacklevel=2)
+            return module.forward
+
+    return compile_or_not
+
+
+def _wrap(function: Callable[..., Any], name: str, dynamic: bool | None,
+          backend: Callable[..., Any]) -> Callable[..., Any]:
+    local = torch.compile(function, backend=backend, dynamic=dynamic)
+
+    @functools.wraps(function)
+    def accelerated(*arguments: Any, **named: Any) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            return function(*arguments, **named)
+        context = _context.current()
+        if context is None:
+            return local(*arguments, **named)
+        return context.call(function, name, dynamic, arguments, named)
+
+    accelerated._prony_accelerated = True
+    return accelerated
+
+
+def _accelerate_module(module: torch.nn.Module, dynamic: bool | None,
+                       backend: Callable[..., Any]) -> torch.nn.Module:
+    """A twin of the module that shares everything with it but has an accelerated forward()."""
+    original = type(module)
+    name = f"{original.__name__}.forward"
+
+    def reduce(self: Any, protocol: Any) -> Any:
+        plain = object.__new__(original)
+        plain.__dict__.update(self.__dict__)
+        return plain.__reduce_ex__(protocol)  # saved and copied as what it was
+
+    kind = type(original.__name__, (original,), {
+        "__module__": original.__module__, "__qualname__": original.__qualname__,
+        "__doc__": original.__doc__, "__reduce_ex__": reduce, "_prony_accelerated": True,
+        "forward": _wrap(original.forward, name, dynamic, backend)})
+    twin = object.__new__(kind)
+    twin.__dict__.update(module.__dict__)
+    if "forward" in module.__dict__:
+        twin.__dict__["forward"] = _wrap(module.__dict__["forward"], name, dynamic, backend)
+    return twin

@@ -1,0 +1,253 @@
+"""Inside `remote_profile` and `remote_inference`: what happens to calls of accelerated functions.
+
+A context belongs to the thread that entered it. Each call of an accelerated function is a region of
+the extension's session; the graphs that Dynamo captures in it are loaded and run there.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch._dynamo
+from torch import fx
+
+from prony import _native
+from prony._backend import takes_onnx
+from prony._capture import Captured
+from prony._dump import Source
+from prony._forms import identity
+from prony.errors import CompilationError, LoadModelError, OctomlProfileError
+
+if TYPE_CHECKING:
+    from prony._session import RemoteInferenceSession
+
+
+class _Current(threading.local):
+    context: Context | None = None
+
+
+_current = _Current()
+
+
+def current() -> Context | None:
+    """The context of this thread."""
+    return _current.context
+
+
+def _forget_in_child() -> None:
+    global _current
+    _current = _Current()
+    _settings.entered = 0
+
+
+os.register_at_fork(after_in_child=_forget_in_child)
+
+
+class _Settings:
+    """How Dynamo captures inside of contexts: for the process, from the first context to the last."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.entered = 0
+        self._restore: list[Callable[[], None]] = []
+
+    def enter(self) -> None:
+        with self.lock:
+            self.entered += 1
+            if self.entered > 1:
+                return
+            torch._dynamo.reset()
+            patch = torch._dynamo.config.patch(
+                allow_rnn=True,  # otherwise an LSTM would be local code
+                specialize_float=True,  # otherwise floats become inputs, and are read from them
+                recompile_limit=1000, accumulated_recompile_limit=10000)
+            patch.__enter__()
+            self._restore.append(lambda: patch.__exit__(None, None, None))
+            if torch.backends.mha.get_fastpath_enabled():
+                # It is one operator that no other runtime knows.
+                torch.backends.mha.set_fastpath_enabled(False)
+                self._restore.append(lambda: torch.backends.mha.set_fastpath_enabled(True))
+
+    def leave(self) -> None:
+        with self.lock:
+            self.entered -= 1
+            if self.entered == 0:
+                torch._dynamo.reset()
+                while self._restore:
+                    self._restore.pop()()
+
+
+_settings = _Settings()
+
+
+class Context:
+    """One `with` block."""
+
+    def __init__(self, session: RemoteInferenceSession, *, repeats: int, warmups: int,
+                 strict: bool, backend: str | None = None) -> None:
+        self.session = session
+        self.strict = strict
+        self.backend = backend
+        """Set for inference: the backend whose results are returned."""
+        self.checks_weights = backend is not None
+        self.overlap = not session.embedded
+        names = [str(spec) for spec in session.backends]
+        self.wants_onnx = any(map(takes_onnx, names))
+        self.wants_fx = not all(map(takes_onnx, names))
+        self.active = False
+        self.function = ""
+        self.sources: dict[int, Source] = {}
+        self.compilation_errors: list[str] = []
+        self.runtime_errors: list[str] = []
+        self.notes: list[str] = []
+        self._repeats, self._warmups = repeats, warmups
+        self._remote_graphs = 0
+        self._compiled: dict[Any, Callable[..., Any]] = {}
+        self._no_grad = torch.no_grad()
+        # One object for all functions: Dynamo's cache asks whether it is the same.
+        self._dynamo_backend = self._capture
+
+    # ---- Entering and leaving ----
+
+    def enter(self) -> None:
+        if _current.context is not None:
+            raise OctomlProfileError(
+                "remote_profile and remote_inference don't nest: leave the outer one first")
+        if self.session.user is not None:
+            raise OctomlProfileError(
+                "the session is in use by another remote_profile or remote_inference")
+        self.session.native.restart(self._repeats, self._warmups, self.strict)
+        self.session.user = self
+        _settings.enter()
+        self._no_grad.__enter__()
+        _current.context = self
+        self.active = True
+
+    def leave(self) -> None:
+        self.active = False
+        _current.context = None
+        self._no_grad.__exit__(None, None, None)
+        self.session.user = None
+        self._compiled.clear()
+        _settings.leave()
+
+    # ---- Calls ----
+
+    def call(self, function: Callable[..., Any], name: str, dynamic: bool | None,
+             arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        """Runs an accelerated function."""
+        compiled = self._compiled.get(function)
+        if compiled is None:
+            compiled = self._compiled[function] = torch.compile(
+                function, backend=self._dynamo_backend, dynamic=dynamic)
+        if self.function or self.session.closed:
+            return compiled(*arguments, **named)  # called by an accelerated one, and part of it
+        native = self.session.native
+        self.function = name
+        before = self._remote_graphs
+        native.region_begin(name)
+        try:
+            result = compiled(*arguments, **named)
+            native.region_end()
+        except BaseException:
+            native.region_cancel()
+            raise
+        finally:
+            self.function = ""
+        if self.backend is not None and self._remote_graphs == before:
+            raise CompilationError(f"nothing of '{name}' ran on '{self.backend}': PyTorch captured "
+                                   "no graph in it")
+        return result
+
+    def count_remote(self) -> None:
+        """A graph's result came from the backend."""
+        self._remote_graphs += 1
+
+    # ---- Graphs ----
+
+    def _capture(self, module: fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        """Dynamo's backend. It never raises: what can't be done is said when the graph is called."""
+        if not self.session.closed:
+            self.session.native.region_compiled()
+        captured = Captured(self, module, examples)
+        return captured.profile if self.backend is None else captured.infer
+
+    def load(self, captured: Captured, weights: list[torch.Tensor]) -> Any:
+        """A graph of the session. None: the session is gone."""
+        if self.session.closed:
+            return None
+        native = self.session.native
+        name = f"{self.function or 'graph'} {captured.source.place}"
+        failure = captured.failure
+        if failure is not None and self.strict:
+            raise CompilationError(f"a graph of '{self.function}' can't be sent: {failure}")
+        try:
+            if failure is not None:
+                graph = native.local_graph(name, failure)
+            else:
+                graph = self._load_forms(name, captured, weights)
+        except _native.Error as fault:
+            if self.strict:
+                raise LoadModelError(f"a graph of '{self.function}' can't be loaded: "
+                                     f"{fault}") from fault
+            self._say(self.runtime_errors, str(fault))
+            return self._load_failed(name, str(fault))
+        self.sources[graph.id] = captured.source
+        self._describe(graph, captured)
+        return graph
+
+    def _load_forms(self, name: str, captured: Captured, weights: list[torch.Tensor]) -> Any:
+        """Within a block every captured graph has an id of its own; what an earlier block of the
+        session loaded is used again."""
+        forms, _alive = captured.exported.forms(weights, self.wants_onnx, self.wants_fx)
+        known = self.session.loaded.setdefault(identity(forms), [])
+        for graph in known:
+            if graph.id not in self.sources:
+                return graph
+        graph = self.session.native.load(name, forms)
+        known.append(graph)
+        return graph
+
+    def _load_failed(self, name: str, reason: str) -> Any:
+        try:
+            return self.session.native.local_graph(name, reason)
+        except _native.Error:
+            return None
+
+    def _describe(self, graph: Any, captured: Captured) -> None:
+        """Keeps what the report has to say about a graph that was loaded."""
+        failures = [f"Graph #{graph.id} on {spec}: {failure}"
+                    for spec, failure in zip(self.session.backends, graph.failures) if failure]
+        if graph.local_reason is not None:
+            failures = [f"Graph #{graph.id} ran locally because {graph.local_reason}"]
+        if failures and self.strict:
+            raise LoadModelError("; ".join(failures))
+        for failure in failures:
+            self._say(self.compilation_errors, failure)
+        if captured.exported is None:
+            return
+        if captured.exported.lowered.was_training:
+            captured.source.notes.append("its module is in training mode; measured in eval mode")
+            self._say(self.notes, f"Graph #{graph.id} is of a module in training mode; it was "
+                                  "measured in eval mode.")
+        model = captured.exported.onnx
+        if model is not None and model.fallback_reason is not None:
+            captured.source.notes.append(
+                f"exported to ONNX by way of TorchScript because {model.fallback_reason}")
+            self._say(self.notes, f"Graph #{graph.id} was exported to ONNX by way of TorchScript "
+                                  f"because of this: {model.fallback_reason}")
+
+    def run_failed(self, graph: Any, fault: Exception) -> None:
+        """No backend ran a graph. The extension has recorded that."""
+        if self.strict:
+            raise OctomlProfileError(f"Graph #{graph.id} failed: {fault}") from fault
+        self._say(self.runtime_errors, f"Graph #{graph.id}: {fault}")
+
+    @staticmethod
+    def _say(where: list[str], text: str) -> None:
+        if text not in where and len(where) < 1000:
+            where.append(text)

@@ -1,0 +1,242 @@
+"""From the graph that Dynamo captured to a functional graph of ATen operators.
+
+The lowered graph is what backends get, in either format. Its placeholders are first the weights
+(parameters, buffers and constants, which go up once), then the inputs of a run; its outputs are new
+tensors, each once: values that inputs are overwritten with, and results. What the captured graph
+returns beyond that, inputs themselves, views of them, sizes, needs no backend; `Plan` puts it together
+again (_plan.py).
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import inspect
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+from torch._functorch.aot_autograd import aot_export_module
+
+from prony._plan import Plan, make_plan
+
+aten = torch.ops.aten
+
+# Operators that only check something, and what Dynamo leaves in a graph of the state it was
+# captured in: no_grad holds anyway.
+_CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range",
+           "sym_constrain_range_for_size", "_functional_assert_async")
+_AUTOCAST = ("_enter_autocast", "_exit_autocast")
+
+# Where built-in functions, which have no signature to ask, take whether they train.
+_TRAIN_POSITION = {torch.lstm: 6, torch.gru: 6, torch.rnn_tanh: 6, torch.rnn_relu: 6,
+                   torch.dropout: 2, torch.feature_dropout: 2, torch.alpha_dropout: 2}
+
+
+@dataclasses.dataclass
+class Weight:
+    """A fixed input: argument `position` of the captured graph, or a constant of its code."""
+
+    position: int | None
+    constant: torch.Tensor | None = None
+
+
+@dataclasses.dataclass
+class Lowered:
+    """A lowered graph, and how it belongs to the captured one."""
+
+    module: fx.GraphModule
+    weights: list[Weight]
+    inputs: list[int]
+    """Argument positions of the other placeholders: tensors, and ints that no tensor's size tells."""
+    input_names: list[str]
+    output_names: list[str]
+    plan: Plan
+    was_training: bool
+    """The module was in training mode, and the graph was changed to eval mode."""
+
+    @property
+    def dynamic(self) -> bool:
+        """Whether sizes are open."""
+        return any(isinstance(size, torch.SymInt) for node in self.placeholders()
+                   if isinstance(node.meta["val"], torch.Tensor) for size in node.meta["val"].shape)
+
+    def placeholders(self) -> list[fx.Node]:
+        """All of them: weights first."""
+        return self.module.graph.find_nodes(op="placeholder")
+
+
+def is_weight(example: Any) -> bool:
+    """Whether an argument is one of a module's own tensors, which Dynamo marks."""
+    return isinstance(example, torch.nn.Parameter) or (
+        isinstance(example, torch.Tensor)
+        and getattr(example, "_dynamo_static_input_type", None) is not None)
+
+
+def lower(captured: fx.GraphModule, examples: list[Any]) -> Lowered:
+    """Lowers a captured graph; raises whatever PyTorch raises when it can't be done."""
+    placeholders = captured.graph.find_nodes(op="placeholder")
+    fakes = [node.meta["example_value"] for node in placeholders]
+    module, was_training = _prepare(captured)
+    lowered, signature = _trace(module, fakes)
+    graph = lowered.graph
+    nodes = graph.find_nodes(op="placeholder")
+    weights = {i for i, example in enumerate(examples) if is_weight(example)}
+
+    output = graph.output_node()
+    user_outputs = len(signature.user_outputs)
+    returned = list(output.args[0])
+    positions = {node.name: i for i, node in enumerate(nodes)}
+    overwritten = [(positions[signature.user_inputs_to_mutate[node.name]], node)
+                   for node in returned[:len(returned) - user_outputs]]
+    if was_training:  # statistics of batches, which eval mode doesn't keep
+        overwritten = [pair for pair in overwritten if pair[0] not in weights]
+    weights -= {position for position, _ in overwritten}
+
+    plan, wanted = make_plan(captured, returned[len(returned) - user_outputs:], overwritten)
+    output.args = (tuple(wanted),)
+    _drop_copies(graph)
+    _drop_checks(graph)
+    graph.eliminate_dead_code()
+    _sizes_from_tensors(graph, nodes, weights)
+    constants = _lift_constants(lowered)
+
+    used = [i for i, node in enumerate(nodes) if node.users]
+    for i, node in enumerate(nodes):
+        if not node.users:
+            graph.erase_node(node)
+    fixed = [i for i in used if i in weights]
+    inputs = [i for i in used if i not in weights]
+    _order_placeholders(graph, [nodes[i] for i in fixed], constants, [nodes[i] for i in inputs])
+    lowered.recompile()
+    return Lowered(
+        lowered, [Weight(i) for i in fixed] + [Weight(None, value) for _, value in constants],
+        inputs, [f"in_{k}" for k in range(len(inputs))], [f"out_{k}" for k in range(len(wanted))],
+        plan, was_training)
+
+
+def _prepare(captured: fx.GraphModule) -> tuple[fx.GraphModule, bool]:
+    """A copy to trace: in eval mode, and without switches of autograd. Whether it was training."""
+    graph = copy.deepcopy(captured.graph)
+    changed = False
+    for node in list(graph.nodes):
+        if node.op != "call_function":
+            continue
+        if node.target is torch._C._set_grad_enabled:
+            graph.erase_node(node)
+        else:
+            changed |= _to_eval(node)
+    return fx.GraphModule(captured, graph), changed
+
+
+def _to_eval(node: fx.Node) -> bool:
+    """Makes one call what it is in eval mode. Only what a caller passes counts: a default of
+    `training=True` is what the function does in eval mode too."""
+    if node.target is torch.nn.functional.scaled_dot_product_attention or \
+            node.target is torch._C._nn.scaled_dot_product_attention:
+        return _change(node, 4, "dropout_p", 0.0)
+    position = _TRAIN_POSITION.get(node.target)
+    if position is not None:
+        return _change(node, position, "train", False)
+    if not inspect.isfunction(node.target):
+        return False
+    names = list(inspect.signature(node.target).parameters)
+    if "training" not in names:
+        return False
+    if node.target is torch.nn.functional.batch_norm and not (
+            len(node.args) > 1 and isinstance(node.args[1], fx.Node)):
+        return False  # without statistics of its own it takes the batch's in eval mode too
+    return _change(node, names.index("training"), "training", False)
+
+
+def _change(node: fx.Node, position: int, name: str, value: Any) -> bool:
+    if len(node.args) > position:
+        if not node.args[position]:
+            return False
+        node.update_arg(position, value)
+        return True
+    if not node.kwargs.get(name):
+        return False
+    node.update_kwarg(name, value)
+    return True
+
+
+def _trace(module: fx.GraphModule, fakes: list[Any]) -> tuple[fx.GraphModule, Any]:
+    """Traces with composite operators whole (linear, lstm, attention), which is what an eager run
+    calls and what runtimes know; where that can't be done, with what they consist of."""
+    def trace(whole: bool) -> tuple[fx.GraphModule, Any]:
+        return aot_export_module(module, fakes, trace_joint=False, pre_dispatch=whole,
+                                 decompositions={})
+
+    casts = any(getattr(node.target, "__name__", "") in _AUTOCAST for node in module.graph.nodes)
+    with torch.no_grad():
+        if not casts:
+            try:
+                return trace(True)
+            except Exception:  # the second try says what is wrong
+                pass
+        return trace(False)
+
+
+def _drop_copies(graph: fx.Graph) -> None:
+    """Takes away what only matters when something is written to or has a gradient."""
+    for target in (aten.lift_fresh_copy.default, aten.lift_fresh.default, aten.detach.default,
+                   aten.alias.default):
+        for node in graph.find_nodes(op="call_function", target=target):
+            node.replace_all_uses_with(node.args[0])
+            graph.erase_node(node)
+
+
+def _drop_checks(graph: fx.Graph) -> None:
+    for node in reversed(list(graph.nodes)):
+        if isinstance(node.target, torch._ops.OpOverload) and not node.users and \
+                node.target._schema.name.rpartition("::")[2] in _CHECKS:
+            graph.erase_node(node)
+
+
+def _sizes_from_tensors(graph: fx.Graph, nodes: list[fx.Node], weights: set[int]) -> None:
+    """Replaces ints that are sizes of an input by asking that input, so that a run needs no ints."""
+    tensors = [(i, node) for i, node in enumerate(nodes)
+               if isinstance(node.meta["val"], torch.Tensor)]
+    tensors.sort(key=lambda pair: (not pair[1].users, pair[0] in weights))
+    first = next((node for node in graph.nodes if node.op != "placeholder"), None)
+    for node in nodes:
+        value = node.meta["val"]
+        if not isinstance(value, torch.SymInt) or not node.users:
+            continue
+        for _, tensor in tensors:
+            dims = [d for d, size in enumerate(tensor.meta["val"].shape)
+                    if isinstance(size, torch.SymInt) and size.node.expr == value.node.expr]
+            if dims:
+                with graph.inserting_before(first):
+                    size = graph.call_function(aten.sym_size.int, (tensor, dims[0]))
+                size.meta["val"] = value
+                node.replace_all_uses_with(size)
+                break
+
+
+def _lift_constants(module: fx.GraphModule) -> list[tuple[fx.Node, torch.Tensor]]:
+    """Turns tensors that the traced code holds into placeholders."""
+    lifted: dict[str, tuple[fx.Node, torch.Tensor]] = {}
+    graph = module.graph
+    for node in graph.find_nodes(op="get_attr"):
+        value = operator.attrgetter(node.target)(module)
+        if not isinstance(value, torch.Tensor):
+            continue
+        if node.target not in lifted:
+            with graph.inserting_before(node):
+                new = graph.placeholder(f"constant_{len(lifted)}")
+            new.meta["val"] = node.meta.get("val", value)
+            lifted[node.target] = (new, value)
+        node.replace_all_uses_with(lifted[node.target][0])
+        graph.erase_node(node)
+    return list(lifted.values())
+
+
+def _order_placeholders(graph: fx.Graph, weights: list[fx.Node],
+                        constants: list[tuple[fx.Node, torch.Tensor]],
+                        inputs: list[fx.Node]) -> None:
+    behind = next(node for node in graph.nodes if node.op != "placeholder")
+    for node in [*weights, *(node for node, _ in constants), *inputs]:
+        behind.prepend(node)

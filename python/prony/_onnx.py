@@ -1,0 +1,185 @@
+"""A lowered graph as an ONNX model whose weights are files beside it.
+
+The exporter sees weights as inputs, so it neither reads nor copies nor folds them; afterwards they
+become initialisers with external data. Open sizes become named dimensions. PyTorch's exporter is
+asked first; what it can't do is tried with the older one, based on TorchScript.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import dataclasses
+import functools
+import io
+import logging
+import operator
+import warnings
+from typing import Any
+
+import onnx
+import torch
+from torch import fx
+from torch.export.graph_signature import (
+    ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument,
+    TensorArgument)
+from torch.onnx._internal.exporter import _core, _registration
+
+from prony import _dtypes
+from prony._lower import Lowered
+
+aten = torch.ops.aten
+EXTERNAL_FROM_BYTES = 1  # an empty tensor has no file
+OPSET = 20  # what torch.onnx.export() takes by default
+
+
+@dataclasses.dataclass
+class Model:
+    """A model before its weights are known: graphs that differ in weights alone share it."""
+
+    proto: onnx.ModelProto
+    weight_names: list[str]
+    weight_types: list[tuple[int, list[int]]]
+    fallback_reason: str | None
+    """Why the older exporter had to make it; None: it didn't."""
+
+    def serialize(self, places: list[tuple[str, int]]) -> bytes:
+        """The file, with each weight in a file of this name and these many bytes."""
+        proto = onnx.ModelProto()
+        proto.CopyFrom(self.proto)
+        for name, (dtype, dims), (location, nbytes) in zip(
+                self.weight_names, self.weight_types, places, strict=True):
+            tensor = proto.graph.initializer.add(name=name, data_type=dtype, dims=dims)
+            if nbytes < EXTERNAL_FROM_BYTES:
+                tensor.raw_data = b""
+                continue
+            tensor.data_location = onnx.TensorProto.EXTERNAL
+            for key, value in (("location", location), ("offset", "0"), ("length", str(nbytes))):
+                tensor.external_data.add(key=key, value=value)
+        return proto.SerializeToString()
+
+
+def to_onnx(lowered: Lowered, examples: list[Any]) -> Model:
+    """Exports; `examples` are the values of all placeholders, for the older exporter alone. Raises
+    what the first exporter raised when neither can do it."""
+    names = [f"weight_{i}" for i in range(len(lowered.weights))]
+    reason = None
+    with _quiet():
+        try:
+            proto = _export(lowered, [*names, *lowered.input_names])
+        except Exception as first:
+            reason = first_line(first)
+            try:
+                proto = _export_by_torchscript(lowered, examples, [*names, *lowered.input_names])
+            except Exception:
+                raise first from None
+    weights = set(names)
+    kept = [value for value in proto.graph.input if value.name not in weights]
+    del proto.graph.input[:]
+    proto.graph.input.extend(kept)
+    types = [(_dtypes.ONNX[node.meta["val"].dtype], [int(n) for n in node.meta["val"].shape])
+             for node in lowered.placeholders()[:len(names)]]
+    return Model(proto, names, types, reason)
+
+
+def first_line(fault: BaseException) -> str:
+    """What went wrong, in one line. The exporter's own text is a page; the cause says it."""
+    while fault.__cause__ is not None:
+        fault = fault.__cause__
+    lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
+    return lines[0][:500] if lines else type(fault).__name__
+
+
+@contextlib.contextmanager
+def _quiet():
+    """Exporters warn and log about what the caller hears of anyway."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript",
+                                                    "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels):
+            logger.setLevel(level)
+
+
+def _export(lowered: Lowered, names: list[str]) -> onnx.ModelProto:
+    program = _program(lowered)
+    if all(_registry().is_registered(node.target) or node.target is operator.getitem
+           for node in program.graph.nodes if node.op == "call_function"):
+        # It is what the exporter would make of it, and would take its time to.
+        program.run_decompositions = lambda *_: program
+    with _untouched_sizes(lowered):
+        exported = _core.export(program, registry=_registry(), input_names=names,
+                                output_names=lowered.output_names, verbose=False,
+                                opset_version=OPSET)
+    return exported.model_proto
+
+
+@functools.cache
+def _registry() -> _registration.ONNXRegistry:
+    """What the exporter knows. torch.onnx.export() makes one for each graph, which takes longer
+    than everything else that it does."""
+    return _registration.ONNXRegistry.from_torchlib(opset_version=OPSET)
+
+
+def _untouched_sizes(lowered: Lowered) -> contextlib.AbstractContextManager[None]:
+    """What the exporter finds out about open sizes must not become a condition on the user's."""
+    for node in lowered.placeholders():
+        value = node.meta["val"]
+        for size in value.shape if isinstance(value, torch.Tensor) else [value]:
+            if isinstance(size, torch.SymInt):
+                return size.node.shape_env.suppress_guards()
+    return contextlib.nullcontext()
+
+
+def _program(lowered: Lowered) -> torch.export.ExportedProgram:
+    """The lowered graph as torch.export would have returned it."""
+    graph = copy.deepcopy(lowered.module.graph)
+    module = fx.GraphModule(lowered.module, graph)
+    placeholders = graph.find_nodes(op="placeholder")
+    outputs = graph.output_node().args[0]
+    signature = ExportGraphSignature(
+        [InputSpec(InputKind.USER_INPUT, _argument(node), None) for node in placeholders],
+        [OutputSpec(OutputKind.USER_OUTPUT, _argument(node), None) for node in outputs])
+    values = tuple(node.meta["val"] for node in placeholders)
+    in_spec = torch.utils._pytree.tree_structure((values, {}))
+    out_spec = torch.utils._pytree.tree_structure(tuple(0 for _ in outputs))
+    whole = torch.export.exported_program.ModuleCallEntry(
+        "", torch.export.exported_program.ModuleCallSignature([], [], in_spec, out_spec))
+    program = torch.export.ExportedProgram(
+        root=module, graph=graph, graph_signature=signature, state_dict={}, range_constraints={},
+        module_call_graph=[whole], example_inputs=(values, {}), constants={})
+    program._guards_code = []  # they speak of the caller's variables, and Dynamo checks them
+    return program
+
+
+def _argument(node: fx.Node) -> TensorArgument | SymIntArgument:
+    kind = TensorArgument if isinstance(node.meta["val"], torch.Tensor) else SymIntArgument
+    return kind(name=node.name)
+
+
+def _export_by_torchscript(lowered: Lowered, examples: list[Any],
+                           names: list[str]) -> onnx.ModelProto:
+    graph = copy.deepcopy(lowered.module.graph)
+    for node in graph.find_nodes(op="call_function", target=aten.sym_size.int):
+        node.op, node.target = "call_method", "size"  # which tracing follows
+    module = fx.GraphModule(lowered.module, graph)
+    axes = {name: {d: str(size) for d, size in enumerate(node.meta["val"].shape)
+                   if isinstance(size, torch.SymInt)}
+            for name, node in zip(names, lowered.placeholders())
+            if isinstance(node.meta["val"], torch.Tensor)}
+    file = io.BytesIO()
+    torch.onnx.export(module, tuple(examples), file, dynamo=False, input_names=names,
+                      output_names=lowered.output_names, do_constant_folding=False,
+                      dynamic_axes={name: dims for name, dims in axes.items() if dims},
+                      keep_initializers_as_inputs=False)
+    proto = onnx.load_model_from_string(file.getvalue())
+    found = [value.name for value in proto.graph.input]
+    if sorted(found) != sorted(names):
+        raise RuntimeError("the older exporter changed the inputs")
+    return proto

@@ -1,0 +1,167 @@
+"""What a captured graph returns, put together from what a backend returned.
+
+A backend gives new tensors, packed row by row. The captured graph may return an input itself, a view
+of one, tensors that share memory, tensors with other strides, sizes, or None, and may overwrite its
+inputs. A plan holds how each is made, so that a caller can't tell where the result was computed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import sympy
+import torch
+from torch import fx
+from torch.multiprocessing.reductions import StorageWeakRef
+
+
+@dataclasses.dataclass
+class _Geometry:
+    """Sizes, strides and offset of a tensor; expressions where they are open."""
+
+    size: list[Any]
+    stride: list[Any]
+    offset: Any
+
+    @staticmethod
+    def of(tensor: torch.Tensor) -> _Geometry:
+        return _Geometry(list(tensor.size()), list(tensor.stride()), tensor.storage_offset())
+
+    def view_of(self, base: torch.Tensor, number: Callable[[Any], int]) -> torch.Tensor:
+        return base.as_strided([number(n) for n in self.size], [number(n) for n in self.stride],
+                               number(self.offset))
+
+
+@dataclasses.dataclass
+class _Item:
+    """One thing that the captured graph returns; the first field that is set says which."""
+
+    constant: Any = None
+    number: Any = None
+    argument: int | None = None
+    """The argument that it is, or whose memory it shares."""
+    view: _Geometry | None = None
+    output: int | None = None
+    """The backend's output that has its values."""
+    shares: int | None = None
+    """Outputs with the same number share memory."""
+
+
+class Plan:
+    """See above."""
+
+    def __init__(self, symbols: dict[sympy.Symbol, int], items: list[_Item],
+                 overwrites: list[tuple[int, int]]) -> None:
+        self.symbols, self.items, self.overwrites = symbols, items, overwrites
+
+    @property
+    def overwritten(self) -> list[int]:
+        """Positions of arguments that the graph overwrites."""
+        return [position for position, _ in self.overwrites]
+
+    def assemble(self, arguments: Sequence[Any], outputs: Sequence[torch.Tensor]) -> tuple[Any, ...]:
+        """What the captured graph returns for `arguments`, given the backend's outputs."""
+        values = {symbol: arguments[i] for symbol, i in self.symbols.items()}
+
+        def number(value: Any) -> Any:
+            if not isinstance(value, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+                return value
+            known = value.node.expr.xreplace(values)
+            return value.node.pytype(known)
+
+        for position, index in self.overwrites:
+            arguments[position].copy_(outputs[index])
+        memory: dict[int, torch.Tensor] = {}
+        for item in self.items:
+            if item.shares is not None and item.view is not None:
+                self._reserve(memory, item, outputs, number)
+        return tuple(self._make(item, arguments, outputs, memory, number) for item in self.items)
+
+    @staticmethod
+    def _reserve(memory: dict[int, torch.Tensor], item: _Item, outputs: Sequence[torch.Tensor],
+                 number: Callable[[Any], int]) -> None:
+        """Makes sure that the memory which outputs share is large enough for this one."""
+        view = item.view
+        extent = number(view.offset) + 1 + sum(
+            (number(n) - 1) * number(step) for n, step in zip(view.size, view.stride))
+        base = memory.get(item.shares)
+        if base is None or base.numel() < extent:
+            memory[item.shares] = outputs[item.output].new_empty(max(extent, 0))
+
+    @staticmethod
+    def _make(item: _Item, arguments: Sequence[Any], outputs: Sequence[torch.Tensor],
+              memory: dict[int, torch.Tensor], number: Callable[[Any], Any]) -> Any:
+        if item.argument is not None:
+            argument = arguments[item.argument]
+            return argument if item.view is None else item.view.view_of(argument, number)
+        if item.output is None:
+            return item.constant if item.number is None else number(item.number)
+        if item.shares is not None:
+            made = item.view.view_of(memory[item.shares], number)
+            return made.copy_(outputs[item.output])
+        value = outputs[item.output]
+        stride = [number(n) for n in item.view.stride]
+        if tuple(stride) == value.stride() or value.numel() == 0:
+            return value
+        return torch.empty_strided(value.size(), stride, dtype=value.dtype).copy_(value)
+
+
+def make_plan(captured: fx.GraphModule, returned: list[Any],
+              overwritten: list[tuple[int, fx.Node]]) -> tuple[Plan, list[fx.Node]]:
+    """The plan of a captured graph whose lowered form returns `returned` and overwrites arguments;
+    and the nodes of the lowered graph that a backend has to return."""
+    arguments = captured.graph.find_nodes(op="placeholder")
+    symbols = {node.meta["example_value"].node.expr: i for i, node in enumerate(arguments)
+               if isinstance(node.meta["example_value"], torch.SymInt)
+               and isinstance(node.meta["example_value"].node.expr, sympy.Symbol)}
+    storages: dict[StorageWeakRef, int] = {}
+    for i, node in enumerate(arguments):
+        if isinstance(node.meta["example_value"], torch.Tensor):
+            storages.setdefault(StorageWeakRef(node.meta["example_value"].untyped_storage()), i)
+
+    wanted: list[fx.Node] = []
+
+    def want(node: fx.Node) -> int:
+        if node not in wanted:
+            wanted.append(node)
+        return wanted.index(node)
+
+    overwrites = [(position, want(node)) for position, node in overwritten]
+    items = [_make_item(original, lowered, arguments, storages, want)
+             for original, lowered in zip(_flat_outputs(captured), returned, strict=True)]
+    _find_sharing(items, _flat_outputs(captured))
+    return Plan(symbols, items, overwrites), wanted
+
+
+def _flat_outputs(captured: fx.GraphModule) -> list[Any]:
+    return torch.utils._pytree.tree_leaves(
+        captured.graph.output_node().args[0], is_leaf=lambda x: x is None)
+
+
+def _make_item(original: Any, lowered: Any, arguments: list[fx.Node],
+               storages: dict[StorageWeakRef, int], want: Callable[[fx.Node], int]) -> _Item:
+    if not isinstance(original, fx.Node):
+        return _Item(constant=original)
+    value = original.meta["example_value"]
+    if not isinstance(value, torch.Tensor):
+        return _Item(number=value) if value is not None else _Item()
+    if original.op == "placeholder":
+        return _Item(argument=arguments.index(original))
+    base = storages.get(StorageWeakRef(value.untyped_storage()))
+    if base is not None:
+        return _Item(argument=base, view=_Geometry.of(value))
+    return _Item(output=want(lowered), view=_Geometry.of(value))
+
+
+def _find_sharing(items: list[_Item], outputs: list[Any]) -> None:
+    """Marks outputs that are views of the same new tensor."""
+    first: dict[StorageWeakRef, _Item] = {}
+    for item, node in zip(items, outputs):
+        if item.output is None:
+            continue
+        storage = StorageWeakRef(node.meta["example_value"].untyped_storage())
+        other = first.setdefault(storage, item)
+        if other is not item:
+            other.shares = item.shares = id(other)

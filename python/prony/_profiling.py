@@ -1,0 +1,164 @@
+"""`remote_profile` and `remote_inference`."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import tempfile
+from types import TracebackType
+from typing import Any, TextIO
+
+from prony import _native
+from prony._backend import Backends, BackendSpec, parse_backends
+from prony._context import Context
+from prony._session import RemoteInferenceSession, get_supported_backends
+from prony.errors import OctomlProfileError
+from prony.report import Report
+
+_STDOUT: Any = object()  # sys.stdout of the moment at which it is printed
+
+
+class ProfileHandle:
+    """What `with remote_profile() as handle` gives."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._final: Report | None = None
+
+    def report(self) -> Report:
+        """What has been recorded: so far, or, after the block, in all."""
+        return self._final or self._make()
+
+    def _make(self) -> Report:
+        context = self._context
+        data = json.loads(context.session.native.profile().json())
+        data["notes"] += context.notes
+        if "profiles" in data:
+            data["language"] = "python"
+        return Report(data, context.sources, context.compilation_errors, context.runtime_errors)
+
+    def _finish(self) -> None:
+        if not self._context.session.closed:
+            self._final = self._make()
+
+
+class _Block:
+    """A `with` block with a session of its own, or with one that it is given."""
+
+    def __init__(self, session: RemoteInferenceSession | None, own: dict[str, Any],
+                 options: dict[str, Any]) -> None:
+        given = [name for name, value in own.items() if value is not None]
+        if session is not None and given:
+            raise ValueError(f"a session was given, so {', '.join(given)} can't be")
+        if session is not None and not isinstance(session, RemoteInferenceSession):
+            raise TypeError(f"{session!r} is not a session; write backends={session!r}?")
+        self._session, self._own, self._options = session, own, options
+
+    def _enter(self) -> Context:
+        session = self._session or RemoteInferenceSession(**self._own)
+        self._stack = contextlib.ExitStack()
+        if session is not self._session:
+            self._stack.callback(session.close)
+        try:
+            context = Context(session, **self._options_for(session))
+            context.enter()
+        except BaseException:
+            self._stack.close()
+            raise
+        self._stack.callback(context.leave)
+        return context
+
+    def _options_for(self, session: RemoteInferenceSession) -> dict[str, Any]:
+        return self._options
+
+
+class _Profiling(_Block):
+    def __init__(self, session: RemoteInferenceSession | None, own: dict[str, Any],
+                 options: dict[str, Any], file: Any, folder: str | None) -> None:
+        super().__init__(session, own, options)
+        self._file, self._folder = file, folder
+
+    def __enter__(self) -> ProfileHandle:
+        self._handle = ProfileHandle(self._enter())
+        return self._handle
+
+    def __exit__(self, kind: type[BaseException] | None, fault: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        with self._stack:
+            try:
+                self._handle._finish()
+            except _native.Error as error:
+                if fault is None:
+                    raise OctomlProfileError(f"there is no report: {error}") from error
+            report = self._handle._final
+            if report is not None and (fault is None or report.profiles):
+                self._print(report)
+
+    def _print(self, report: Report) -> None:
+        file = sys.stdout if self._file is _STDOUT else self._file
+        if file is None and self._folder is None:
+            return
+        folder = self._folder or tempfile.mkdtemp(prefix="prony-report-")
+        os.makedirs(folder, exist_ok=True)
+        text = report.write_details(folder)
+        if not os.listdir(folder) and self._folder is None:
+            os.rmdir(folder)
+        if file is not None:
+            print(text, end="", file=file)
+
+
+def remote_profile(session: RemoteInferenceSession | None = None, *, backends: Backends = None,
+                   server_addr: str | None = None, insecure: bool | None = None,
+                   access_token: str | None = None, num_repeats: int = 10, num_warmups: int = 1,
+                   print_results_to: TextIO | None = _STDOUT, strict: bool | None = None,
+                   report_folder: str | None = None) -> Any:
+    """A `with` block in which calls of accelerated functions are profiled on all backends.
+
+    Functions return what they return without it, computed here; at the end the report is printed to
+    `print_results_to` (standard output; None: not at all), with details in `report_folder` (a new
+    one of the system's for temporary files). `strict`, or `PRONY_STRICT=1` in the environment, raises when a graph can't be
+    compiled, loaded or run on any of the backends.
+    """
+    if num_repeats < 1 or num_warmups < 0:
+        raise ValueError("num_repeats must be at least 1, and num_warmups at least 0")
+    own = {"backends": backends, "server_addr": server_addr, "insecure": insecure,
+           "access_token": access_token}
+    if strict is None:
+        strict = os.environ.get("PRONY_STRICT", "") not in ("", "0")
+    return _Profiling(session, own,
+                      {"repeats": num_repeats, "warmups": num_warmups, "strict": strict},
+                      print_results_to, report_folder)
+
+
+class _Inference(_Block):
+    def __enter__(self) -> None:
+        self._enter()
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def _options_for(self, session: RemoteInferenceSession) -> dict[str, Any]:
+        _one(session.backends, session.backends)
+        return {**self._options, "backend": str(session.backends[0])}
+
+
+def _one(specs: list[BackendSpec], choices: list[BackendSpec]) -> None:
+    if len(specs) != 1:
+        raise ValueError(f"remote_inference runs on one backend, not on {len(specs) or 'none'}; "
+                         f"choose one of: {', '.join(map(str, choices))}")
+
+
+def remote_inference(session: RemoteInferenceSession | None = None, *,
+                     backend: Backends = None, server_addr: str | None = None,
+                     insecure: bool | None = None, access_token: str | None = None) -> Any:
+    """A `with` block in which the graphs of accelerated functions run on one backend, and what it
+    returned is what the functions go on with. A graph that can't run there raises."""
+    if session is None:
+        specs = parse_backends(backend)
+        if len(specs) != 1:
+            _one(specs, specs or get_supported_backends(server_addr, insecure, access_token))
+    own = {"backends": backend, "server_addr": server_addr, "insecure": insecure,
+           "access_token": access_token}
+    return _Inference(session, own, {"repeats": 1, "warmups": 0, "strict": False})

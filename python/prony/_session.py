@@ -1,0 +1,163 @@
+"""Sessions: backends of a service, held for as long as they are open."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import weakref
+from typing import Any, TextIO
+
+from prony import _access, _native
+from prony._backend import Backends, BackendSpec, parse_backends
+from prony._progress import Progress
+from prony.errors import CreateSessionError, OctomlProfileError
+
+_open: weakref.WeakSet[InferenceSession] = weakref.WeakSet()
+_inherited: list[Any] = []
+
+
+class InferenceSession:
+    """What accelerated functions run on inside `remote_profile` and `remote_inference`."""
+
+    @property
+    def backends(self) -> list[BackendSpec]:
+        """The backends, in the order asked for."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Gives the hardware back; a second time does nothing."""
+
+    def __enter__(self) -> InferenceSession:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class RemoteInferenceSession(InferenceSession):
+    """A session on a service: the one at `server_addr`, `PRONY_ENDPOINT` or
+    `OCTOML_PROFILE_ENDPOINT`, or else one that is started on this machine.
+
+    `backends` is one backend or a list of them, such as "local/onnxrt-cpu"; without any, all that
+    the service offers are used. Waits while others hold the hardware.
+    """
+
+    def __init__(self, backends: Backends = None, server_addr: str | None = None,
+                 insecure: bool | None = None, access_token: str | None = None) -> None:
+        self._native: Any = None
+        specs = parse_backends(backends)
+        progress = Progress()
+        try:
+            self._access = _access.resolve(server_addr, bool(insecure), access_token)
+            supported, presets = _list(self._access)
+            _check(specs, supported)
+            if not specs:
+                specs = _preset(presets, supported)
+                print("prony: no backends were given, using: " + ", ".join(map(str, specs)),
+                      file=sys.stderr)
+            self._native = _native.Session(
+                [str(spec) for spec in specs], notice=progress, **self._access.arguments())
+        except _native.Error as fault:
+            raise CreateSessionError(str(fault)) from fault
+        finally:
+            progress.clear()
+        self._backends = [BackendSpec.parse(name) for name in self._native.backends]
+        self.user: object | None = None
+        """The block that it is in."""
+        self.loaded: dict[bytes, list[Any]] = {}
+        """Graphs by what they are, so that a later block needn't load them again."""
+        _open.add(self)
+
+    @property
+    def backends(self) -> list[BackendSpec]:
+        return list(self._backends)
+
+    @property
+    def native(self) -> Any:
+        """The extension's session."""
+        if self._native is None:
+            raise OctomlProfileError("the session is closed")
+        return self._native
+
+    @property
+    def closed(self) -> bool:
+        return self._native is None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether its service was started by this process, on this machine."""
+        return self._access.embedded
+
+    def print_supported_backends(self, file: TextIO | None = None) -> None:
+        """Lists what the service offers."""
+        for spec in _list(self._access)[0]:
+            print(spec, file=file or sys.stdout)
+
+    def close(self) -> None:
+        native, self._native = self._native, None
+        _open.discard(self)
+        if native is not None:
+            native.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self.closed else ", ".join(map(str, self._backends))
+        return f"<RemoteInferenceSession: {state}>"
+
+
+def _list(access: _access.Access) -> tuple[list[BackendSpec], dict[str, list[str]]]:
+    offered, presets = _native.list_backends(**access.arguments())
+    return [BackendSpec.parse(row["name"]) for row in offered], presets
+
+
+def _check(specs: list[BackendSpec], supported: list[BackendSpec]) -> None:
+    valid = [spec.plain for spec in supported]
+    wrong = [str(spec) for spec in specs if spec.plain not in valid]
+    if wrong:
+        raise ValueError(f"the service has no {', '.join(map(repr, wrong))}; it has: "
+                         f"{', '.join(valid) or 'nothing'}")
+
+
+def _preset(presets: dict[str, list[str]], supported: list[BackendSpec]) -> list[BackendSpec]:
+    """What is used when nothing is asked for."""
+    for name in ("all", "default"):
+        if presets.get(name):
+            return [BackendSpec.parse(text) for text in presets[name]]
+    return supported
+
+
+def _listed(server_addr: str | None, insecure: bool | None, access_token: str | None) -> Any:
+    try:
+        return _list(_access.resolve(server_addr, bool(insecure), access_token))
+    except _native.Error as fault:
+        raise OctomlProfileError(str(fault)) from fault
+
+
+def get_supported_backends(server_addr: str | None = None, insecure: bool | None = None,
+                           access_token: str | None = None) -> list[BackendSpec]:
+    """All that a service offers. Needs no session, so it never waits for hardware."""
+    return _listed(server_addr, insecure, access_token)[0]
+
+
+def get_default_backends(server_addr: str | None = None, insecure: bool | None = None,
+                         access_token: str | None = None) -> list[BackendSpec]:
+    """What a session takes when it is given no backends."""
+    supported, presets = _listed(server_addr, insecure, access_token)
+    return _preset(presets, supported)
+
+
+@atexit.register
+def _close_all() -> None:
+    for session in list(_open):
+        session.close()
+
+
+def _forget_in_child() -> None:
+    """A forked child has the parent's sessions, but they aren't its own to use or to close."""
+    for session in list(_open):
+        _inherited.append(session._native)
+        session._native = None
+    _open.clear()
+
+
+os.register_at_fork(after_in_child=_forget_in_child)

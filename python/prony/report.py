@@ -1,0 +1,257 @@
+"""What was recorded: typed fields, and the reports that `prony report` makes of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+from typing import TYPE_CHECKING, Any, TextIO
+
+from prony import _dump, _native
+from prony.errors import OctomlProfileError
+
+if TYPE_CHECKING:
+    import pandas
+
+UNCOMPILED = "Uncompiled"
+"""Under which a local segment has its times."""
+
+_LETTERS_MAX = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class PerBackendResult:
+    """A segment on a backend; times are means of all samples."""
+
+    mean_ms: float | None
+    num_samples: int
+    num_failures: int
+    sd_ms: float | None = None
+    min_ms: float | None = None
+    max_ms: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Segment:
+    """Local code (`graph_id` is None) or a graph."""
+
+    graph_id: int | None
+    results_per_backend: dict[str, PerBackendResult]
+
+
+@dataclasses.dataclass(frozen=True)
+class PerBackendError:
+    """Why a graph failed on a backend, and how many samples each reason cost."""
+
+    graph_id: int
+    error_messages_to_count: dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class TotalPerBackendResult:
+    """What one call comes to on a backend; None where it isn't known."""
+
+    estimated_total_ms: float | None
+    errors: list[PerBackendError]
+    backend_ms: float | None = None
+    usd_per_million: float | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Profile:
+    """Calls of one function that ran the same graphs."""
+
+    func_name: str
+    segments: list[Segment]
+    total_uncompiled_ms: float | None
+    total_per_backend: dict[str, TotalPerBackendResult]
+    num_runs: int
+    num_repeats: int
+    num_discarded_runs: int
+    compilation_occurred: bool
+
+    @property
+    def footprint(self) -> list[int]:
+        """The graphs of a call, in their order."""
+        return [s.graph_id for s in self.segments if s.graph_id is not None]
+
+
+class Report:
+    """All profiles of a `remote_profile` block."""
+
+    def __init__(self, data: dict[str, Any], sources: dict[int, _dump.Source] | None = None,
+                 compilation_errors: list[str] | None = None,
+                 runtime_errors: list[str] | None = None) -> None:
+        self._data = data
+        self._sources = dict(sources or {})
+        backends = [result["backend"]["name"] for result in data["results"]]
+        self.profiles: list[Profile] = [_profile(p, backends) for p in data.get("profiles", [])]
+        self.compilation_errors: list[str] = list(compilation_errors or [])
+        self.runtime_errors: list[str] = list(runtime_errors or []) + [
+            text for text in _failures(self.profiles) if text not in (runtime_errors or [])]
+
+    @property
+    def notes(self) -> list[str]:
+        """Sentences for the reader."""
+        return list(self._data["notes"])
+
+    def to_json(self) -> str:
+        """The profile as `prony report` reads it (docs/prony.profile.schema.json)."""
+        return json.dumps(self._data, indent=2) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes to_json() to a file."""
+        pathlib.Path(path).write_text(self.to_json())
+
+    def to_dataframe(self) -> pandas.DataFrame:
+        """One row per profile, segment and backend; needs pandas."""
+        import pandas as pd
+
+        numbers: dict[str, int] = {}
+        rows = []
+        for profile in self.profiles:
+            number = numbers[profile.func_name] = numbers.get(profile.func_name, 0) + 1
+            for index, segment in enumerate(profile.segments):
+                rows += [{"function": profile.func_name, "profile": number, "segment": index,
+                          "graph_id": segment.graph_id, "backend": backend,
+                          **dataclasses.asdict(result)}
+                         for backend, result in segment.results_per_backend.items()]
+        columns = ["function", "profile", "segment", "graph_id", "backend",
+                   *(field.name for field in dataclasses.fields(PerBackendResult))]
+        return pd.DataFrame(rows, columns=columns).astype({"graph_id": "Int64"})
+
+    def print(self, file: TextIO | None = None, verbose: bool = False,
+              layout: str = "summary") -> None:
+        """Prints it: layout "summary", "segments" or "classic"; `verbose` shows every segment."""
+        print(self.text(verbose=verbose, layout=layout), end="",
+              file=sys.stdout if file is None else file)
+
+    def text(self, verbose: bool = False, layout: str = "summary") -> str:
+        """What print() prints."""
+        options = ["--layout", layout] + (["--verbose"] if verbose else [])
+        return self._report(*options) + self._problems()
+
+    def write_details(self, folder: str | os.PathLike[str], verbose: bool = False) -> str:
+        """Writes segments and graphs of each profile to files; the summary that says where."""
+        folder = pathlib.Path(folder)
+        options = ["--details", str(folder)] + (["--verbose"] if verbose else [])
+        text = self._report(*options)
+        for profile, stem in zip(self.profiles, _stems(self.profiles)):
+            graphs = dict.fromkeys(profile.footprint)
+            parts = [_dump.text(i, self._sources[i]) for i in graphs if i in self._sources]
+            if parts:
+                path = folder / f"{stem}.graph_dump.txt"
+                path.write_text("\n".join(parts))
+                text += f"Graphs of {profile.func_name}: {path}\n"
+        return text + self._problems()
+
+    def _report(self, *options: str) -> str:
+        with tempfile.TemporaryDirectory(prefix="prony-") as folder:
+            path = pathlib.Path(folder, "profile.json")
+            self.save(path)
+            done = subprocess.run([_native.program(), "report", path, *options],
+                                  capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        if done.returncode:
+            raise OctomlProfileError(done.stderr.strip().removeprefix("prony: error: "))
+        return done.stdout
+
+    def _problems(self) -> str:
+        """What isn't in the table: loads that failed on some backends, and a server that went."""
+        shown = set(_failures(self.profiles))
+        problems = [text for text in self.compilation_errors if " ran locally because " not in text]
+        problems += [text for text in self.runtime_errors if text not in shown]
+        return "".join(f"Problem: {text}\n" for text in problems)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        parts = []
+        for profile in self.profiles:
+            rows = "".join(_html_row(backend, total)
+                           for backend, total in profile.total_per_backend.items())
+            local = _ms(profile.total_uncompiled_ms)
+            parts.append(
+                f"<h4>{html.escape(profile.func_name)}: {profile.num_runs} runs, "
+                f"{profile.num_discarded_runs} discarded</h4>"
+                "<table><tr><th>Backend</th><th>Backend Time (ms)</th><th>Total Time (ms)</th>"
+                f"<th>Cost ($/MReq)</th></tr>{rows}</table><p>Local code: {local} ms per run.</p>")
+        problems = [*self.notes, *self.compilation_errors, *self.runtime_errors]
+        items = "".join(f"<li>{html.escape(text)}</li>" for text in problems)
+        return "".join(parts or ["<p>Nothing was recorded.</p>"]) + (f"<ul>{items}</ul>" * bool(items))
+
+    def __repr__(self) -> str:
+        names = ", ".join(f"{p.func_name} ({p.num_runs} runs)" for p in self.profiles)
+        return f"<Report: {names or 'nothing was recorded'}>"
+
+
+def _ms(value: float | None) -> str:
+    return "N/A" if value is None else f"{value:.3g}" if value < 100 else f"{value:.1f}"
+
+
+def _html_row(backend: str, total: TotalPerBackendResult) -> str:
+    cost = "N/A" if total.usd_per_million is None else f"${total.usd_per_million:.3g}"
+    cells = (backend, _ms(total.backend_ms), _ms(total.estimated_total_ms), cost)
+    return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
+
+
+def _scaled(value: float | None) -> float | None:
+    return None if value is None else value / 1e6
+
+
+def _result(times: dict[str, Any] | None, failed: int) -> PerBackendResult:
+    if not times or not times["count"]:
+        return PerBackendResult(None, 0, failed)
+    return PerBackendResult(
+        _scaled(times["mean_ns"]), times["count"], failed, _scaled(times["sd_ns"]),
+        _scaled(times["min_ns"]), _scaled(times["max_ns"]))
+
+
+def _profile(data: dict[str, Any], backends: list[str]) -> Profile:
+    segments = []
+    errors: dict[str, list[PerBackendError]] = {name: [] for name in backends}
+    for segment in data["segments"]:
+        if segment["graph"] is None:
+            results = {UNCOMPILED: _result(segment["local"], 0)}
+        else:
+            results = {}
+            for name, result in zip(backends, segment["results"]):
+                results[name] = _result(result["times"], result["failed"])
+                if result["failures"]:
+                    errors[name].append(PerBackendError(segment["graph"], {
+                        f["message"]: f["count"] for f in result["failures"]}))
+        segments.append(Segment(segment["graph"], results))
+    totals = {
+        name: TotalPerBackendResult(_scaled(total["total_ns"]), errors[name],
+                                    _scaled(total["backend_ns"]), total["usd_per_million"])
+        for name, total in zip(backends, data["totals"])}
+    return Profile(data["function"], segments, _scaled(data["local_ns"]), totals, data["runs"],
+                   data["repeats"], data["discarded_runs"], data["compiled"])
+
+
+def _failures(profiles: list[Profile]) -> list[str]:
+    """Distinct failures of runs."""
+    found = [f"Graph #{error.graph_id} on {backend}: {message}"
+             for profile in profiles for backend, total in profile.total_per_backend.items()
+             for error in total.errors for message in error.error_messages_to_count]
+    return list(dict.fromkeys(found))
+
+
+def _stems(profiles: list[Profile]) -> list[str]:
+    """Names of files without their endings, as `prony report --details` gives them."""
+    numbers: dict[str, int] = {}
+    taken: dict[str, int] = {}
+    stems = []
+    for profile in profiles:
+        number = numbers[profile.func_name] = numbers.get(profile.func_name, 0) + 1
+        safe = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" * len(c.encode())
+                       for c in profile.func_name)[:_LETTERS_MAX] or "_"
+        if safe[0] in ".-":
+            safe = "_" + safe[1:]
+        stem = f"{safe}_{number}"
+        taken[stem] = taken.get(stem, 0) + 1
+        stems.append(stem if taken[stem] == 1 else f"{stem}-{taken[stem]}")
+    return stems

@@ -1,0 +1,54 @@
+"""The examples run as they are, and so does the spec's first program under the old names."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples/pytorch"
+
+
+def run(path, tmp_path, **env):
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, timeout=250,
+                          cwd=tmp_path, env={**os.environ, "TMPDIR": str(tmp_path), **env})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def rows(text):
+    """Backends of the table, with what stands behind them."""
+    return dict(re.findall(r"^local +.*?  ([a-z]+-[a-z-]+) +(.*)$", text, re.MULTILINE))
+
+
+def test_first(tmp_path):
+    """On every runtime; the one example that has inductor in it. As octoml-profile's users wrote it."""
+    program = tmp_path / "first.py"
+    source = (EXAMPLES / "first.py").read_text()
+    program.write_text(source.replace("from prony import", "from octoml_profile import"))
+    out = run(program, tmp_path)
+    assert "Profile `predict[1/1]` ran 10 times. (1 discarded because compilation happened)" in out
+    table = rows(out)
+    assert list(table) == ["onnxrt-cpu", "openvino-cpu", "torch-eager-cpu", "torch-inductor-cpu"]
+    for cells in table.values():
+        backend_ms, total_ms, cost = cells.split()
+        assert 0 < float(backend_ms) < float(total_ms) and cost == "N/A"
+    [details] = tmp_path.glob("prony-report-*/predict_1.profile.txt")
+    segments = details.read_text()
+    assert segments.count("Local python                  9") == 2 and "  90  " in segments
+    [dump] = tmp_path.glob("prony-report-*/predict_1.graph_dump.txt")
+    assert f"{program}:12, return softmax(net(x), dim=-1)" in dump.read_text()
+    assert str(details) in out and str(dump) in out
+
+
+@pytest.mark.parametrize("name, says", [
+    ("text", "11 sentences of 4 lengths, 1 graph"),
+    ("image", "Segment"),
+    ("generate", "the same tokens here, there, and while profiling"),
+])
+def test_others(tmp_path, name, says):
+    out = run(EXAMPLES / f"{name}.py", tmp_path)
+    assert says in out
+    assert len(rows(out)) == 2 and "N/A  N/A" not in out, out

@@ -1,0 +1,329 @@
+"""What goes wrong: in capturing, exporting, loading and running, in the user's code, with the server,
+with threads and processes. Under remote_profile the user's function never notices."""
+import os
+import subprocess
+import sys
+import threading
+
+import prony
+import pytest
+import torch
+from front import EAGER, ONNXRT
+from prony import accelerate, remote_inference, remote_profile
+from torch import nn
+
+
+@accelerate
+def plain(x):
+    return torch.relu(x) + 1
+
+
+def test_an_exception_of_the_function_is_its_own(session):
+    class Own(Exception):
+        pass
+
+    fail = False
+
+    @torch.compiler.disable
+    def check():
+        if fail:
+            raise Own("mine")
+
+    @accelerate
+    def fails(x):
+        y = torch.relu(x)
+        check()
+        return y + 1
+
+    x = torch.randn(3)
+    with remote_profile(session, print_results_to=None) as handle:
+        for fail in (False, False, True, False):
+            if fail:
+                with pytest.raises(Own, match="mine"):
+                    fails(x)
+            else:
+                torch.testing.assert_close(fails(x), torch.relu(x) + 1)
+    [profile] = handle.report().profiles
+    assert profile.num_runs == 2, "the call that raised is not recorded"
+    assert prony._context.current() is None
+
+
+def test_an_operator_that_onnx_lacks_fails_there_alone(profiling):
+    @accelerate
+    def odd(x):
+        return torch.special.i1e(x) + torch.relu(x)
+
+    outcome = profiling(odd, *[(torch.randn(4),) for _ in range(3)])
+    profile = outcome.profile
+    totals = profile.total_per_backend
+    assert totals[EAGER].estimated_total_ms and not totals[EAGER].errors
+    assert totals[ONNXRT].estimated_total_ms is None
+    [error] = totals[ONNXRT].errors
+    assert any("ONNX" in message for message in error.error_messages_to_count)
+    assert f"on {ONNXRT}: it can't be exported to ONNX" in outcome.printed
+
+
+def test_a_graph_that_nobody_can_take_is_local(profiling, sessions):
+    @torch.library.custom_op("prony_tests::twice", mutates_args=())
+    def twice(x: torch.Tensor) -> torch.Tensor:
+        return x * 2
+
+    @twice.register_fake
+    def _(x):
+        return torch.empty_like(x)
+
+    @accelerate
+    def custom(x):
+        return twice(x) + 1
+
+    outcome = profiling(custom, *[(torch.randn(4),) for _ in range(3)])
+    [graph] = outcome.profile.footprint
+    assert f"Graph #{graph} ran locally because" in outcome.printed
+    assert outcome.report.compilation_errors
+    with pytest.raises(prony.LoadModelError, match="can't run on"), \
+            remote_inference(sessions.open(ONNXRT)):
+        custom(torch.randn(4))
+
+
+def test_strict_raises(session):
+    @accelerate
+    def odd(x):
+        return torch.special.i1e(x)
+
+    with remote_profile(session, strict=True, print_results_to=None):
+        with pytest.raises(prony.LoadModelError, match="ONNX"):
+            odd(torch.randn(4))
+        plain(torch.randn(4))
+
+
+def test_training_mode(session):
+    net = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5))
+    twin = accelerate(net)
+    eager = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Dropout(0.5))
+    eager.load_state_dict(net.state_dict())
+    x = torch.randn(16, 4)
+    with remote_profile(session, num_repeats=1, print_results_to=None) as handle:
+        for seed in range(3):
+            torch.manual_seed(seed)
+            got = twin(x)
+            torch.manual_seed(seed)
+            torch.testing.assert_close(got, eager(x))
+    torch.testing.assert_close(net[1].running_mean, eager[1].running_mean)
+    report = handle.report()
+    assert any("training mode" in note for note in report.notes)
+    assert report.profiles[0].num_runs == 2
+    assert "Note: " in report.text()
+
+
+def test_training_mode_is_not_inferred(sessions):
+    twin = accelerate(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)))
+    with remote_inference(sessions.open(ONNXRT)), \
+            pytest.raises(prony.CompilationError, match=r"eval\(\)"):
+        twin(torch.randn(2, 4))
+
+
+# ---- Where values come from ----
+
+def test_inference_is_what_the_backend_computed(sessions):
+    """A backend in half precision rounds: a local result can't pass for its own."""
+    backend = EAGER + "[bf16]"
+
+    @accelerate
+    def third(x):
+        return x / 3
+
+    x = torch.linspace(1, 2, 16)
+    local = x / 3
+    rounded = (x.bfloat16() / 3).float()
+    assert not torch.equal(local, rounded)
+    with remote_inference(sessions.open(backend)):
+        assert torch.equal(third(x), rounded)
+    with remote_profile(sessions.open(backend), num_repeats=1, print_results_to=None):
+        assert torch.equal(third(x), local)
+
+
+def test_inference_sees_weights_that_changed(sessions):
+    net = nn.Linear(4, 4).eval()
+    twin = accelerate(net)
+    x = torch.randn(2, 4)
+    with remote_inference(sessions.open(ONNXRT)):
+        for _ in range(3):
+            torch.testing.assert_close(twin(x), net(x), rtol=1e-4, atol=1e-5)
+            net.weight.mul_(2)
+
+
+def test_inference_overwrites_and_shares_as_eager_does(sessions):
+    @accelerate
+    def function(x, y):
+        x.mul_(2)
+        return x, (x + y).t(), {"view": y.view(-1), "none": None}, y.shape[0]
+
+    def inputs():
+        return torch.arange(6.0).reshape(2, 3), torch.ones(2, 3)
+
+    expected_in, got_in = inputs(), inputs()
+    expected = function.__wrapped__(*expected_in)
+    with remote_inference(sessions.open(ONNXRT)):
+        got = function(*got_in)
+    torch.testing.assert_close(got, expected)
+    torch.testing.assert_close(got_in, expected_in)
+    assert got[0] is got_in[0] and got[1].stride() == expected[1].stride()
+    got[2]["view"][0] = 9
+    assert got_in[1][0, 0] == 9
+
+
+def test_inference_never_runs_locally_unnoticed(sessions):
+    @accelerate
+    def hidden(x):
+        for _ in range(2):  # Dynamo leaves a loop with a break in it to Python
+            x = x + 1
+            torch._dynamo.graph_break()
+        return x
+
+    with remote_inference(sessions.open(ONNXRT)), \
+            pytest.raises(prony.CompilationError, match="no graph"):
+        hidden(torch.randn(2))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int32,
+                                   torch.int64, torch.bool])
+def test_types_go_there_and_back(sessions, dtype):
+    @accelerate
+    def select(x, flag: bool, n: int):
+        return torch.cat([x, x.flip(0)])[n:] if flag else x
+
+    x = torch.randint(0, 2, (6, 2)).to(dtype)
+    with remote_inference(sessions.open(EAGER)):
+        torch.testing.assert_close(select(x, True, 3), torch.cat([x, x.flip(0)])[3:])
+
+
+# ---- Misuse ----
+
+def test_blocks_do_not_nest(session):
+    with remote_profile(session, print_results_to=None):
+        with pytest.raises(prony.OctomlProfileError, match="nest"), remote_profile(session):
+            pass
+        plain(torch.randn(2))  # the outer one lives
+
+
+def test_session_and_its_arguments(session):
+    with pytest.raises(ValueError, match="backends can't be"):
+        remote_profile(session, backends=ONNXRT)
+    with pytest.raises(TypeError, match="is not a session"):
+        remote_profile(ONNXRT)
+
+
+@pytest.mark.parametrize("backends", [None, [ONNXRT, EAGER]])
+def test_inference_takes_one_backend(free, backends):
+    with pytest.raises(ValueError, match=ONNXRT):
+        remote_inference(backend=backends)
+
+
+def test_backends_that_are_not_there(free):
+    with pytest.raises(ValueError, match=f"no 'local/onnx'.*{ONNXRT}"):
+        prony.RemoteInferenceSession("local/onnx")
+    with pytest.raises(prony.CreateSessionError, match="nonsense"):
+        prony.RemoteInferenceSession(ONNXRT + "[nonsense=1]")
+
+
+def test_a_server_that_is_not_there():
+    with pytest.raises(prony.CreateSessionError, match="127.0.0.1:1"):
+        prony.RemoteInferenceSession(ONNXRT, server_addr="127.0.0.1:1", insecure=True)
+
+
+# ---- Threads and processes ----
+
+def test_each_thread_has_its_own_context(session):
+    """A thread that is in no block runs locally; the block of the other one doesn't notice."""
+    x = torch.randn(4)
+    results = []
+    with remote_profile(session, num_repeats=1, print_results_to=None) as handle:
+        plain(x)
+        thread = threading.Thread(target=lambda: results.append(
+            (prony._context.current(), plain.__wrapped__(x))))
+        thread.start()
+        thread.join()
+        plain(x)
+    assert results[0][0] is None
+    torch.testing.assert_close(results[0][1], plain.__wrapped__(x))
+    assert handle.report().profiles[0].num_runs == 1
+
+
+def test_a_forked_child_is_outside(session):
+    x = torch.randn(4)
+    with remote_profile(session, num_repeats=1, print_results_to=None) as handle:
+        plain(x)
+        child = os.fork()
+        if child == 0:
+            try:
+                outside = prony._context.current() is None and session.closed
+            finally:
+                os._exit(0 if outside else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        plain(x)
+    assert handle.report().profiles[0].num_runs == 1
+
+
+def test_one_accelerated_function_in_another(profiling):
+    @accelerate
+    def outer(x):
+        y = plain(x)
+        torch._dynamo.graph_break()
+        return plain(y) * 2
+
+    outcome = profiling(outer, *[(torch.randn(4),) for _ in range(3)],
+                        plain=lambda x: plain.__wrapped__(plain.__wrapped__(x)) * 2)
+    assert outcome.profile.func_name.endswith("outer")
+    assert len(outcome.profile.footprint) == 2
+
+
+PROGRAM = """
+import os, signal, sys, torch, prony
+
+@prony.accelerate
+def predict(x):
+    return torch.relu(x) + 1
+
+x = torch.randn(4)
+with prony.remote_profile(backends="local/onnxrt-cpu", num_repeats=1) as handle:
+    predict(x), predict(x)
+    {what}
+"""
+
+
+def run(what, **options):
+    return subprocess.run([sys.executable, "-c", PROGRAM.format(what=what)], capture_output=True,
+                          text=True, timeout=120, **options)
+
+
+def test_the_server_goes_away():
+    """The function goes on with local results; the report has what was recorded before, and says what
+    happened."""
+    done = run("""
+    from prony import _service
+    _service._running._process.kill()
+    _service._running._process.wait()
+    assert torch.equal(predict(x), torch.relu(x) + 1)
+    print("still right")
+""")
+    assert done.returncode == 0, done.stderr
+    assert "still right" in done.stdout and "Function `predict`" in done.stdout
+    assert "failed" in done.stdout or "Problem" in done.stdout, done.stdout
+
+
+def test_control_c():
+    """It leaves the block, which still reports, and the process ends as it does without prony."""
+    done = run("""
+    os.kill(os.getpid(), signal.SIGINT)
+    for _ in range(100000):
+        predict(x)
+""")
+    assert done.returncode != 0 and "KeyboardInterrupt" in done.stderr
+    assert "Function `predict`" in done.stdout
+
+
+def test_nothing_is_left_behind():
+    done = run("print(__import__('prony._service')._service._running._process.pid)")
+    assert done.returncode == 0, done.stderr
+    pid = int(done.stdout.split()[0])
+    assert not os.path.exists(f"/proc/{pid}")

@@ -1,0 +1,195 @@
+"""Real modules, profiled and inferred on two runtimes, against eager PyTorch."""
+import math
+import time
+
+import prony
+import pytest
+import torch
+from front import EAGER, INDUCTOR, ONNXRT, OPENVINO, AnyGraphs
+from prony import accelerate
+from torch import nn
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.LayerNorm(32),
+                                    nn.Linear(32, 4))
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class Cnn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2d(3, 8, 3, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU(),
+            nn.MaxPool2d(2), nn.Conv2d(8, 16, 3, stride=2), nn.BatchNorm2d(16), nn.ReLU6(),
+            nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Linear(16, 5)
+        for module in self.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.running_mean.uniform_(-1, 1)
+                module.running_var.uniform_(0.5, 2)
+
+    def forward(self, x):
+        return self.head(self.features(x))
+
+
+class Rnn(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(20, 8)
+        self.lstm = nn.LSTM(8, 12, num_layers=2, batch_first=True, bidirectional=True)
+        self.head = nn.Linear(24, 3)
+
+    def forward(self, ids):
+        states, (hidden, _) = self.lstm(self.table(ids))
+        return self.head(states[:, -1]), hidden
+
+
+MODULES = {
+    "mlp": (Mlp, lambda: torch.randn(2, 16)),
+    "cnn": (Cnn, lambda: torch.randn(2, 3, 16, 16)),
+    "encoder": (lambda: nn.TransformerEncoderLayer(16, 4, 32, batch_first=True),
+                lambda: torch.randn(2, 6, 16)),
+    "lstm": (Rnn, lambda: torch.randint(0, 20, (2, 7))),
+}
+
+
+@pytest.fixture(params=MODULES)
+def case(request):
+    make, example = MODULES[request.param]
+    return make().eval(), example
+
+
+def test_profile(case, profiling):
+    net, example = case
+
+    @accelerate
+    def predict(x):
+        return net(x)
+
+    profiling(predict, *[(example(),) for _ in range(3)],
+              plain=net).check(calls=3, graphs=AnyGraphs(1))
+
+
+@pytest.mark.parametrize("backend", [ONNXRT, EAGER, OPENVINO])
+def test_inference(backend, sessions):
+    for make, example in MODULES.values():
+        net = make().eval()
+        accelerated = accelerate(net)
+        x = example()
+        with torch.no_grad():
+            expected = net(x)
+        with prony.remote_inference(sessions.open(backend)):
+            got = accelerated(x)
+        torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_inductor(free):
+    """Compiled in its executor; one module, because that takes long."""
+    net = Mlp().eval()
+    x = torch.randn(2, 16)
+    with torch.no_grad():
+        expected = net(x)
+    with prony.remote_inference(backend=INDUCTOR):
+        torch.testing.assert_close(accelerate(net)(x), expected)
+
+
+def test_the_sleeping_function(profiling):
+    """Local segments are what the code between graphs takes, within 5 %, and not the graphs."""
+
+    @accelerate
+    def naps(x):
+        time.sleep(1)
+        y = torch.relu(x)
+        torch._dynamo.graph_break()
+        time.sleep(0.1)
+        z = torch.relu(y - 1)
+        time.sleep(1)
+        return z
+
+    outcome = profiling(naps, *[(torch.randn(64),) for _ in range(3)])
+    profile = outcome.check(calls=3, graphs=AnyGraphs(2))
+    for segment, expected in zip(profile.segments[::2], (1000, 100, 1000)):
+        assert math.isclose(segment.results_per_backend["Uncompiled"].mean_ms, expected,
+                            rel_tol=0.05), profile
+    assert profile.total_uncompiled_ms == pytest.approx(2100, rel=0.05)
+
+
+def test_control_flow_makes_profiles(profiling):
+    net = Mlp().eval()
+
+    @accelerate
+    def branch(x):
+        y = net(x)
+        if y.sum().item() > 0:
+            return torch.relu(y) * 2
+        return y - 1
+
+    x = torch.randn(2, 16)
+    sign = 1 if net(x).sum() > 0 else -1
+    other = next(x for x in (torch.randn(2, 16) for _ in range(1000))
+                 if net(x).sum() * sign < 0)
+    outcome = profiling(branch, *[(a,) for a in (x, x, other, other, x, other)])
+    first, second = outcome.report.profiles
+    assert first.footprint[0] == second.footprint[0] and first.footprint != second.footprint
+    assert first.num_runs + second.num_runs == 4
+
+
+def test_dynamic_sizes_are_one_upload(profiling, session):
+    net = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True).eval()
+
+    @accelerate(dynamic=True)
+    def encode(x):
+        return net(x).mean(dim=1)
+
+    sizes = [(2, 5), (3, 7), (4, 9), (6, 3)]
+    outcome = profiling(encode, *[(torch.randn(*size, 16),) for size in sizes])
+    outcome.check(calls=len(sizes), graphs=AnyGraphs(1))
+
+
+def test_each_size_is_a_graph_without_dynamic(profiling):
+    @accelerate
+    def double(x):
+        return x * 2
+
+    outcome = profiling(double, *[(torch.randn(n),) for n in (2, 3, 2, 3)])
+    assert [p.num_runs for p in outcome.report.profiles] == [1, 1]
+
+
+def test_layers_that_look_alike_are_one_capture(profiling, sessions):
+    """Dynamo compiles the layer once and calls it with the weights of each; their results differ."""
+    layers = nn.ModuleList(nn.Linear(8, 8) for _ in range(12)).eval()
+
+    def step(layer, x):
+        return torch.tanh(layer(x))
+
+    @accelerate
+    def stack(x):
+        for layer in layers:
+            x = step(layer, x)
+            torch._dynamo.graph_break()  # in a loop, so the loop stays Python and calls step()
+        return x
+
+    outcome = profiling(stack, *[(torch.randn(2, 8),) for _ in range(3)])
+    assert len(outcome.profile.footprint) == 12
+    assert len(set(outcome.profile.footprint)) == 12
+    with prony.remote_inference(sessions.open(ONNXRT)):
+        x = torch.randn(2, 8)
+        torch.testing.assert_close(stack(x), stack.__wrapped__(x), rtol=1e-4, atol=1e-5)
+
+
+def test_two_hundred_graphs(profiling):
+    source = ["def many(x):"]
+    for i in range(200):
+        source += [f"    x = torch.relu(x * {1 + i % 8 / 1000} + {i % 8})",
+                   "    torch._dynamo.graph_break()"]
+    names = {"torch": torch}
+    exec("\n".join([*source, "    return x / 1e9"]), names)
+    outcome = profiling(accelerate(names["many"]), *[(torch.randn(4),) for _ in range(2)])
+    profile = outcome.check(calls=2, graphs=AnyGraphs(200))
+    assert len(profile.segments) == 401
+    assert "197 other subgraphs" in outcome.report.text(layout="segments")

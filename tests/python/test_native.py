@@ -1,0 +1,512 @@
+"""The extension on a real service: forms, runs in two halves, regions, threads, signals, forks."""
+import gc
+import hashlib
+import json
+import os
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from prony import _native
+from python_parts import (arrays_of, double_form, eventually, floats, run_python, serving,
+                          subtract_form, tensors, weighted_form)
+
+ORT = "local/onnxrt-cpu"
+OPENVINO = "local/openvino-cpu"
+
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def open_session(server):
+    """Sessions that end with the test, however it ends: the next one needs the hardware."""
+    opened = []
+
+    def open_one(backends=(ORT,), **options):
+        opened.append(_native.Session(backends, **{"server": server, "repeats": 2, **options}))
+        return opened[-1]
+
+    yield open_one
+    for session in opened:
+        session.close()
+
+
+@pytest.fixture
+def session(open_session):
+    return open_session()
+
+
+def profiles(session):
+    return json.loads(session.profile().json())["profiles"]
+
+
+# ---- What is there ----
+
+def test_listing_reserves_nothing(server, session):
+    backends, presets = _native.list_backends(server)
+    found = {b["name"]: b for b in backends}
+    assert found[ORT]["version"].startswith("ONNX Runtime")
+    assert found[ORT]["hosts"] == 1 and found[ORT]["free_hosts"] == 0  # the session has it
+    assert "threads" in found[ORT]["options"] and found[ORT]["usd_per_hour"] is None
+    assert ORT in presets["default"] and set(presets["all"]) == set(found)
+    _native.ping(server)
+
+
+def test_no_server():
+    for call in (_native.ping, _native.list_backends, lambda s: _native.Session([], server=s)):
+        with pytest.raises(_native.Error, match="cannot reach 'unix:/nowhere'") as failed:
+            call("unix:/nowhere")
+        assert failed.value.code == _native.EUNAVAILABLE
+
+
+def test_backends_that_are_not_there(server):
+    with pytest.raises(_native.Error, match="has no backend 'moon/onnxrt-cpu'; it has local/"):
+        _native.Session(["moon/onnxrt-cpu"], server=server)
+
+
+def test_without_backends_it_is_the_preset(server, open_session):
+    assert open_session([]).backends == _native.list_backends(server)[1]["all"]
+
+
+def test_hashes():
+    data = np.arange(100000, dtype=np.uint8)
+    assert _native.sha256(data.ctypes.data, data.nbytes) == hashlib.sha256(data).digest()
+    assert _native.sha256(0, 0) == hashlib.sha256(b"").digest()
+
+
+# ---- Forms ----
+
+def test_each_backend_gets_its_form(server, open_session):
+    """A form that couldn't be made is the failure of the backends that take it."""
+    with pytest.raises(_native.Error, match="has no backend 'local/torch-nothing'"):
+        _native.Session([ORT, "local/torch-nothing"], server=server)
+    session = open_session([ORT, OPENVINO])
+    graph = session.load("double", [(_native.FORMAT_FXPROTO, [], [], [], "not exported"),
+                                    double_form()])
+    assert (graph.id, graph.failures, graph.local_reason) == (1, [None, None], None)
+    x = floats(1, 2, 3)
+    for backend in (ORT, OPENVINO, None):
+        outputs = graph.run(tensors(x=x), backend=backend, outputs=True)
+        np.testing.assert_array_equal(arrays_of(outputs)["y"], [2, 4, 6])
+    failed = session.load("lost", [(_native.FORMAT_ONNX, [], [], [], "the exporter gave up"),
+                                   (_native.FORMAT_FXPROTO, [("model.dat", b"x", None)], [], [],
+                                    None)])
+    assert failed.id == 2 and failed.failures == ["the exporter gave up"] * 2
+    assert failed.local_reason == f"{ORT}: the exporter gave up"
+    with pytest.raises(_native.Error, match="the exporter gave up"):
+        failed.run([])
+    missing = session.load("none", [(_native.FORMAT_FXPROTO, [("model.dat", b"x", None)], [], [],
+                                     None)])
+    assert missing.failures == ["it takes graphs as ONNX, and there is no such form of this one"] * 2
+
+
+def test_inputs_are_picked_by_name(session):
+    graph = session.load("subtract", [subtract_form()])
+    a, b = floats(5, 7), floats(1, 2)
+    outputs = graph.run(tensors(unused=floats(9), b=b, a=a), outputs=True)
+    np.testing.assert_array_equal(arrays_of(outputs)["y"], [4, 5])
+    with pytest.raises(_native.Error, match="graph 'subtract': input 'b' is missing") as failed:
+        graph.run(tensors(a=a))
+    assert failed.value.code == _native.EUSAGE
+
+
+@pytest.mark.parametrize("form, message", [
+    ((7, [("model.onnx", b"", None)], [], [], None), "format 7"),
+    ((1, [], [], [], None), "neither files nor a failure"),
+    ((1, [("../model.onnx", b"", None)], [], [], None), "can't be called '../model.onnx'"),
+    ((1, [("/model.onnx", b"", None)], [], [], None), "can't be called"),
+    ((1, [("a//b", b"", None)], [], [], None), "can't be called"),
+    ((1, [("model.onnx", b"", None)], ["x", "x"], [], None), "two inputs are called 'x'"),
+])
+def test_forms_that_are_wrong(session, form, message):
+    with pytest.raises(_native.Error, match=message) as failed:
+        session.load("wrong", [form])
+    assert failed.value.code == _native.EUSAGE
+
+
+def test_what_is_no_model_fails_on_its_backend(session):
+    graph = session.load("junk", [(1, [("model.onnx", b"no model", None)], [], [], None)])
+    assert graph.failures[0] and graph.local_reason.startswith(ORT)
+
+
+@pytest.mark.parametrize("forms", [
+    None, 5, "forms", [5], [()], [(1, 2, 3, 4, 5)], [(1, [5], [], [], None)],
+    [(1, [("x", 5, None)], [], [], None)], [(1, [("x", b"", b"short")], [], [], None)],
+    [(1, [("x", b"", None)], "abc", [], None)], [(1, [("x", b"", None)], [5], [], None)],
+    [(1, [("x\0y", b"", None)], [], [], None)], [(1, [("x", (0, -1), None)], [], [], None)],
+    [(1, [], [], [], 5)],
+])
+def test_forms_of_other_types(session, forms):
+    with pytest.raises((TypeError, ValueError)):
+        session.load("g", forms)
+
+
+@pytest.mark.parametrize("wrong", [
+    None, 5, [5], [()], [("x", 1, (1,), 0)], [(5, 1, (1,), 0, 0)], [("x", 1, 5, 0, 0)],
+    [("x", 1, ("a",), 0, 0)], [("x", 1, (1,), 0, -4)],
+])
+def test_tensors_of_other_types(session, wrong):
+    graph = session.load("double", [double_form()])
+    for call in (graph.run, graph.start):
+        with pytest.raises((TypeError, ValueError)):
+            call(wrong)
+
+
+def test_weights_go_up_once(open_session):
+    """Told by the notices: what the server has is done at once, and nothing is sent."""
+    weights = np.random.default_rng(os.getpid()).random(1 << 20).astype(np.float32)
+    told = []
+    session = open_session(notice=told.append)
+
+    def load():
+        told.clear()
+        graph = session.load("weighted", [weighted_form(weights, hashlib.sha256(weights).digest())])
+        x = np.ones_like(weights)
+        outputs = graph.run(tensors(x=x), outputs=True)
+        np.testing.assert_array_equal(arrays_of(outputs)["y"], weights + 1)
+        return [n["done_bytes"] for n in told if n["file"] == "weights/0"]
+
+    first, second = load(), load()
+    assert first[0] == 0 and first[-1] == weights.nbytes and len(first) > 2
+    assert second == [weights.nbytes]
+    assert {n["kind"] for n in told} == {"uploading"}
+
+
+# ---- Runs in two halves ----
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_two_halves(session, overlap):
+    graph = session.load("double", [double_form()])
+    x = floats(1, 2)
+    session.region_begin("f")
+    run = graph.start(tensors(x=x), outputs=True, overlap=overlap)
+    held = time.monotonic()
+    while time.monotonic() < held + 0.2:
+        pass  # what the caller computes meanwhile is no local code
+    np.testing.assert_array_equal(arrays_of(run.finish())["y"], [2, 4])
+    session.region_end()
+    (profile,) = profiles(session)
+    assert profile["runs"] == 1 and profile["local_ns"] < 1e8
+    assert profile["segments"][1]["results"][0]["times"]["count"] == 2
+    with pytest.raises(_native.Error, match="finished already"):
+        run.finish()
+    run.cancel()
+
+
+def test_a_region_cannot_end_before_its_run(session):
+    graph = session.load("double", [double_form()])
+    x = floats(1)
+    session.region_begin("f")
+    run = graph.start(tensors(x=x), overlap=True)
+    with pytest.raises(_native.Error, match="'f' is not recorded: a run of a graph isn't finished"):
+        session.region_end()
+    assert run.finish() is None
+    assert profiles(session) == []
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_a_cancelled_run_is_not_recorded(session, overlap):
+    graph = session.load("double", [double_form()])
+    x = floats(1)
+    session.region_begin("f")
+    graph.start(tensors(x=x), overlap=overlap).cancel()
+    with pytest.raises(_native.Error, match="a run of a graph was cancelled"):
+        session.region_end()
+    session.region_begin("f")
+    graph.start(tensors(x=x), overlap=overlap)  # dropped
+    gc.collect()
+    session.region_cancel()
+    session.region_begin("f")
+    graph.run(tensors(x=x))
+    session.region_end()
+    assert [p["runs"] for p in profiles(session)] == [1]
+
+
+def test_one_overlapping_run_per_thread(session):
+    graph = session.load("double", [double_form()])
+    x = floats(1)
+    run = graph.start(tensors(x=x), overlap=True)
+    for call in (lambda: graph.run(tensors(x=x)), lambda: session.load("b", [double_form()]),
+                 session.profile):
+        with pytest.raises(_native.Error, match="a run that this thread started isn't finished"):
+            call()
+    run.finish()
+    graph.run(tensors(x=x))
+
+
+def test_outputs_must_be_asked_for_at_the_start(session):
+    graph = session.load("double", [double_form()])
+    x = floats(1)
+    assert graph.start(tensors(x=x)).finish() is None
+    with pytest.raises(_native.Error, match="no backend 'local/other'"):
+        graph.start(tensors(x=x)).finish("local/other")
+
+
+def test_inputs_live_as_long_as_the_run(session):
+    graph = session.load("double", [double_form()])
+    given = tuple(tensors(x=floats(1)))
+    before = sys.getrefcount(given)
+    run = graph.start(given)
+    assert sys.getrefcount(given) == before + 1
+    run.cancel()
+    assert sys.getrefcount(given) == before
+
+
+def test_graphs_that_run_locally_are_listed(session):
+    graph = session.local_graph("loop", "the exporter has no such operator")
+    assert graph.failures == [graph.local_reason] == ["the exporter has no such operator"]
+    session.region_begin("f")
+    with pytest.raises(_native.Error, match="no such operator"):
+        graph.run([])
+    session.region_end()
+    assert "Graph #1 ran locally because the exporter has no such operator" in \
+        session.profile().report()
+
+
+def test_reports(session, tmp_path):
+    graph = session.load("double", [double_form()])
+    x = floats(1)
+    session.region_begin("predict")
+    session.region_compiled()
+    graph.run(tensors(x=x))
+    session.region_end()
+    profile = session.profile()
+    assert "`predict[1/1]`" in profile.report()
+    assert "Uncompiled" in profile.report(layout="classic", verbose=True)
+    assert profile.report(format="json") == profile.json()
+    assert json.loads(profile.json())["profiles"][0]["compiled"] is True
+    profile.save(tmp_path / "p.json")
+    assert (tmp_path / "p.json").read_text() == profile.json()
+    for arguments in ({"format": "pdf"}, {"layout": "none"}):
+        with pytest.raises(ValueError):
+            profile.report(**arguments)
+
+
+def test_strict_fails_at_once(open_session):
+    session = open_session(strict=True)
+    with pytest.raises(_native.Error, match="onnxrt-cpu"):
+        session.load("junk", [(1, [("model.onnx", b"no model", None)], [], [], None)])
+    session.local_graph("fine", "wanted so")
+
+
+# ---- Threads ----
+
+def test_threads_have_their_own_regions(session):
+    graph = session.load("double", [double_form()])
+    failures = []
+
+    def work(name, value):
+        try:
+            for _ in range(5):
+                x = floats(value)
+                session.region_begin(name)
+                run = graph.start(tensors(x=x), outputs=True, overlap=True)
+                assert arrays_of(run.finish())["y"] == [2 * value]
+                session.region_end()
+        except BaseException as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=work, args=(f"f{i}", i)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    assert sorted((p["function"], p["runs"]) for p in profiles(session)) == \
+        [(f"f{i}", 5) for i in range(4)]
+
+
+def test_loading_in_another_thread_while_this_one_computes(session):
+    """So weights go up in parallel with the local run."""
+    loaded = []
+    session.region_begin("f")
+    thread = threading.Thread(target=lambda: loaded.append(session.load("d", [double_form()])))
+    thread.start()
+    thread.join()
+    x = floats(3)
+    loaded[0].run(tensors(x=x))
+    session.region_end()
+    (profile,) = profiles(session)
+    assert profile["runs"] == 1 and not profile["compiled"]  # unless the caller says so
+
+
+def test_closing_ends_what_waits(server, session):
+    """A second session waits for the hardware; the first one's runs end when it is closed."""
+    other = {}
+    queued = threading.Event()
+
+    def wait():
+        other["session"] = _native.Session([ORT], server=server, notice=lambda n: queued.set())
+
+    thread = threading.Thread(target=wait)
+    thread.start()
+    assert queued.wait(60)
+    graph = session.load("double", [double_form()])
+    x = floats(1)
+    run = graph.start(tensors(x=x), overlap=True)
+    session.close()
+    session.close()
+    assert session.closed
+    for call in (run.finish, lambda: graph.run(tensors(x=x)), session.profile,
+                 lambda: session.region_begin("f"), lambda: session.backends):
+        with pytest.raises(_native.Error, match="the session is closed"):
+            call()
+    session.region_cancel()
+    thread.join()
+    assert other["session"].backends == [ORT]
+    other["session"].close()
+
+
+# ---- Signals ----
+
+@pytest.fixture
+def interrupt():
+    """Sends Ctrl-C to this process once the event is set."""
+    event = threading.Event()
+    over = threading.Event()
+
+    def send():
+        event.wait()
+        if not over.is_set():
+            os.kill(os.getpid(), signal.SIGINT)
+
+    thread = threading.Thread(target=send)
+    thread.start()
+    yield event
+    if not event.is_set():
+        over.set()
+        event.set()
+    thread.join()
+
+
+def test_ctrl_c_while_queued(server, session, interrupt):
+    told = []
+
+    def notice(n):
+        told.append(n)
+        interrupt.set()
+
+    with pytest.raises(KeyboardInterrupt):
+        _native.Session([ORT], server=server, notice=notice)
+    assert told[0]["kind"] == "queued" and told[0]["hardware"] == "local"
+    assert told[0]["place"] == 1 and len(told[0]["holders"]) == 1
+    session.close()
+    # It left the queue: the hardware is free.
+    eventually(lambda: _native.list_backends(server)[0][0]["free_hosts"] == 1, "free hardware")
+
+
+def test_ctrl_c_in_a_run(open_session, interrupt):
+    session = open_session(warmups=1_000_000)
+    graph = session.load("double", [double_form()])
+    x = np.ones(1 << 16, np.float32)
+    session.region_begin("f")
+    run = graph.start(tensors(x=x), overlap=True)
+    interrupt.set()
+    with pytest.raises(KeyboardInterrupt):
+        run.finish()
+    with pytest.raises(_native.Error, match="it was interrupted"):
+        session.region_end()
+
+
+def test_a_session_outlives_an_interrupt(server, session, interrupt):
+    graph = session.load("double", [double_form()])
+    interrupt.set()
+    x = floats(4)
+    with pytest.raises(KeyboardInterrupt):
+        while True:
+            graph.run(tensors(x=x))
+    assert arrays_of(graph.run(tensors(x=x), outputs=True))["y"] == [8]
+
+
+def test_what_a_notice_raises(open_session):
+    def notice(_):
+        raise LookupError("enough")
+
+    session = open_session(notice=notice)
+    with pytest.raises(LookupError, match="enough"):
+        session.load("double", [weighted_form(np.random.default_rng().random(9).astype("f4"))])
+
+
+def test_a_notice_cannot_close_its_session(open_session):
+    failures = []
+
+    def notice(_):
+        try:
+            session.close()
+        except _native.Error as failure:
+            failures.append(str(failure))
+
+    session = open_session(notice=notice)
+    session.load("double", [double_form()])
+    assert set(failures) == {"a notice can't close the session that it is from"}
+
+
+# ---- What goes wrong outside ----
+
+def test_the_server_goes_away(tmp_path):
+    with serving(tmp_path) as service:
+        session = _native.Session([ORT], server=service.address, repeats=3)
+        graph = session.load("double", [double_form()])
+        os.killpg(service.pid, signal.SIGKILL)
+        service.wait()
+        x = floats(1)
+        for overlap in (False, True):
+            session.region_begin("f")
+            run = graph.start(tensors(x=x), overlap=overlap)
+            with pytest.raises(_native.Error) as failed:
+                run.finish()
+            assert failed.value.code == _native.EUNAVAILABLE
+            session.region_end()
+        (profile,) = profiles(session)
+        assert profile["segments"][1]["results"][0]["failed"] == 6
+        session.close()
+
+
+def test_a_fork_has_no_session(server, session):
+    graph = session.load("double", [double_form()])
+    x = floats(1)
+    run = graph.start(tensors(x=x))
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        said = [str(session.closed)]
+        for call in (session.profile, run.finish, lambda: session.region_begin("f"),
+                     lambda: _native.ping(server)):
+            try:
+                call()
+                said.append("nothing")
+            except _native.Error as failure:
+                said.append(str(failure))
+        session.close()
+        del run, graph
+        os.write(write, "\n".join(said).encode())
+        os._exit(0)
+    os.close(write)
+    assert os.waitpid(child, 0)[1] == 0
+    with os.fdopen(read) as pipe:
+        said = pipe.read().splitlines()
+    assert said[0] == "True" and said[1:4] == \
+        ["the session belongs to the process that forked this one"] * 3
+    assert said[4].startswith("this process was forked from one that talked to a prony service")
+    assert run.finish() is None  # the parent's goes on
+    assert session.backends == [ORT]
+
+
+def test_a_session_that_nobody_closes(server):
+    """It is closed with its last reference, and a program can end in the middle of one."""
+    session = _native.Session([ORT], server=server)
+    graph = session.load("double", [double_form()])
+    del session
+    x = floats(2)
+    assert arrays_of(graph.run(tensors(x=x), outputs=True))["y"] == [4]
+    del graph
+    gc.collect()
+    eventually(lambda: _native.list_backends(server)[0][0]["free_hosts"] == 1, "free hardware")
+    run_python("import sys; from prony import _native\n"
+               "kept = _native.Session(['local/onnxrt-cpu'], server=sys.argv[1])", server)
+    eventually(lambda: _native.list_backends(server)[0][0]["free_hosts"] == 1, "free hardware")
