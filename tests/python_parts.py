@@ -12,6 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from prony import _native
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = pathlib.Path(os.environ.get("PRONY_BUILD", ROOT / "build"))
 PATIENCE = 60  # seconds for what takes milliseconds on an idle machine
 
 

@@ -1,23 +1,34 @@
 """The package as users install it: a wheel of the source tree, in an environment of its own."""
 import os
+import re
 import subprocess
 import sys
 import zipfile
 
 import pytest
 
-from conftest import BUILD, ROOT
+from python_parts import BUILD, ROOT
 
+# The specification's first program, and a look at what it runs with.
 PROGRAM = """
 import importlib.metadata, sys
+import torch
+from torch.nn import Linear, ReLU, Sequential
+from torch.nn.functional import softmax
 import prony
-from prony import _access, _native
+from prony import _native, accelerate, remote_profile, RemoteInferenceSession
+
 assert prony.__version__ == importlib.metadata.version("prony")
 assert _native.program().startswith(sys.prefix), _native.program()
-access = _access.resolve()
-session = _native.Session([], **access.arguments())
-print(*session.backends)
-session.close()
+net = Sequential(Linear(100, 200), ReLU(), Linear(200, 10))
+
+@accelerate
+def predict(x):
+    return softmax(net(x), dim=-1)
+
+with remote_profile(RemoteInferenceSession()):
+    for _ in range(10):
+        predict(torch.randn(1, 100))
 """
 
 
@@ -67,5 +78,9 @@ def test_it_runs_in_an_environment_of_its_own(wheel, tmp_path):
     run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-index",
         "--no-deps", wheel)
     environment = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "PRONY_PROGRAM")}
-    said = run(python, "-c", PROGRAM, cwd=tmp_path, env=environment)
-    assert "local/onnxrt-cpu" in said.split()
+    program = tmp_path / "first.py"  # PyTorch reads the source of what it compiles
+    program.write_text(PROGRAM)
+    said = run(python, program, cwd=tmp_path, env=environment)
+    assert "`predict[1/1]` ran 10 times. (1 discarded because compilation happened)" in said
+    for software in ("onnxrt-cpu", "openvino-cpu", "torch-eager-cpu", "torch-inductor-cpu"):
+        assert re.search(rf"^local .* {software} ", said, re.MULTILINE), said
