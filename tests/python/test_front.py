@@ -133,7 +133,7 @@ class Greeter:
 
 def test_methods_have_the_name_of_their_class(profiling, tmp_path):
     greeter = Greeter()
-    outcome = profiling(greeter.greet, *[(torch.ones(2),)] * 2)
+    outcome = profiling(greeter.greet, *[(torch.ones(2),)] * 2, plain=lambda x: x + 1)
     assert outcome.profile.func_name == "Greeter.greet"
     assert (tmp_path / "report/Greeter.greet_1.profile.txt").exists()
     assert profiling(Greeter.wave, (torch.ones(2),)).profile.func_name == "Greeter.wave"
@@ -173,7 +173,8 @@ def test_report_formats(outcome, tmp_path):
 
 
 def test_report_as_dataframe(outcome):
-    pandas = pytest.importorskip("pandas")
+    import pandas
+
     table = outcome.report.to_dataframe()
     assert isinstance(table, pandas.DataFrame) and len(table) == 3 + 2 * 2
     assert set(table["backend"]) == {"Uncompiled", ONNXRT, EAGER}
