@@ -5,8 +5,8 @@
 #include <limits.h>
 #include <stdbool.h>
 
-/* Below the extension of the Python package, which has the library inside: an installation, or, in a
- * build folder, links that look like one. */
+/* Below the extension of the Python package, which has the library inside: an installation, or, in
+ * a build folder, links that look like one. */
 #define PRN_BUNDLE "_bundle/"
 
 /* The folder of the file that this code was loaded from: of libprony.so, or of the program where

@@ -97,6 +97,11 @@ int prn_runtime_check_options(const struct prn_runtime_ops *ops,
 
 void prn_runtime_list(struct prn_buffer *out)
 {
-    for (size_t i = 0; prn_runtimes[i]; i++)
-        prn_buffer_printf(out, "%s%s", i ? ", " : "", prn_runtimes[i]->software);
+    const char *separator = "";
+    for (size_t i = 0; prn_runtimes[i]; i++) {
+        if (prn_runtimes[i]->python)
+            continue;
+        prn_buffer_printf(out, "%s%s", separator, prn_runtimes[i]->software);
+        separator = ", ";
+    }
 }

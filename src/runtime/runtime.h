@@ -109,7 +109,7 @@ PRONY_MUST_CHECK int prn_runtime_check_options(const struct prn_runtime_ops *ops
 /* What a switch that passed the check says: on, 1 and nothing at all mean on. */
 bool prn_runtime_switch(const char *value);
 
-/* "name (title), …": for the error about an unknown software name. */
+/* "name, …" of those that take ONNX: for the error about an unknown software name. */
 void prn_runtime_list(struct prn_buffer *out);
 
 #endif

@@ -156,6 +156,7 @@ static void test_everything(void **state)
                 "  all: ['lab/openvino-cpu', 'g5.xlarge/onnxrt-cuda[ fp16 ]']\n"
                 "quota: {default: 8, users: {zoe: none, ann: 16, bob: 0}}\n"
                 "lease: 1.5 m\n"
+                "python: venv/bin/python\n"
                 "state: /var/lib/x\n"
                 "cache: {folder: cache, size: 1.5KiB}\n"
                 "limits: {message: 64 MiB, model: 2 GB, session_memory: 3TiB, run_timeout: 250ms,\n"
@@ -189,6 +190,7 @@ static void test_everything(void **state)
     assert_int_equal(prn_config_quota(&config, "eve"), 8);
     assert_true(prn_config_quota(&config, "zoe") == PRN_CONFIG_NO_LIMIT);
     assert_true(config.lease_s == 90);
+    assert_string_equal(config.python, path_in(f, "venv/bin/python"));
     assert_string_equal(config.state_folder, "/var/lib/x");
     assert_string_equal(config.cache_folder, path_in(f, "cache"));
     assert_true(config.cache_bytes == 1536);
@@ -217,7 +219,7 @@ static void test_faults(void **state)
     } cases[] = {
         {"[]", "line 1: 'prony serve': not a map of keys and values"},
         {"lisen: x\n", "line 1: unknown key 'lisen' (known: listen, tls, http, pools, presets, "
-                       "quota, lease, state, cache, limits, log)"},
+                       "quota, lease, python, state, cache, limits, log)"},
         {"lease: 1\nlease: 2\n", "line 2: key 'lease' twice"},
         {"listen: {}\n", "line 1: 'listen': not a list"},
         {"listen: []\n", "line 1: 'listen': an empty list"},
@@ -401,11 +403,13 @@ static void test_options(void **state)
                                         .http = "127.0.0.1:3",
                                         .tls_certificate = certificate,
                                         .tls_key = key,
+                                        .python = "python3",
                                         .state_folder = "here",
                                         .log_format = "json"};
     struct prn_config config;
     assert_int_equal(parse(f,
                            "listen: bad but replaced\nhttp: bad too\nstate: there\nlog: text\n"
+                           "python: /other\n"
                            "tls: {certificate: /nowhere}\n",
                            &options, &config),
                      0);
@@ -413,6 +417,7 @@ static void test_options(void **state)
     assert_string_equal(config.listen[0].text, "0.0.0.0:1");
     assert_true(config.listen[0].tls);
     assert_string_equal(config.http, "127.0.0.1:3");
+    assert_string_equal(config.python, "python3");
     assert_string_equal(config.state_folder, "here");
     assert_string_equal(config.log_format, "json");
     prn_config_release(&config);
@@ -580,10 +585,11 @@ static void test_reload(void **state)
                    "live: quota of 'ann': 5 instead of 4\n"
                    "live: quota of 'bob': none instead of 7\n");
     expect_changes(f, "",
-                   "lease: 1m\nstate: /s\ncache: {folder: /c, size: 1 GiB}\nlog: json\n"
+                   "lease: 1m\npython: /p\nstate: /s\ncache: {folder: /c, size: 1 GiB}\nlog: json\n"
                    "limits: {message: 1 MiB, model: 1 MiB, session_memory: 2 MiB,"
                    " run_timeout: 1s, sessions: 1, models_per_session: 2}\n",
                    "live: lease: 60.0 s instead of 30.0 s\n"
+                   "restart: python: /p instead of as PRONY_PYTHON says\n"
                    "restart: state: /s instead of the user's own\n"
                    "restart: cache.folder: /c instead of in the state folder\n"
                    "live: cache.size: 1.00 GiB instead of 20.0 GiB\n"
