@@ -10,7 +10,7 @@ from prony import accelerate, remote_profile
 SENTENCES = ["The film was a delight from beginning to end.",
              "Dull, long, and badly acted!",
              "I would see it again tomorrow, and the day after, and take my friends along.",
-             "No."]
+             "Not for me."]
 
 
 class Classifier(nn.Module):
@@ -29,6 +29,7 @@ class Classifier(nn.Module):
         return self.head((states * there).sum(1) / there.sum(1))
 
 
+@torch.compiler.disable  # stays Python, and isn't compiled for each sentence
 def tokenize(sentence, words=1000):
     """A word's number is a checksum of it, from 1 up; a trained model would have a vocabulary."""
     found = re.findall(r"\w+", sentence.lower())
@@ -41,8 +42,8 @@ classifier = Classifier().eval()
 
 @accelerate(dynamic=True)
 def classify(sentence):
-    scores = torch.softmax(classifier(tokenize(sentence)), dim=-1)[0]
-    return {"negative": scores[0].item(), "positive": scores[1].item()}
+    scores = torch.softmax(classifier(tokenize(sentence)), dim=-1)
+    return dict(zip(("negative", "positive"), scores[0].tolist()))
 
 
 with remote_profile(backends=["local/onnxrt-cpu", "local/torch-eager-cpu"]) as handle:

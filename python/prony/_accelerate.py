@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import functools
 import inspect
 import warnings
@@ -106,6 +107,11 @@ def _wrap(function: Callable[..., Any], name: str, dynamic: bool | None,
     return accelerated
 
 
+def _new(kind: type, *arguments: Any) -> Any:
+    """What copyreg does, without the condition that pickle has for it."""
+    return kind.__new__(kind, *arguments)
+
+
 def _accelerate_module(module: torch.nn.Module, dynamic: bool | None,
                        backend: Callable[..., Any]) -> torch.nn.Module:
     """A twin of the module that shares everything with it but has an accelerated forward()."""
@@ -115,7 +121,8 @@ def _accelerate_module(module: torch.nn.Module, dynamic: bool | None,
     def reduce(self: Any, protocol: Any) -> Any:
         plain = object.__new__(original)
         plain.__dict__.update(self.__dict__)
-        return plain.__reduce_ex__(protocol)  # saved and copied as what it was
+        make, *rest = plain.__reduce_ex__(protocol)  # saved and copied as what it was
+        return (_new if make is copyreg.__newobj__ else make, *rest)
 
     kind = type(original.__name__, (original,), {
         "__module__": original.__module__, "__qualname__": original.__qualname__,

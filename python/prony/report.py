@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import html
 import json
@@ -141,13 +142,13 @@ class Report:
         folder = pathlib.Path(folder)
         options = ["--details", str(folder)] + (["--verbose"] if verbose else [])
         text = self._report(*options)
-        for profile, stem in zip(self.profiles, _stems(self.profiles)):
+        for profile, stem, label in zip(self.profiles, *_names(self.profiles)):
             graphs = dict.fromkeys(profile.footprint)
             parts = [_dump.text(i, self._sources[i]) for i in graphs if i in self._sources]
             if parts:
                 path = folder / f"{stem}.graph_dump.txt"
                 path.write_text("\n".join(parts))
-                text += f"Graphs of {profile.func_name}: {path}\n"
+                text += f"Graphs of {label}: {path}\n"
         return text + self._problems()
 
     def _report(self, *options: str) -> str:
@@ -240,18 +241,21 @@ def _failures(profiles: list[Profile]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _stems(profiles: list[Profile]) -> list[str]:
-    """Names of files without their endings, as `prony report --details` gives them."""
-    numbers: dict[str, int] = {}
-    taken: dict[str, int] = {}
-    stems = []
-    for profile in profiles:
-        number = numbers[profile.func_name] = numbers.get(profile.func_name, 0) + 1
+def _names(profiles: list[Profile]) -> tuple[list[str], list[str]]:
+    """Names of files without their endings, as `prony report --details` gives them; and what it calls
+    the profiles."""
+    totals = collections.Counter(profile.func_name for profile in profiles)
+    numbers: collections.Counter[str] = collections.Counter()
+    taken: collections.Counter[str] = collections.Counter()
+    stems, labels = [], []
+    for name in (profile.func_name for profile in profiles):
+        numbers[name] += 1
         safe = "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" * len(c.encode())
-                       for c in profile.func_name)[:_LETTERS_MAX] or "_"
+                       for c in name)[:_LETTERS_MAX] or "_"
         if safe[0] in ".-":
             safe = "_" + safe[1:]
-        stem = f"{safe}_{number}"
-        taken[stem] = taken.get(stem, 0) + 1
+        stem = f"{safe}_{numbers[name]}"
+        taken[stem] += 1
         stems.append(stem if taken[stem] == 1 else f"{stem}-{taken[stem]}")
-    return stems
+        labels.append(f"{name}[{numbers[name]}/{totals[name]}]")
+    return stems, labels

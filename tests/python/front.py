@@ -1,4 +1,8 @@
 """What tests of the front end share."""
+import json
+import subprocess
+
+from prony import _native
 
 # Two of them are enough for what isn't about them; compiling with inductor takes seconds a graph.
 ONNXRT, EAGER, OPENVINO, INDUCTOR = (f"local/{software}" for software in (
@@ -44,3 +48,10 @@ class Outcome:
         for total in profile.total_per_backend.values():
             assert total.estimated_total_ms > profile.total_uncompiled_ms
         return profile
+
+
+def cache(session):
+    """What the session's service says about its cache: `bytes`, and `misses`, which are uploads."""
+    done = subprocess.run([_native.program(), "status", "--server", session._access.server,
+                           "--format", "json"], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)["cache"]

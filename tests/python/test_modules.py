@@ -5,7 +5,7 @@ import time
 import prony
 import pytest
 import torch
-from front import EAGER, INDUCTOR, ONNXRT, OPENVINO, AnyGraphs
+from front import EAGER, INDUCTOR, ONNXRT, OPENVINO, AnyGraphs, cache
 from prony import accelerate
 from torch import nn
 
@@ -147,8 +147,11 @@ def test_dynamic_sizes_are_one_upload(profiling, session):
         return net(x).mean(dim=1)
 
     sizes = [(2, 5), (3, 7), (4, 9), (6, 3)]
+    before = cache(session)
     outcome = profiling(encode, *[(torch.randn(*size, 16),) for size in sizes])
     outcome.check(calls=len(sizes), graphs=AnyGraphs(1))
+    weights = len(list(net.parameters()))
+    assert cache(session)["misses"] - before["misses"] <= weights + 2
 
 
 def test_each_size_is_a_graph_without_dynamic(profiling):

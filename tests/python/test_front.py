@@ -1,0 +1,279 @@
+"""Names, arguments and reports of the front end."""
+import copy
+import io
+import json
+import pickle
+import subprocess
+import sys
+
+import octoml_profile
+import prony
+import pytest
+import torch
+from front import EAGER, ONNXRT, cache
+from prony import BackendSpec, _native, _progress, accelerate
+from prony._weights import Hashes
+from prony.report import Report
+from torch import nn
+
+
+# ---- Backends ----
+
+@pytest.mark.parametrize("text, canonical", [
+    ("r6i.large/onnxrt-cpu", "r6i.large/onnxrt-cpu"),
+    (" g5.xlarge/torch-eager-cuda[ fp16 , threads = 2 ] ", "g5.xlarge/torch-eager-cuda[fp16,threads=2]"),
+    ("a/b[]", "a/b"),
+])
+def test_backend_specs(text, canonical):
+    assert str(BackendSpec.parse(text)) == canonical
+
+
+def test_backend_specs_are_equal_as_maps():
+    one, other = BackendSpec.parse("a/b[x,y=1]"), BackendSpec.parse("a/b[y=1,x]")
+    assert one == other and hash(one) == hash(other) and str(one) != str(other)
+    assert one != BackendSpec.parse("a/b[x]")
+    assert one.backend_options == {"x": "", "y": "1"}
+
+
+@pytest.mark.parametrize("text", ["onnxrt-cpu", "a/b]", "a/b[x=1=2]", "a/b[x", "/b", "a/", ""])
+def test_bad_backend_specs(text):
+    with pytest.raises(ValueError, match="is not a backend"):
+        BackendSpec.parse(text)
+
+
+def test_listing_needs_no_session(session):
+    """Also while somebody holds the hardware."""
+    names = [str(spec) for spec in prony.get_supported_backends()]
+    assert {ONNXRT, EAGER} <= set(names)
+    assert prony.get_default_backends()
+    printed = io.StringIO()
+    session.print_supported_backends(printed)
+    assert printed.getvalue().split() == names
+
+
+def test_the_old_names():
+    for name in octoml_profile.__all__:
+        assert getattr(octoml_profile, name) is getattr(prony, name)
+
+
+# ---- accelerate ----
+
+def test_what_cannot_be_accelerated():
+    with pytest.raises(ValueError, match="no local backend 'fast'; there are: .*inductor"):
+        accelerate(local_backend="fast")(lambda x: x)
+    with pytest.raises(ValueError, match="accelerated already"):
+        accelerate(accelerate(lambda x: x))
+    with pytest.raises(ValueError, match="compiled already"):
+        accelerate(torch.compile(lambda x: x))
+    with pytest.raises(ValueError, match="compiled already"):
+        accelerate(torch.compile(nn.Linear(1, 1)))
+    with pytest.raises(ValueError, match="accelerated already"):
+        accelerate(accelerate(nn.Linear(1, 1)))
+    with pytest.raises(ValueError, match="TorchScript"):
+        accelerate(torch.jit.script(nn.Linear(1, 1)))
+    with pytest.raises(TypeError, match="takes a function"):
+        accelerate(nn.Linear)
+
+
+def test_a_module_behaves_as_the_original():
+    net = nn.Sequential(nn.Linear(3, 4), nn.ReLU())
+    net.label = "mine"
+    twin = accelerate(net, local_backend="eager")
+    assert isinstance(twin, nn.Sequential) and type(twin).__name__ == "Sequential"
+    assert twin.label == "mine" and len(twin) == 2 and twin[0] is net[0]
+    assert list(twin.state_dict()) == list(net.state_dict())
+    assert twin[0].weight is net[0].weight
+    x = torch.randn(2, 3)
+    torch.testing.assert_close(twin(x), net(x))
+    twin.load_state_dict({name: torch.zeros_like(t) for name, t in net.state_dict().items()})
+    assert net(x).abs().sum() == 0
+    for copied in (copy.deepcopy(twin), pickle.loads(pickle.dumps(twin))):
+        assert type(copied) is nn.Sequential
+        torch.testing.assert_close(copied(x), net(x))
+
+
+def test_outside_of_blocks_it_is_torch_compile():
+    graphs = []
+
+    def backend(module, examples):
+        graphs.append(module)
+        return module.forward
+
+    @accelerate(local_backend=backend, dynamic=True)
+    def double(x):
+        return x * 2
+
+    for n in (2, 3, 4):
+        torch.testing.assert_close(double(torch.ones(n)), torch.full((n,), 2.0))
+    assert len(graphs) == 1
+
+
+def test_what_the_local_backend_cannot_compile_runs_eagerly():
+    def backend(module, examples):
+        raise RuntimeError("no compiler here")
+
+    @accelerate(local_backend=backend)
+    def double(x):
+        return x * 2
+
+    with pytest.warns(UserWarning, match="no compiler here"):
+        torch.testing.assert_close(double(torch.ones(2)), torch.full((2,), 2.0))
+
+
+class Greeter:
+    @accelerate
+    def greet(self, x):
+        return x + 1
+
+    @accelerate
+    @staticmethod
+    def wave(x):
+        return x - 1
+
+
+def test_methods_have_the_name_of_their_class(profiling, tmp_path):
+    greeter = Greeter()
+    outcome = profiling(greeter.greet, *[(torch.ones(2),)] * 2, plain=lambda x: x + 1)
+    assert outcome.profile.func_name == "Greeter.greet"
+    assert (tmp_path / "report/Greeter.greet_1.profile.txt").exists()
+    assert profiling(Greeter.wave, (torch.ones(2),)).profile.func_name == "Greeter.wave"
+
+
+# ---- Reports ----
+
+@pytest.fixture
+def outcome(profiling):
+    net = nn.Linear(4, 4).eval()
+
+    @accelerate
+    def predict(x):
+        y = net(x)
+        torch._dynamo.graph_break()
+        return y.relu()
+
+    return profiling(predict, *[(torch.randn(2, 4),) for _ in range(3)])
+
+
+def test_report_formats(outcome, tmp_path):
+    report = outcome.report
+    data = json.loads(report.to_json())
+    assert data["schema"] == "prony.profile/1" and data["language"] == "python"
+    assert "<td>local/onnxrt-cpu</td>" in report._repr_html_()
+    assert "Local python" in report.text(layout="segments")
+    assert "Uncompiled" in report.text(layout="classic")
+    assert "p50" in report.text(layout="segments", verbose=True) or \
+        report.text(layout="segments", verbose=True) != report.text(layout="segments")
+    printed = io.StringIO()
+    report.print(file=printed)
+    assert printed.getvalue().startswith("Function `predict` has 1 profile:")
+    report.save(tmp_path / "saved.json")
+    shown = subprocess.run([_native.program(), "report", tmp_path / "saved.json"],
+                           capture_output=True, text=True)
+    assert shown.stdout == report.text()
+
+
+def test_report_as_dataframe(outcome):
+    import pandas
+
+    table = outcome.report.to_dataframe()
+    assert isinstance(table, pandas.DataFrame) and len(table) == 3 + 2 * 2
+    assert set(table["backend"]) == {"Uncompiled", ONNXRT, EAGER}
+
+
+def test_graph_dump_points_at_the_users_lines(outcome, tmp_path):
+    text = (tmp_path / "report/predict_1.graph_dump.txt").read_text()
+    assert f"{__file__}:" in text and "y = net(x)" in text and "return y.relu()" in text
+    assert "ends because the graph breaks: " in text
+    assert "ends because the function returns" in text
+    assert "opcode" in text and "call_function" in text and "linear" in text
+    assert str(tmp_path / "report/predict_1.profile.txt") in outcome.printed
+
+
+def test_nothing_recorded(session):
+    printed = io.StringIO()
+    with prony.remote_profile(session, print_results_to=printed) as handle:
+        pass
+    assert handle.report().profiles == [] and printed.getvalue()
+
+
+def test_reports_during_and_after(session):
+    @accelerate
+    def double(x):
+        return x * 2
+
+    with prony.remote_profile(session, num_repeats=3, print_results_to=None) as handle:
+        double(torch.ones(2))
+        assert handle.report().profiles[0].compilation_occurred
+        double(torch.ones(2))
+    profile = handle.report().profiles[0]
+    assert not profile.compilation_occurred and profile.num_repeats == 3
+    with prony.remote_profile(session, num_repeats=1, print_results_to=None) as other:
+        double(torch.ones(2))
+        double(torch.ones(2))
+    again = other.report().profiles[0]
+    assert again.footprint == profile.footprint, "it was loaded a second time"
+    assert (again.num_runs, again.num_repeats) == (1, 1)
+    assert handle.report().profiles[0] is profile
+
+
+def test_hostile_names_are_escaped():
+    data = {"results": [], "notes": ["<b>"], "profiles": []}
+    assert "<b>" not in Report(data)._repr_html_()
+
+
+# ---- Weights ----
+
+def test_weights_are_hashed_once():
+    hashes = Hashes()
+    weight = torch.randn(100, 10)
+    first = hashes.file(weight)
+    assert hashes.file(weight).sha256 == first.sha256 and hashes.hashed_bytes == 4000
+    assert first.address == weight.data_ptr()
+    weight += 1
+    assert hashes.file(weight).sha256 != first.sha256 and hashes.hashed_bytes == 8000
+    turned = hashes.file(weight.t())
+    assert turned.sha256 == hashes.file(weight.t().contiguous()).sha256
+
+
+def test_weights_are_sent_once(session):
+    """Neither per call, nor per graph, nor per format: a megabyte of them makes a megabyte of uploads."""
+    net = nn.Linear(500, 500).eval()
+
+    @accelerate
+    def twice(x):
+        y = net(x)
+        torch._dynamo.graph_break()
+        return net(y * 2)
+
+    before = cache(session)
+    with prony.remote_profile(session, num_repeats=1, print_results_to=None) as handle:
+        for _ in range(3):
+            twice(torch.randn(1, 500))
+    after = cache(session)
+    assert len(handle.report().profiles[0].footprint) == 2
+    sent = after["bytes"] - before["bytes"]
+    assert 1_002_000 < sent < 1_050_000, sent
+    assert after["misses"] - before["misses"] == 2 + 2 * 2  # weights, and each graph in two formats
+
+
+# ---- Progress ----
+
+def test_progress_lines():
+    assert _progress.describe({"kind": "uploading", "file": "weights/0", "done_bytes": 1 << 20,
+                               "total_bytes": 4 << 20}) == \
+        "uploading weights/0 [######..................] 1 MiB of 4 MiB"
+    assert _progress.describe({"kind": "queued", "hardware": "r6i.large", "place": 2,
+                               "waited_s": 3.4, "holders": ["a1b2"]}) == \
+        "waiting for r6i.large: place 2 in the queue, held by a1b2, 3 s so far"
+
+
+def test_progress_is_for_terminals(capsys):
+    progress = _progress.Progress()
+    progress({"kind": "queued", "hardware": "x", "place": 1, "waited_s": 0.0, "holders": []})
+    progress.clear()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_type_hints_are_shipped():
+    code = "import importlib.resources as r; assert r.files('prony').joinpath('py.typed').is_file()"
+    subprocess.run([sys.executable, "-c", code], check=True)
