@@ -197,6 +197,33 @@ def test_types_go_there_and_back(sessions, dtype):
         torch.testing.assert_close(select(x, True, 3), torch.cat([x, x.flip(0)])[3:])
 
 
+# ---- On a server ----
+
+def test_a_server_of_others(server):
+    """The local computation overlaps the remote run, which has the inputs as they were before it."""
+
+    @accelerate
+    def look_up(table, at):
+        y = table[at] * 2
+        at.add_(100)  # what a backend that saw this would fall over
+        return y
+
+    table = torch.randn(5, 3)
+    session = prony.RemoteInferenceSession(ONNXRT, server_addr=server, insecure=True)
+    with session, remote_profile(session, num_repeats=2, print_results_to=None) as handle:
+        for _ in range(3):
+            at = torch.tensor([4, 0])
+            torch.testing.assert_close(look_up(table, at), table[[4, 0]] * 2)
+            assert at.tolist() == [104, 100]
+    assert session.closed
+    [profile] = handle.report().profiles
+    assert (profile.num_runs, handle.report().runtime_errors) == (2, [])
+    with remote_inference(backend=ONNXRT, server_addr=server, insecure=True):
+        at = torch.tensor([4, 0])
+        torch.testing.assert_close(look_up(table, at), table[[4, 0]] * 2)
+        assert at.tolist() == [104, 100]
+
+
 # ---- Misuse ----
 
 def test_blocks_do_not_nest(session):

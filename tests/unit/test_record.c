@@ -491,6 +491,26 @@ static void regions_do_not_nest(void **state)
     prn_regions_release(&regions);
 }
 
+static void recording_begins_anew(void **state)
+{
+    (void)state;
+    struct prn_regions regions = PRN_REGIONS_INIT(BACKENDS, REPEATS);
+    struct prony_error err;
+    assert_int_equal(prn_region_begin(&regions, "before", &err), 0);
+    assert_int_equal(prn_regions_restart(&regions, 1, &err), PRONY_EUSAGE);
+    assert_contains(err.text, "'before'");
+    assert_int_equal(prn_region_end(&regions, &err), 0);
+    assert_int_equal(prn_regions_restart(&regions, REPEATS + 1, &err), 0);
+    assert_int_equal(prn_region_begin(&regions, "after", &err), 0);
+    assert_int_equal(prn_region_end(&regions, &err), 0);
+    struct prn_profile *p = filled(&regions.recorder, NULL);
+    assert_int_equal(p->n_profiles, 1);
+    assert_string_equal(p->profiles[0].function, "after");
+    assert_int_equal(p->profiles[0].repeats, REPEATS + 1);
+    prn_profile_free(p);
+    prn_regions_release(&regions);
+}
+
 static void a_spoiled_region_says_so_at_its_end(void **state)
 {
     (void)state;
@@ -713,6 +733,7 @@ int main(void)
         cmocka_unit_test(footprints_are_bounded),
         cmocka_unit_test(graphs_of_a_call_are_bounded),
         cmocka_unit_test(regions_do_not_nest),
+        cmocka_unit_test(recording_begins_anew),
         cmocka_unit_test(a_spoiled_region_says_so_at_its_end),
         cmocka_unit_test(a_clock_that_was_stopped_twice),
         cmocka_unit_test(one_thread_at_a_time),
