@@ -265,7 +265,7 @@ static void test_faults(void **state)
          "line 3: unknown key 'cores' (known: name, type, processor, usd_per_hour, software, "
          "count)"},
         {"pools:\n- name: a\n  type: cloud\n",
-         "line 3: 'type': unknown type of pool 'cloud' (known: local)"},
+         "line 3: 'type': unknown type of pool 'cloud' (known: local, slurm)"},
         {"pools:\n- name: a\n  count: many\n",
          "line 3: 'count': 'many' is not a whole number from 0 to 1000"},
         {"pools:\n- name: a\n  count: 1.5\n",
