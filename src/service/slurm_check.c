@@ -139,12 +139,21 @@ static int check_submission(const struct check *c)
     int code = prn_slurm_try(&order, &fault);
     if (code == PRONY_ENOMEM)
         return prn_fail_memory(c->err);
+    if (code == 0)
+        return 0;
+    /* Accounts and QoS are known to the accounting alone; what it says of them is about a key. */
     const struct prn_config_slurm *slurm = &c->pool->slurm;
-    size_t line = slurm->account.text ? slurm->account.line : c->pool->line;
-    return code == 0
-               ? 0
-               : fail_at(c, line, slurm->account.text ? "account" : "pools",
-                         "Slurm takes no jobs of the pool '%s': %s", c->pool->hardware, fault.text);
+    size_t line = c->pool->line;
+    const char *key = "pools";
+    if (slurm->account.text && strcasestr(fault.text, "account")) {
+        line = slurm->account.line;
+        key = "account";
+    } else if (slurm->qos.text && strcasestr(fault.text, "qos")) {
+        line = slurm->qos.line;
+        key = "qos";
+    }
+    return fail_at(c, line, key, "Slurm takes no jobs of the pool '%s': %s", c->pool->hardware,
+                   fault.text);
 }
 
 /* Nodes can't open a socket in this machine's file system. */
