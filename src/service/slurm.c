@@ -102,23 +102,30 @@ static void cancel(struct prn_slurm_job *job)
     job->has_key = job->has_token = false;
 }
 
-/* It takes no further session, and goes when it has none. */
+/* Its worker takes no further session. */
 static void leave(struct prn_slurm_job *job, const char *why)
 {
-    struct prn_host *host = job->host;
-    struct prn_service *s = host->service;
-    Prony__WorkerCommand command = PRONY__WORKER_COMMAND__INIT;
-    Prony__Leave body = PRONY__LEAVE__INIT;
-    command.body_case = PRONY__WORKER_COMMAND__BODY_LEAVE;
-    command.leave = &body;
+    struct prn_service *s = job->host->service;
     job->leaving = true;
     PRN_LOG(s->log, PRN_LOG_INFO, "slurm.leave", PRN_LOG_INTEGER("job", job->id),
             PRN_LOG_TEXT("why", why));
-    if (prn_host_command(host, &command, &(struct prn_command_wait){0}) == 0)
-        cancel(job);
-    if (host->place)
-        prn_queue_drain_host(s->queue, host->place, prn_service_now());
+    if (job->host->place)
+        prn_queue_drain_host(s->queue, job->host->place, prn_service_now());
     prn_sessions_settle(s);
+}
+
+/* It goes when it has none: one that was granted a session but hasn't heard of it yet would go. */
+static void send_leave(struct prn_slurm_job *job)
+{
+    Prony__WorkerCommand command = PRONY__WORKER_COMMAND__INIT;
+    Prony__Leave body = PRONY__LEAVE__INIT;
+    if (job->told || job->host->held)
+        return;
+    command.body_case = PRONY__WORKER_COMMAND__BODY_LEAVE;
+    command.leave = &body;
+    job->told = true;
+    if (prn_host_command(job->host, &command, &(struct prn_command_wait){0}) == 0)
+        cancel(job);
 }
 
 /* A worker that is there: whether it goes on. */
@@ -238,6 +245,8 @@ static void tend_jobs(struct prn_slurm *slurm, int64_t now_ns, int64_t *next_ns)
             tend_worker(job, pool, counts.waiting, now_ns, next_ns);
         else
             tend_absent(slurm, job, pool, now_ns, next_ns);
+        if (job->host && job->leaving)
+            send_leave(job);
     }
 }
 

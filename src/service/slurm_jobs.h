@@ -26,7 +26,8 @@ struct prn_slurm_job {
     int64_t idle_ns;            /* since when its worker is free; 0: it isn't */
     bool cancel;                /* nobody needs it */
     int64_t cancelled_ns;       /* when Slurm was last told so; 0: not yet */
-    bool leaving;               /* its worker was told to leave */
+    bool leaving;               /* its worker takes no further session, */
+    bool told;                  /* and was told to go */
     struct prn_slurm_job *next; /* submitted after it */
 };
 

@@ -1,7 +1,7 @@
 /*
  * Runs a program of Slurm: an array of arguments, no shell, no more environment than Slurm and the
  * job need, an end to how long it may take and to how much it may say. Blocks, so it is for a
- * thread that nobody waits for.
+ * thread that nobody waits for. SIGPIPE must be ignored.
  */
 #ifndef PRN_SERVICE_SLURM_RUN_H
 #define PRN_SERVICE_SLURM_RUN_H

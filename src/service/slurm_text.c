@@ -152,6 +152,8 @@ bool prn_slurm_next_node(char **text, struct prn_slurm_node *ret_node)
         bool is_default = fields[0][name - 1] == '*';
         if (is_default)
             fields[0][name - 1] = '\0';
+        if (!fields[0][0])
+            continue;
         double limit_s = prn_slurm_time_s(fields[1]);
         *ret_node = (struct prn_slurm_node){.partition = fields[0],
                                             .is_default = is_default,

@@ -46,7 +46,7 @@ def pool(name="lab", **keys):
 
 
 def config(*pools, port=0):
-    return f"listen: 127.0.0.1:{port}\npools:\n" + "".join(pools or [pool()])
+    return f"listen: 127.0.0.1:{port}\npools:\n" + "".join(pools or [pool()]) + "lease: 5m\n"
 
 
 @contextlib.contextmanager
