@@ -122,10 +122,11 @@ class Slurm:
     def start_node(self, name):
         self.start(name, "-D", "-N", name, program="slurmd")
 
-    def saved(self):
-        """Waits until the controller has saved what it knows now; one that dies before forgets it."""
+    def save(self, job):
+        """Has the controller save what it knows of a job; one that dies before forgets it."""
         now = time.time()
         state = self.folder / "state" / "job_state"
+        self.run("scontrol", "update", f"JobId={job}", "Comment=saved")
         eventually(lambda: state.exists() and state.stat().st_mtime > now, "the state is saved")
 
     def kill(self, name):

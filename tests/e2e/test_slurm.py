@@ -171,7 +171,8 @@ def test_who_waits_sees_what_slurm_says(cluster, tmp_path):
         eventually(lambda: len(cluster.jobs("PENDING")) == 2, "two jobs wait")
         kept, surplus = cluster.jobs("PENDING")
         expected = rf"Slurm: job {kept} PENDING \((Resources|Priority)\), expected to start 20\d\d-\S+Z"
-        eventually(lambda: re.fullmatch(expected, first.wait_once().queue.note), "the reason")
+        eventually(lambda: [s for s in client.status().sessions if re.fullmatch(expected, s.note)],
+                   "the reason")
         assert f"job {surplus} PENDING" in second.wait_once().queue.note
         assert f"job {kept} PENDING" in note(client) and f"job {surplus} PENDING" in note(client)
         shown = run_program([PROGRAM, "status", "--server", service.address]).stdout
@@ -291,7 +292,7 @@ def test_a_controller_that_dies_comes_back(cluster, tmp_path):
     with service_of(cluster, tmp_path / "s") as (service, client):
         first = ready(client)
         use(first)
-        cluster.saved()
+        cluster.save(cluster.job("RUNNING"))
         cluster.kill("slurmctld")
         try:
             second = ask(client)
