@@ -10,8 +10,7 @@
 enum { PUT, FORGET, READ, NAME, ID, N_STATEMENTS };
 
 static const char *const sql[N_STATEMENTS] = {
-    [PUT] = "INSERT OR REPLACE INTO slurm_jobs (job, hardware, label, key, token)"
-            " VALUES (?, ?, ?, ?, ?)",
+    [PUT] = "INSERT OR REPLACE INTO slurm_jobs VALUES (?, ?, ?, ?, ?)",
     [FORGET] = "DELETE FROM slurm_jobs WHERE job = ?",
     [READ] = "SELECT job, hardware, label, key, token FROM slurm_jobs ORDER BY job",
     [NAME] = "INSERT OR IGNORE INTO slurm_service (one, id) VALUES (1, ?)",

@@ -11,9 +11,9 @@ import grpc
 import pytest
 
 import slurm
-from conftest import PROGRAM, run_program
-from service import (ORT, PATIENCE, SMALL, X, Service, Session, base, check_small, eventually, free_port, own,
-                     serving)
+from conftest import PROGRAM, ROOT, run_program
+from service import (ORT, PATIENCE, SMALL, X, Service, Session, base, check_small, eventually, free_port,
+                     make_certificate, own, serving)
 
 BACKEND = "lab/onnxrt-cpu"
 
@@ -383,6 +383,16 @@ def test_what_the_cluster_doesnt_have(cluster, prony, workdir, keys, line, text)
     assert done.status == 2 or done.status == 1
     assert f"'serve.yml', line {line}: " in done.stderr and text in done.stderr
     assert len(done.stderr.splitlines()) <= 2
+
+
+def test_the_example_of_the_page(cluster, prony, workdir):
+    """docs/cluster.md shows a configuration, and what is said where the cluster is another."""
+    page = (ROOT / "docs/cluster.md").read_text()
+    text = re.search(r"```yaml\n(.*?)```", page, re.DOTALL).group(1)
+    make_certificate(workdir)
+    (workdir / "serve.yml").write_text(text.replace("/shared/prony/cert.pem", "cert.pem"))
+    done = prony("serve", "--config", "serve.yml", "--state", workdir / "state", env=cluster.env)
+    assert re.search(r"^prony: error: .*$", page, re.MULTILINE).group(0) in done.stderr
 
 
 def test_programs_that_arent_there_or_talk_nonsense(cluster, prony, workdir):
