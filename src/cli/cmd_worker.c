@@ -6,7 +6,7 @@
 #include "record/net.h"
 
 struct worker_options {
-    const char *server, *hardware, *token_file, *ca, *ort_lib, *python;
+    const char *server, *hardware, *token_file, *join_file, *ca, *ort_lib, *python;
     double idle_s;
     bool insecure, check;
 };
@@ -56,6 +56,7 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
         .server = o->server,
         .hardware = o->hardware,
         .token_file = o->token_file,
+        .join_file = o->join_file,
         .ca_file = o->ca,
         .insecure = o->insecure,
         .ort_library = o->ort_lib,
@@ -75,6 +76,9 @@ static const struct prn_option options[] = {
     {PRN_OPTION_TEXT, 0, "token-file", "FILE",
      "holds a token for workers ('prony token add --worker' makes one)", FIELD(token_file), 0, 0,
      NULL},
+    {PRN_OPTION_TEXT, 0, "join-file", "FILE",
+     "holds a key that lets one worker in, once, as jobs of Slurm have it; '-' is standard input",
+     FIELD(join_file), 0, 0, NULL},
     {PRN_OPTION_TEXT, 0, "ca", "FILE",
      "who signs the service's certificate, PEM (default: whom the system trusts)", FIELD(ca), 0, 0,
      NULL},

@@ -93,9 +93,11 @@ static void show_queue(void *context, const struct prn_remote_place *place)
 {
     (void)context;
     char line[512];
-    snprintf(line, sizeof line, "waiting for %s: place %llu in the queue%s%s%s", place->hardware,
-             (unsigned long long)place->place, place->n_holders ? ", held by " : "",
-             place->n_holders ? place->holders[0] : "", place->n_holders > 1 ? " and others" : "");
+    snprintf(line, sizeof line, "waiting for %s: place %llu in the queue%s%s%s%s%s",
+             place->hardware, (unsigned long long)place->place,
+             place->n_holders ? ", held by " : "", place->n_holders ? place->holders[0] : "",
+             place->n_holders > 1 ? " and others" : "", place->note ? "; " : "",
+             place->note ? place->note : "");
     prn_progress_line(place->waited_s, line);
 }
 

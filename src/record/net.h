@@ -33,6 +33,7 @@ struct prn_worker_options {
     const char *server;
     const char *hardware;
     const char *token_file;
+    const char *join_file; /* a key that is good for one worker, once; "-": standard input */
     const char *ca_file;
     bool insecure; /* no TLS */
     const char *ort_library;

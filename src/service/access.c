@@ -2,6 +2,7 @@
 #include "service/service.h"
 
 #include "service/peer.h"
+#include "service/slurm.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -98,6 +99,8 @@ static bool authenticate(struct prn_rpc_call *call, struct prn_identity *ret_ide
         return false;
     }
     int code = prn_tokens_check(s->tokens, token, ret_identity, &err);
+    if (code == PRONY_EDENIED && prn_slurm_identify(s, token, ret_identity))
+        return true;
     if (code == PRONY_EDENIED)
         prn_refuse(call, PRN_STATUS_UNAUTHENTICATED, "the token isn't valid here");
     else if (code < 0)

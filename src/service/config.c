@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "service/address.h"
 #include "service/config_fields.h"
+#include "service/config_slurm.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -224,12 +225,15 @@ static const struct prn_config_key local_keys[] = {
                    PRN_CONFIG_RANGE(0, WORKERS_MAX)),
 };
 
+static const struct prn_config_key slurm_keys[] = {POOL_KEYS, PRN_CONFIG_SLURM_KEYS};
+
 static const struct pool_type {
     const char *name;
     const struct prn_config_key *keys;
     size_t n_keys;
 } pool_types[] = {
     [PRN_POOL_LOCAL] = {"local", local_keys, PRN_ARRAY_SIZE(local_keys)},
+    [PRN_POOL_SLURM] = {"slurm", slurm_keys, PRN_ARRAY_SIZE(slurm_keys)},
 };
 
 const char *prn_pool_type_name(enum prn_pool_type type)
@@ -275,6 +279,8 @@ static int read_pool(const struct prn_config_reader *r, const struct prn_yaml_no
     if (code == 0)
         code = prn_config_read_map(r, "pools", node, pool_types[pool.type].keys,
                                    pool_types[pool.type].n_keys, &pool);
+    if (code == 0 && pool.type == PRN_POOL_SLURM)
+        code = prn_config_slurm_complete(r, node, &pool);
     if (code == 0)
         *ret_pool = pool;
     return code;
@@ -708,6 +714,11 @@ bool prn_config_pool_offers(const struct prn_config_pool *pool, const char *soft
     for (size_t i = 0; i < pool->n_software; i++)
         found = found || strcmp(pool->software[i], software) == 0;
     return found;
+}
+
+size_t prn_config_pool_promises(const struct prn_config_pool *pool)
+{
+    return pool->type == PRN_POOL_SLURM ? pool->slurm.hosts : pool->local.count;
 }
 
 const struct prn_config_preset *prn_config_preset(const struct prn_config *config, const char *name)

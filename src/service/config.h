@@ -29,9 +29,34 @@ struct prn_config_address {
  * of its own keys in struct prn_config_pool. */
 enum prn_pool_type {
     PRN_POOL_LOCAL, /* workers that the service starts, or that are started by hand elsewhere */
+    PRN_POOL_SLURM, /* jobs of Slurm that the service submits when somebody waits */
 };
 
 const char *prn_pool_type_name(enum prn_pool_type type);
+
+/* What the cluster has a say in. */
+struct prn_config_slurm_text {
+    const char *text; /* NULL: not given */
+    size_t line;
+};
+
+struct prn_config_slurm {
+    struct prn_config_slurm_text partition, constraint, gres, account, qos;
+    double time_s;       /* of a job */
+    double session_s;    /* a job that has less left takes no further session */
+    double idle_s;       /* a worker without a session leaves after it */
+    double join_s;       /* for the worker of a job that runs to join */
+    double poll_s;       /* between two looks at the jobs */
+    size_t hosts;        /* most of them at once */
+    const char *server;  /* where workers find the service; NULL: where it listens */
+    const char *ca;      /* a file on the nodes; NULL: none */
+    const char *program; /* on the nodes; NULL: this one */
+    const char *output;  /* of a job, as sbatch takes it */
+    size_t n_options;
+    const char *const *options; /* for sbatch */
+    size_t n_environment;
+    const char *const *environment; /* "NAME=value" */
+};
 
 struct prn_config_pool {
     const char *hardware;
@@ -44,6 +69,7 @@ struct prn_config_pool {
     struct {
         size_t count; /* workers that the service starts on its own machine */
     } local;
+    struct prn_config_slurm slurm;
 };
 
 struct prn_config_preset {
@@ -105,6 +131,8 @@ const struct prn_config_pool *prn_config_pool(const struct prn_config *config,
                                               const char *hardware);
 /* Whether a pool offers a software, if a worker has it. */
 bool prn_config_pool_offers(const struct prn_config_pool *pool, const char *software);
+/* How many hosts the service brings by itself, so that sessions may wait for them. */
+size_t prn_config_pool_promises(const struct prn_config_pool *pool);
 
 /* NULL when the file doesn't give it. "all" then holds every backend that workers have, and
  * "default" those of them for which prn_config_in_default() is true. */

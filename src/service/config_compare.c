@@ -184,6 +184,69 @@ static bool same_software(const struct prn_config_pool *a, const struct prn_conf
     return same;
 }
 
+static void compare_slurm_text(struct differ *d, const char *name, const char *key,
+                               const char *before, const char *after)
+{
+    if (!same_text(before, after))
+        note(d, false, "pool '%s': %s '%s' instead of '%s'", name, key, after ? after : "",
+             before ? before : "");
+}
+
+static bool same_list(const char *const *a, size_t n_a, const char *const *b, size_t n_b)
+{
+    bool same = n_a == n_b;
+    for (size_t i = 0; same && i < n_a; i++)
+        same = strcmp(a[i], b[i]) == 0;
+    return same;
+}
+
+static void compare_slurm(struct differ *d, const char *name, const struct prn_config_slurm *before,
+                          const struct prn_config_slurm *after)
+{
+    static const struct {
+        const char *key;
+        size_t offset;
+        bool seconds;
+    } keys[] = {
+#define SLURM(member) offsetof(struct prn_config_slurm, member)
+        {"partition", SLURM(partition.text), false},
+        {"constraint", SLURM(constraint.text), false},
+        {"gres", SLURM(gres.text), false},
+        {"account", SLURM(account.text), false},
+        {"qos", SLURM(qos.text), false},
+        {"time", SLURM(time_s), true},
+        {"session", SLURM(session_s), true},
+        {"idle", SLURM(idle_s), true},
+        {"join", SLURM(join_s), true},
+        {"poll", SLURM(poll_s), true},
+        {"server", SLURM(server), false},
+        {"ca", SLURM(ca), false},
+        {"program", SLURM(program), false},
+        {"output", SLURM(output), false},
+#undef SLURM
+    };
+    char old_text[PRN_FORMAT_SIZE];
+    char new_text[PRN_FORMAT_SIZE];
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(keys); i++) {
+        const char *old = (const char *)before + keys[i].offset;
+        const char *new = (const char *)after + keys[i].offset;
+        if (!keys[i].seconds)
+            compare_slurm_text(d, name, keys[i].key, *(const char *const *)old,
+                               *(const char *const *)new);
+        else if (*(const double *)old != *(const double *)new)
+            note(d, false, "pool '%s': %s %s instead of %s", name, keys[i].key,
+                 prn_format_duration(new_text, *(const double *)new * 1e9),
+                 prn_format_duration(old_text, *(const double *)old * 1e9));
+    }
+    if (before->hosts != after->hosts)
+        note(d, false, "pool '%s': hosts %zu instead of %zu", name, after->hosts, before->hosts);
+    if (!same_list(before->options, before->n_options, after->options, after->n_options))
+        note(d, false, "pool '%s': other options", name);
+    if (!same_list(before->environment, before->n_environment, after->environment,
+                   after->n_environment))
+        note(d, false, "pool '%s': another environment", name);
+}
+
 static void compare_pool(struct differ *d, const struct prn_config_pool *before,
                          const struct prn_config_pool *after)
 {
@@ -191,8 +254,10 @@ static void compare_pool(struct differ *d, const struct prn_config_pool *before,
     char new_text[PRN_FORMAT_SIZE];
     const char *name = after->hardware;
     if (before->type != after->type)
-        note(d, true, "pool '%s': type %s instead of %s", name, prn_pool_type_name(after->type),
+        note(d, false, "pool '%s': type %s instead of %s", name, prn_pool_type_name(after->type),
              prn_pool_type_name(before->type));
+    else if (after->type == PRN_POOL_SLURM)
+        compare_slurm(d, name, &before->slurm, &after->slurm);
     if (!same_text(before->processor, after->processor))
         note(d, false, "pool '%s': processor '%s' instead of '%s'", name,
              after->processor ? after->processor : "", before->processor ? before->processor : "");

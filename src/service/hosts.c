@@ -6,6 +6,7 @@
 #include "service/service.h"
 
 #include "rpc/relay.h"
+#include "service/slurm.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -600,6 +601,8 @@ static void take_hello(struct prn_host *host, Prony__WorkerReport *report)
     }
     if (code == 0 && host->local)
         code = prn_local_attach(host, &err);
+    if (code == 0)
+        code = prn_slurm_attach(host, hello, &err);
     if (code == 0) {
         clear_due(host);
         host->hello = hello;
@@ -737,6 +740,7 @@ void prn_attach_ended(struct prn_rpc_call *call, bool cancelled)
     if (host->place)
         prn_queue_remove_host(s->queue, host->place, prn_service_now());
     host->place = NULL;
+    prn_slurm_detach(host);
     /* The thread of a host of this machine gives its session back itself. */
     if (!host->local)
         prn_host_lose(host);

@@ -2,6 +2,7 @@
 #include "service/service.h"
 
 #include "runtime/runtime.h"
+#include "service/slurm.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -108,10 +109,12 @@ static bool listed(const struct list *list, const char *hardware, const char *so
     return false;
 }
 
-static int add_backend(struct list *list, const struct prn_host *host, const Prony__Software *have)
+/* One that a host has; or that a pool promises, without a host that could say more. */
+static int add_backend(struct list *list, const struct prn_host *host, const char *hardware,
+                       const Prony__Software *have)
 {
     struct prn_service *s = list->service;
-    const struct prn_config_pool *pool = prn_config_pool(&s->config, host->hello->hardware);
+    const struct prn_config_pool *pool = prn_config_pool(&s->config, hardware);
     struct prn_queue_hardware counts = {0};
     OctomlProfile__BackendSpec *spec = PRN_ARENA_NEW(&list->arena, OctomlProfile__BackendSpec);
     OctomlProfile__BackendDetails *details =
@@ -120,16 +123,17 @@ static int add_backend(struct list *list, const struct prn_host *host, const Pro
         return PRONY_ENOMEM;
     octoml_profile__backend_spec__init(spec);
     octoml_profile__backend_details__init(details);
-    spec->hardware_platform = details->hardware_platform = host->hello->hardware;
+    spec->hardware_platform = details->hardware_platform = (char *)(uintptr_t)hardware;
     spec->software_backend = details->software_backend = have->name;
-    const char *processor = pool && pool->processor ? pool->processor : host->hello->processor;
+    const char *found = host ? host->hello->processor : NULL;
+    const char *processor = pool && pool->processor ? pool->processor : found;
     details->processor = (char *)(uintptr_t)processor;
     details->has_usd_per_hour = pool && !isnan(pool->usd_per_hour);
     details->usd_per_hour = details->has_usd_per_hour ? pool->usd_per_hour : 0;
     details->runtime_version = have->version;
     details->n_options = have->n_options;
     details->options = have->options;
-    if (prn_queue_find_hardware(s->queue, host->hello->hardware, &counts)) {
+    if (prn_queue_find_hardware(s->queue, hardware, &counts)) {
         details->has_hosts = details->has_free = true;
         details->hosts = counts.hosts;
         details->free = counts.free;
@@ -156,9 +160,25 @@ static int details_by_name(const void *a, const void *b)
     return hardware ? hardware : strcmp(x->software_backend, y->software_backend);
 }
 
+/* Hosts that come when somebody waits have nobody to speak for them before. */
+static int add_promised(struct list *list, const struct prn_config_pool *pool)
+{
+    for (size_t i = 0; i < pool->n_software; i++) {
+        Prony__Software software = PRONY__SOFTWARE__INIT;
+        software.name = (char *)(uintptr_t)pool->software[i];
+        if (!listed(list, pool->hardware, software.name) &&
+            add_backend(list, NULL, pool->hardware, &software) < 0)
+            return PRONY_ENOMEM;
+    }
+    return 0;
+}
+
 static int fill_list(struct list *list)
 {
+    const struct prn_config *config = &list->service->config;
     size_t most = 1;
+    for (size_t i = 0; i < config->n_pools; i++)
+        most += config->pools[i].n_software;
     for (const struct prn_host *host = list->service->hosts; host; host = host->next)
         most += host->hello ? host->hello->n_software : 0;
     list->specs = PRN_ARENA_ARRAY(&list->arena, most, OctomlProfile__BackendSpec *);
@@ -170,9 +190,12 @@ static int fill_list(struct list *list)
             const Prony__Software *have = host->hello->software[i];
             if (!listed(list, host->hello->hardware, have->name) &&
                 offered(list->service, host->hello->hardware, have->name) &&
-                add_backend(list, host, have) < 0)
+                add_backend(list, host, host->hello->hardware, have) < 0)
                 return PRONY_ENOMEM;
         }
+    for (size_t i = 0; i < config->n_pools; i++)
+        if (config->pools[i].type == PRN_POOL_SLURM && add_promised(list, &config->pools[i]) < 0)
+            return PRONY_ENOMEM;
     qsort(list->specs, list->n, sizeof *list->specs, by_name);
     qsort(list->details, list->n, sizeof *list->details, details_by_name);
     return 0;
@@ -290,6 +313,7 @@ static int report_hardware(struct report *r)
         row->hosts = counts.hosts;
         row->free = counts.free;
         row->waiting = counts.waiting;
+        row->note = prn_slurm_note(r->service, counts.name, &r->arena);
         r->reply.n_hardware++;
     }
     return 0;
@@ -314,6 +338,12 @@ static int report_session(struct report *r, const struct prn_session *session,
     row->waited_ms = MS(prn_queue_session_waited_ns(session->place, r->now_ns));
     row->has_place = session->state == PRN_SESSION_WAITING;
     row->place = row->has_place ? prn_queue_session_worst_place(session->place) : 0;
+    const char *hardware = NULL;
+    for (size_t i = 0;
+         row->has_place && !row->note && (hardware = prn_queue_session_hardware(session->place, i));
+         i++)
+        row->note = prn_slurm_place_note(
+            r->service, hardware, prn_queue_session_place(session->place, hardware), &r->arena);
     row->models = session->n_models;
     row->runs = session->runs;
     row->idle_ms = session->open_calls ? 0 : MS(r->now_ns - session->life_ns);
@@ -353,6 +383,7 @@ static int report_worker(struct report *r, const struct prn_host *host, Prony__W
     row->hardware = hello->hardware;
     row->state = prn_arena_strdup(&r->arena, host->held ? "held" : "free");
     row->sandbox = hello->sandbox;
+    row->note = prn_slurm_worker_note(host, &r->arena);
     row->has_connected_ms = true;
     row->connected_ms = MS(r->now_ns - host->connected_ns);
     if (host->held)

@@ -568,8 +568,8 @@ int prn_locals_start(struct prn_service *s, struct prony_error *err)
         return code;
     for (size_t i = 0; i < s->config.n_pools; i++) {
         const struct prn_config_pool *pool = &s->config.pools[i];
-        code =
-            prn_queue_promise(s->queue, pool->hardware, pool->local.count, prn_service_now(), err);
+        code = prn_queue_promise(s->queue, pool->hardware, prn_config_pool_promises(pool),
+                                 prn_service_now(), err);
         if (code < 0)
             return code;
         size_t n = 0;

@@ -2,6 +2,8 @@
 #include "service/service.h"
 
 #include "service/names.h"
+#include "service/slurm.h"
+#include "service/slurm_command.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -56,6 +58,7 @@ static const struct prn_method methods[] = {
     {METHOD("prony.Prony", "Status"), PRN_METHOD_UNARY, prn_status, NULL, NULL, NULL},
     {METHOD("prony.Prony", "Measure"), PRN_METHOD_SERVER_STREAM, prn_measure_model, NULL,
      prn_task_sent, prn_task_ended},
+    {METHOD("prony.Workers", "Join"), PRN_METHOD_UNARY, prn_join, NULL, NULL, NULL},
     {METHOD("prony.Workers", "Attach"), PRN_METHOD_BOTH, prn_attach_begin, prn_attach_message,
      prn_attach_sent, prn_attach_ended},
     {METHOD("prony.Workers", "Fetch"), PRN_METHOD_SERVER_STREAM, prn_fetch_begin, NULL,
@@ -88,6 +91,7 @@ static void collect(void *opaque)
         prn_meter_set(prn_metric_meter(hosts, counts.name, "held"), (double)counts.held);
         prn_meter_set(prn_metric_meter(waiting, counts.name, NULL), (double)counts.waiting);
     }
+    prn_slurm_collect(s);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -170,6 +174,8 @@ static int open_state(struct prn_service *s, struct prony_error *err)
         code = prn_pool_new(DISK_THREADS, &s->pool, err);
     if (code == 0)
         code = prn_queue_new(&s->queue, err);
+    if (code == 0)
+        code = prn_slurm_open(s, err);
     return code;
 }
 
@@ -331,7 +337,10 @@ static void reload(struct prn_service *s)
 {
     struct prn_config after;
     struct prony_error err;
-    if (prn_config_load(s->options, &after, &err) < 0) {
+    int code = prn_config_load(s->options, &after, &err);
+    if (code == 0 && (code = prn_slurm_check(&after, s->options->config_file, &err)) < 0)
+        prn_config_release(&after);
+    if (code < 0) {
         PRN_LOG(s->log, PRN_LOG_ERROR, "config.refused", PRN_LOG_TEXT("error", err.text));
         return;
     }
@@ -353,7 +362,7 @@ static void reload(struct prn_service *s)
         after.state_folder = s->config.state_folder;
         after.limits.message_bytes = s->config.limits.message_bytes;
         s->config = after;
-        if (prn_locals_start(s, &err) < 0)
+        if (prn_locals_start(s, &err) < 0 || prn_slurm_start(s, NULL, &err) < 0)
             PRN_LOG(s->log, PRN_LOG_ERROR, "config.workers", PRN_LOG_TEXT("error", err.text));
         pthread_cond_signal(&s->wake);
     }
@@ -458,6 +467,7 @@ static void wait_for_sessions(struct prn_service *s)
 
 static void release(struct prn_service *s)
 {
+    prn_slurm_free(s);
     prn_pool_free(s->pool);
     prn_queue_free(s->queue);
     prn_leases_release(&s->leases);
@@ -482,16 +492,39 @@ static void release(struct prn_service *s)
     free(s);
 }
 
+/* Where a machine elsewhere finds the service, as far as it knows itself: an address of its own
+ * that isn't a socket in the file system, by the machine's name where it listens everywhere. */
+static const char *worker_address(struct prn_service *s, const char *const *addresses)
+{
+    char host[HOST_NAME_MAX + 1] = "localhost";
+    const char *found = "";
+    for (size_t i = s->config.n_listen; i-- > 0;)
+        if (strncmp(addresses[i], "unix:", 5) != 0)
+            found = addresses[i];
+    if (strncmp(found, "0.0.0.0:", 8) != 0 && strncmp(found, "[::]:", 5) != 0)
+        return found;
+    gethostname(host, sizeof host - 1);
+    struct prn_buffer out = PRN_BUFFER_INIT(4096);
+    prn_buffer_printf(&out, "%s%s", host, strrchr(found, ':'));
+    const char *copy = prn_arena_strdup(&s->config.arena, prn_buffer_text(&out));
+    prn_buffer_release(&out);
+    return copy ? copy : found;
+}
+
 static int start(struct prn_service *s, const char **addresses, pthread_t *timer,
                  struct prony_error *err)
 {
-    int code = open_state(s, err);
+    int code = prn_slurm_check(&s->config, s->options->config_file, err);
+    if (code == 0)
+        code = open_state(s, err);
     if (code == 0)
         code = start_server(s, addresses, err);
     if (code < 0)
         return code;
     pthread_mutex_lock(&s->lock);
     code = prn_locals_start(s, err);
+    if (code == 0)
+        code = prn_slurm_start(s, worker_address(s, addresses), err);
     pthread_mutex_unlock(&s->lock);
     if (code == 0 && pthread_create(timer, NULL, keep_time, s) != 0)
         code = prn_fail(err, PRONY_ENOMEM, "cannot start a thread");
@@ -504,6 +537,7 @@ static void stop(struct prn_service *s, pthread_t timer)
     s->draining = true;
     prn_sessions_close_all(s, "the service ended");
     pthread_mutex_unlock(&s->lock);
+    prn_slurm_stop(s);
     prn_locals_stop(s);
     prn_http_stop(s->http);
     prn_server_stop(s->server, STOP_S);

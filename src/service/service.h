@@ -8,6 +8,7 @@
  *     tasks     a client's call that its session's hosts work on: LoadModel, Run, Measure
  *     hosts     workers that are connected, and the commands that they get
  *     local     workers that the service starts itself, whose executors it talks to directly
+ *     slurm     workers in jobs of Slurm, which come and go with those who wait
  *     lists     what there is: backends, status, metrics
  *
  * One lock guards all that changes. It is never held while something is waited for: the network's
@@ -52,6 +53,7 @@ struct prn_service;
 struct prn_session;
 struct prn_host;
 struct prn_task;
+struct prn_slurm;
 
 /* ---- Sessions ---- */
 
@@ -270,7 +272,8 @@ struct prn_service {
     struct prn_host_list silent, ending;
     struct prn_host *hosts;
     struct prn_local *locals;
-    size_t n_threads; /* of hosts */
+    struct prn_slurm *slurm; /* jobs that bring hosts */
+    size_t n_threads;        /* of hosts */
     pthread_mutex_t seen_lock;
     struct prn_seen_peer {
         char peer[64];

@@ -2,6 +2,7 @@
 #include "service/service.h"
 
 #include "service/names.h"
+#include "service/slurm.h"
 
 #include <assert.h>
 #include <openssl/evp.h>
@@ -188,6 +189,7 @@ struct place {
     OctomlProfile__QueuePlace message;
     char *holders[HOLDERS_MAX];
     char labels[HOLDERS_MAX][16];
+    struct prn_arena arena; /* for the note */
 };
 
 /* Names of users are nobody else's business; the same one is the same text to everybody. */
@@ -213,12 +215,14 @@ static void fill_place(struct prn_session *session, struct place *p)
             place = here;
         }
     }
+    p->arena = PRN_ARENA_INIT((size_t)64 << 10);
     octoml_profile__queue_place__init(&p->message);
     p->message.hardware = (char *)(uintptr_t)worst;
     p->message.place = place;
     p->message.waited_ms =
         (uint64_t)(prn_queue_session_waited_ns(session->place, prn_service_now()) / 1000000);
     p->message.holders = p->holders;
+    p->message.note = prn_slurm_place_note(s, worst, place, &p->arena);
     struct prn_queue_host *host = NULL;
     while (p->message.n_holders < HOLDERS_MAX &&
            (host = prn_queue_next_host(s->queue, worst, host))) {
@@ -271,6 +275,7 @@ static void answer_waiter(struct prn_session *session)
                    session->outcome);
     else
         prn_reply(call, &reply.base);
+    prn_arena_release(&place.arena);
     prn_rpc_call_unref(call);
 }
 
@@ -296,6 +301,7 @@ void prn_wait_until_ready(struct prn_rpc_call *call, struct prn_bytes *message)
         prn_rpc_call_set_data(call, prn_session_ref(session));
         if (session->state != PRN_SESSION_WAITING)
             answer_waiter(session);
+        prn_slurm_wake(s);
     }
     pthread_mutex_unlock(&s->lock);
     protobuf_c_message_free_unpacked(&q->base, NULL);
@@ -505,6 +511,7 @@ static void reply_created(struct prn_rpc_call *call, struct prn_session *session
     snprintf(cookie, sizeof cookie, "prony=%s", session->label);
     prn_rpc_call_add_metadata(call, "set-cookie", cookie);
     prn_reply(call, &reply.base);
+    prn_arena_release(&place.arena);
 }
 
 static bool check_request(struct prn_rpc_call *call, const OctomlProfile__CreateSessionRequest *q)
@@ -625,6 +632,7 @@ void prn_sessions_settle(struct prn_service *s)
             again = true;
         }
     }
+    prn_slurm_wake(s);
 }
 
 /* ---- Closing ---- */

@@ -16,7 +16,7 @@
 
 /* "pron", so that a file of something else is not taken for ours. */
 #define APPLICATION_ID 0x70726f6e
-#define SCHEMA_VERSION 1
+#define SCHEMA_VERSION 2
 
 struct prn_state {
     char folder[PATH_MAX];
@@ -46,6 +46,9 @@ static const char *const schema[SCHEMA_VERSION] = {
     "  duration_ms INTEGER NOT NULL, report_bytes INTEGER NOT NULL);"
     /* Apart, so that a list of measurements doesn't step over their reports. */
     "CREATE TABLE reports (id INTEGER PRIMARY KEY REFERENCES measurements, json BLOB NOT NULL);",
+    "CREATE TABLE slurm_jobs (job INTEGER PRIMARY KEY, hardware TEXT NOT NULL,"
+    "  label TEXT NOT NULL, key BLOB, token BLOB);"
+    "CREATE TABLE slurm_service (one INTEGER PRIMARY KEY, id TEXT NOT NULL);",
 };
 
 int64_t prn_now_ms(void)

@@ -20,7 +20,7 @@
 
 #define PREFIX "prony_"
 #define SECRET_BYTES 32
-#define HASH_BYTES 32
+#define HASH_BYTES PRN_TOKEN_HASH_BYTES
 #define ID_DIGITS 8
 
 struct token {
@@ -198,7 +198,7 @@ const char *prn_token_of_header(const char *header)
     return header + strspn(header, " ");
 }
 
-static bool hash_of(const char *text, uint8_t ret_hash[HASH_BYTES])
+bool prn_token_hash(const char *text, uint8_t ret_hash[PRN_TOKEN_HASH_BYTES])
 {
     return EVP_Digest(text, strlen(text), ret_hash, NULL, EVP_sha256(), NULL) == 1;
 }
@@ -211,7 +211,7 @@ int prn_tokens_check(struct prn_tokens *tokens, const char *text, struct prn_ide
     if (!text || strnlen(text, PRN_TOKEN_SIZE) != PRN_TOKEN_SIZE - 1)
         return prn_fail(err, PRONY_EDENIED, refused);
     uint8_t hash[HASH_BYTES];
-    if (!hash_of(text, hash))
+    if (!prn_token_hash(text, hash))
         return prn_fail_memory(err);
     pthread_mutex_lock(&tokens->lock);
     int code = refresh(tokens, false, err);
@@ -275,7 +275,7 @@ static bool user_is_valid(const char *user)
     return true;
 }
 
-static int make_token(char ret_token[PRN_TOKEN_SIZE], struct prony_error *err)
+int prn_token_make(char ret_token[PRN_TOKEN_SIZE], struct prony_error *err)
 {
     /* A block of base64 is four characters of three bytes, and a NUL behind the last. */
     unsigned char secret[SECRET_BYTES], text[(SECRET_BYTES + 2) / 3 * 4 + 1];
@@ -300,8 +300,8 @@ int prn_tokens_add(struct prn_tokens *tokens, const char *user, enum prn_role ro
                         user ? user : "");
     char token[PRN_TOKEN_SIZE];
     uint8_t hash[HASH_BYTES];
-    int code = make_token(token, err);
-    if (code == 0 && !hash_of(token, hash))
+    int code = prn_token_make(token, err);
+    if (code == 0 && !prn_token_hash(token, hash))
         code = prn_fail_memory(err);
     if (code < 0)
         return code;

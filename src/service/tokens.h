@@ -56,6 +56,11 @@ PRONY_MUST_CHECK int prn_tokens_revoke(struct prn_tokens *tokens, const char *us
 PRONY_MUST_CHECK int prn_tokens_list(struct prn_tokens *tokens, struct prn_buffer *out,
                                      struct prony_error *err);
 
+/* A new one that nobody has, and what is kept of one: for secrets that live shorter. */
+#define PRN_TOKEN_HASH_BYTES 32
+PRONY_MUST_CHECK int prn_token_make(char ret_token[PRN_TOKEN_SIZE], struct prony_error *err);
+bool prn_token_hash(const char *text, uint8_t ret_hash[PRN_TOKEN_HASH_BYTES]);
+
 const char *prn_role_name(enum prn_role role); /* "user", "admin", "worker" */
 
 /* `prony token`, for struct prn_net. */

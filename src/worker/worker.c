@@ -9,6 +9,7 @@
 #include "service/log.h"
 #include "worker/hello.h"
 #include "worker/host.h"
+#include "worker/join.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,6 +49,7 @@ struct worker {
     const struct prn_worker_options *options;
     struct prn_log *log;
     char *token, *ca;
+    bool is_key;    /* the token is a key, which has yet to become one */
     int handoff_fd; /* -1: nobody's worker */
     struct prn_arena arena;
     Prony__Hello hello;
@@ -632,14 +634,22 @@ static int attach(struct worker *w, struct prony_error *err)
 
 static int connect_once(struct worker *w, struct prony_error *err)
 {
-    const struct prn_channel_config config = {
+    struct prn_channel_config config = {
         .address = w->options->server,
         .tls = prn_remote_is_secure(w->options->server, w->options->insecure, w->options->ca_file),
         .ca = w->ca,
         .token = w->token,
         .cancelled = &w->hurry,
     };
-    int code = prn_channel_open(&config, &w->channel, err);
+    char *token = NULL;
+    int code = w->is_key ? prn_worker_join(&config, &token, err) : 0;
+    if (token) {
+        free(w->token);
+        config.token = w->token = token;
+        w->is_key = false;
+    }
+    if (code == 0)
+        code = prn_channel_open(&config, &w->channel, err);
     if (code < 0)
         return code;
     code = attach(w, err);
@@ -660,10 +670,12 @@ static void back_off(struct worker *w, double *delay_s, const struct prony_error
     double wait_s = *delay_s * (0.5 + prn_random_double(&w->random));
     PRN_LOG(w->log, PRN_LOG_WARNING, "worker.disconnected", PRN_LOG_TEXT("reason", why->text),
             PRN_LOG_NUMBER("again_in_s", wait_s));
-    double until_s = now_s() + wait_s;
+    double idle_s = idle_until_s(w);
+    double until_s = fmin(now_s() + wait_s, idle_s);
     pthread_mutex_lock(&w->lock);
     while (!w->leaving && now_s() < until_s)
         wait_for_change(w, until_s);
+    w->leaving = w->leaving || now_s() >= idle_s; /* as if it were connected */
     pthread_mutex_unlock(&w->lock);
     *delay_s = *delay_s * 2 < BACKOFF_MOST_S ? *delay_s * 2 : BACKOFF_MOST_S;
 }
@@ -710,13 +722,17 @@ static int read_text(const char *path, size_t limit, char **ret_text, struct pro
 static int read_token(struct worker *w, struct prony_error *err)
 {
     const struct prn_worker_options *o = w->options;
-    if (!o->token_file)
+    if (!o->token_file && !o->join_file)
         return 0;
+    if (o->token_file && o->join_file)
+        return prn_fail(err, PRONY_EUSAGE, "--token-file and --join-file can't be used together");
     if (o->insecure && prn_remote_is_secure(o->server, false, NULL))
         return prn_fail(err, PRONY_EUSAGE,
-                        "a token isn't sent to '%s' without TLS: leave --insecure or --token-file "
-                        "out",
-                        o->server);
+                        "a token isn't sent to '%s' without TLS: leave --insecure or %s out",
+                        o->server, o->token_file ? "--token-file" : "--join-file");
+    w->is_key = o->join_file != NULL;
+    if (w->is_key)
+        return prn_worker_read_key(o->join_file, &w->token, err);
     int code = read_text(o->token_file, SECRET_MAX, &w->token, err);
     if (code < 0)
         return code;

@@ -409,6 +409,9 @@ def test_leaves_when_idle(service, start):
     worker = start("--idle", "0.2")
     assert service.worker().report().leaving
     assert worker.wait()[0] == 0
+    service.stop()  # nor does it wait for ever for one that isn't there
+    status, said = start("--idle", "0.2").wait()
+    assert status == 0 and "worker.disconnected" in said and "worker.left" in said
 
 
 @pytest.mark.parametrize("code, text", [
@@ -464,6 +467,12 @@ def test_hands_executors_over(service, start):
      "without TLS"),
     (["--server", "127.0.0.1:1", "--hardware", "x", "--token-file", "none"], "'none'"),
     (["--server", "127.0.0.1:1", "--hardware", "x", "--token-file", "empty"], "has no token"),
+    (["--server", "127.0.0.1:1", "--hardware", "x", "--join-file", "empty"], "'empty' has no key"),
+    (["--server", "127.0.0.1:1", "--hardware", "x", "--join-file", "-"], "'standard input' has no key"),
+    (["--server", "example.org:1", "--hardware", "x", "--insecure", "--join-file", "token"],
+     "without TLS"),
+    (["--server", "127.0.0.1:1", "--hardware", "x", "--join-file", "token", "--token-file", "token"],
+     "can't be used together"),
 ])
 def test_misuse(prony, workdir, arguments, message):
     (workdir / "token").write_text("secret\n")

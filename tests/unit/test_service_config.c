@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* A pool that is right, for more keys. */
+#define SLURM "pools:\n- name: a\n  type: slurm\n  software: onnxrt-cpu\n"
+
 struct fixture {
     struct prony_error err;
     char folder[64]; /* a scratch folder with tls/cert.pem, tls/key.pem and tls/other.pem */
@@ -267,7 +270,28 @@ static void test_faults(void **state)
          "line 3: unknown key 'cores' (known: name, type, processor, usd_per_hour, software, "
          "count)"},
         {"pools:\n- name: a\n  type: cloud\n",
-         "line 3: 'type': unknown type of pool 'cloud' (known: local)"},
+         "line 3: 'type': unknown type of pool 'cloud' (known: local, slurm)"},
+        {"pools:\n- name: a\n  type: slurm\n",
+         "line 2: 'software': a pool of type slurm must say what its hosts have: nobody else can "
+         "while none is there"},
+        {"pools:\n- name: a\n  type: slurm\n  count: 1\n",
+         "line 4: unknown key 'count' (known: name, type, processor, usd_per_hour, software, "
+         "partition, constraint, gres, account, qos, time, session, idle, join, poll, hosts, "
+         "server, ca, program, output, options, environment)"},
+        {SLURM "  time: 10s\n", "line 5: 'time': '10s' is not between 60 s and 2.592e+06 s"},
+        {SLURM "  hosts: 0\n", "line 5: 'hosts': '0' is not a whole number from 1 to 10000"},
+        {SLURM "  time: 10m\n  session: 20m\n",
+         "line 6: 'session': longer than 'time', which a whole job may take (600 s)"},
+        {SLURM "  options: [--mem=1, -x n1]\n",
+         "line 5: 'options': '-x n1' isn't written --option or --option=value"},
+        {SLURM "  options: --wra=rm\n",
+         "line 5: 'options': --wrap is prony's to set; see the keys of the pool"},
+        {SLURM "  environment: [a]\n",
+         "line 5: 'environment': not a map of up to 64 names and values"},
+        {SLURM "  environment: {a-b: c}\n", "line 5: 'environment': 'a-b' can't be set for a job"},
+        {SLURM "  environment: {LD_PRELOAD: c}\n",
+         "line 5: 'environment': 'LD_PRELOAD' can't be set for a job"},
+        {SLURM "  partition: \"a\\nb\"\n", "line 5: 'partition': a text with control characters"},
         {"pools:\n- name: a\n  count: many\n",
          "line 3: 'count': 'many' is not a whole number from 0 to 1000"},
         {"pools:\n- name: a\n  count: 1.5\n",
@@ -572,6 +596,17 @@ static void test_reload(void **state)
                    "live: pool 'a': count 2 instead of 1\n"
                    "live: pool 'c' is new\n"
                    "live: pool 'b' is gone\n");
+    expect_changes(f, SLURM "  partition: p\n  time: 1h\n  hosts: 2\n",
+                   SLURM "  constraint: c\n  time: 2h\n  hosts: 3\n  options: --mem=1\n"
+                         "  environment: {A: b}\n",
+                   "live: pool 'a': partition '' instead of 'p'\n"
+                   "live: pool 'a': constraint 'c' instead of ''\n"
+                   "live: pool 'a': time 7200 s instead of 3600 s\n"
+                   "live: pool 'a': hosts 3 instead of 2\n"
+                   "live: pool 'a': other options\n"
+                   "live: pool 'a': another environment\n");
+    expect_changes(f, SLURM, "pools: [{name: a, software: onnxrt-cpu}]\n",
+                   "live: pool 'a': type local instead of slurm\n");
     expect_changes(f, "pools: [{name: a, software: [onnxrt-cpu, torch-x]}]\n",
                    "pools: [{name: a, software: [torch-x, onnxrt-cpu]}]\n", "");
     expect_changes(f, "presets: {a: local/onnxrt-cpu, b: local/torch-x, c: local/torch-x}\n",

@@ -1,0 +1,69 @@
+/* Jobs of Slurm as the service knows them. Used by src/service/slurm*.c only; all of it is under
+ * the service's lock, but only the thread of slurm.c adds and frees jobs, so it may keep a pointer
+ * to one while it has given the lock up. */
+#ifndef PRN_SERVICE_SLURM_JOBS_H
+#define PRN_SERVICE_SLURM_JOBS_H
+
+#include "service/slurm.h"
+#include "service/slurm_command.h"
+#include "service/slurm_store.h"
+
+#define PRN_SLURM_LABEL_SIZE 9
+#define PRN_SLURM_TROUBLE_SIZE PRONY_ERROR_TEXT_SIZE
+
+struct prn_slurm_job {
+    uint64_t id; /* Slurm's; 0: it is being submitted */
+    char label[PRN_SLURM_LABEL_SIZE];
+    char hardware[256];
+    uint8_t key[PRN_TOKEN_HASH_BYTES], token[PRN_TOKEN_HASH_BYTES];
+    bool has_key, has_token; /* a key that was used is no more */
+    bool joined;             /* its worker was there once */
+    bool listed;             /* squeue knows it */
+    bool dirty;              /* the database doesn't know it like this */
+    struct prn_host *host;   /* its worker; NULL: not connected */
+    struct prn_slurm_row row;
+    int64_t join_by_ns;         /* 0: it doesn't run yet, or has joined */
+    int64_t idle_ns;            /* since when its worker is free; 0: it isn't */
+    bool cancel;                /* nobody needs it */
+    int64_t cancelled_ns;       /* when Slurm was last told so; 0: not yet */
+    bool leaving;               /* its worker takes no further session, */
+    bool told;                  /* and was told to go */
+    struct prn_slurm_job *next; /* submitted after it */
+};
+
+/* What went wrong lately with a hardware's jobs. */
+struct prn_slurm_pool {
+    char hardware[256];
+    size_t failures;  /* in a row */
+    int64_t retry_ns; /* no job is submitted before */
+    char trouble[PRN_SLURM_TROUBLE_SIZE];
+    struct prn_slurm_pool *next;
+};
+
+struct prn_slurm {
+    struct prn_service *service;
+    struct prn_slurm_store *store;
+    pthread_t thread;
+    bool running;
+    pthread_cond_t wake;
+    volatile int stopping;
+    bool changed; /* since the thread last looked */
+    char *address;
+    struct prn_slurm_job *jobs;
+    struct prn_slurm_pool *pools;
+    int64_t poll_ns;   /* when squeue is asked next */
+    int64_t silent_ns; /* since when Slurm doesn't answer; 0: it does */
+    char silence[PRN_SLURM_TROUBLE_SIZE];
+    struct prn_metric *failed;
+};
+
+/* A job that isn't cancelled and whose worker isn't there: it will come, or come back. */
+bool prn_slurm_job_is_coming(const struct prn_slurm_job *job);
+/* The state of a hardware; NULL: out of memory. */
+struct prn_slurm_pool *prn_slurm_pool_of(struct prn_slurm *slurm, const char *hardware);
+/* The configuration of a pool of type slurm; NULL: there is none any more. */
+const struct prn_config_pool *prn_slurm_config(const struct prn_service *s, const char *hardware);
+/* A hardware can't be had: whoever waits for it, and asks, is told why. */
+void prn_slurm_fail_waiting(struct prn_service *s, const char *hardware, const char *why);
+
+#endif
