@@ -20,7 +20,7 @@ def run(path, tmp_path, **env):
 
 def rows(text):
     """Backends of the table, with what stands behind them."""
-    return dict(re.findall(r"^local +.*?  ([a-z]+-[a-z-]+) +(.*)$", text, re.MULTILINE))
+    return dict(re.findall(r"^local +.*?  ([a-z]+-[a-z-]+)(?:\[.*\])? +(.*)$", text, re.MULTILINE))
 
 
 def test_first(tmp_path):
