@@ -46,7 +46,7 @@ def generate(prompt, most=12):
 
 
 here = generate([3, 14, 15])
-with remote_profile(backends=["local/onnxrt-cpu", "local/torch-eager-cpu"]):
+with remote_profile(backends=["local/onnxrt-cpu", "local/torch-eager-cpu[threads=1]"]):
     assert generate([3, 14, 15]) == here
 with remote_inference(backend="local/onnxrt-cpu"):
     assert generate([3, 14, 15]) == here

@@ -46,7 +46,7 @@ def classify(sentence):
     return dict(zip(("negative", "positive"), scores[0].tolist()))
 
 
-with remote_profile(backends=["local/onnxrt-cpu", "local/torch-eager-cpu"]) as handle:
+with remote_profile(backends=["local/onnxrt-cpu", "local/torch-eager-cpu[threads=1]"]) as handle:
     for sentence in SENTENCES * 3:
         classify(sentence)
 

@@ -20,7 +20,7 @@ def run(path, tmp_path, **env):
 
 def rows(text):
     """Backends of the table, with what stands behind them."""
-    return dict(re.findall(r"^local +.*?  ([a-z]+-[a-z-]+) +(.*)$", text, re.MULTILINE))
+    return dict(re.findall(r"^local +.*?  ([a-z]+-[a-z-]+)(?:\[.*\])? +(.*)$", text, re.MULTILINE))
 
 
 def test_first(tmp_path):
@@ -40,7 +40,8 @@ def test_first(tmp_path):
     assert len(re.findall(r"Local python +9 ", segments)) == 2, segments
     assert len(re.findall(r"local/\S+ +90 ", segments)) == 4, segments
     [dump] = tmp_path.glob("prony-report-*/predict_1.graph_dump.txt")
-    assert f"{program}:12, return softmax(net(x), dim=-1)" in dump.read_text()
+    line = 1 + source.splitlines().index("    return softmax(net(x), dim=-1)")
+    assert f"from  {program}:{line}, return softmax(net(x), dim=-1)" in dump.read_text()
     assert str(details) in out and str(dump) in out
 
 
