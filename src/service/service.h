@@ -134,7 +134,7 @@ struct prn_session {
     int64_t created_ms, ready_ms, ended_ms;
     int64_t created_ns, life_ns;
     uint64_t runs;
-    const char *outcome;
+    const char *outcome;      /* a constant, or the arena's */
     struct prn_session *next; /* in its bucket */
     TAILQ_ENTRY(prn_session) in_closing;
 };

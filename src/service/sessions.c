@@ -72,6 +72,7 @@ struct farewell {
     struct prn_history_session ended;
     bool has_folder;
     char name[2 * PRN_SESSION_ID_BYTES + 1];
+    char outcome[PRONY_ERROR_TEXT_SIZE];
 };
 
 static void run_farewell(struct prn_pool_job *job)
@@ -103,6 +104,7 @@ static void say_farewell(const struct prn_session *session)
                            .backends = PRN_BUFFER_INIT((size_t)64 << 10),
                            .has_folder = session->folder_fd >= 0};
     memcpy(f->name, session->name, sizeof f->name);
+    snprintf(f->outcome, sizeof f->outcome, "%s", session->outcome);
     for (size_t i = 0; i < session->n_backends; i++)
         prn_buffer_printf(&f->backends, "%s%s", i ? ", " : "", session->backends[i].name);
     f->ended = (struct prn_history_session){.user = f->owner.user,
@@ -112,7 +114,7 @@ static void say_farewell(const struct prn_session *session)
                                             .ended_ms = session->ended_ms,
                                             .models = session->n_models,
                                             .runs = session->runs,
-                                            .outcome = session->outcome};
+                                            .outcome = f->outcome};
     prn_pool_add(session->service->pool, &f->line, &f->job);
 }
 

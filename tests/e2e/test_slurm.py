@@ -41,6 +41,7 @@ def pool(name="lab", **keys):
     """A pool as YAML; keys that are None are left out."""
     keys = {"type": "slurm", "software": "[onnxrt-cpu]", "constraint": "fast", "hosts": 2, "idle": "30s",
             "poll": "200ms", "time": "10m", "environment": f"{{PRONY_ORT_LIB: '{ORT}'}}", **keys}
+    keys.setdefault("program", os.environ.get("PRONY_PROGRAM"))  # a service under a sanitizer has another
     lines = [f"    {key}: {value}" for key, value in keys.items() if value is not None]
     return "\n".join([f"  - name: {name}", *lines]) + "\n"
 

@@ -227,7 +227,7 @@ static void test_complaints(void **state)
          "Batch job submission failed: Invalid partition name specified"},
         {"allocation failure: Invalid feature specification\n\n",
          "allocation failure: Invalid feature specification"},
-        {"sbatch: fatal: cannot open /home/ann/secret.conf: gone", "cannot open ...: gone"},
+        {"sbatch: fatal: cannot open /srv/ann/secret.conf: gone", "cannot open ...: gone"},
         {"slurm: \033[1mbold\n", "slurm: ?[1mbold"},
         {"", "it doesn't say why"},
         {"\n \n", "it doesn't say why"},
