@@ -8,6 +8,7 @@ of local code stand still between `start` and `finish`.
 from __future__ import annotations
 
 import operator
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -66,6 +67,9 @@ class Captured:
         """Runs on every backend, and returns what is computed here."""
         if self.trivial or not self.context.active:
             return self.local(*arguments)
+        if self.context.overlap and self.failure is None and \
+                tuple(map(id, self._pick(arguments))) not in self._graphs:
+            return self._profile_while_loading(arguments)
         graph = self._graph(arguments)
         if graph is None or graph.local_reason is not None:
             return self._run_locally(graph, arguments)
@@ -84,6 +88,36 @@ class Captured:
             run.finish()
         except _native.Error as fault:
             self.context.run_failed(graph, fault)
+        return result
+
+    def _profile_while_loading(self, arguments: tuple[Any, ...]) -> Any:
+        """The first call: weights go up to hardware elsewhere while the result is computed here."""
+        tensors, _alive = self._tensors(arguments)  # before anything is overwritten
+        loaded: list[Any] = []
+
+        def load() -> None:
+            try:
+                with torch.no_grad():
+                    loaded.append(self._graph(arguments))
+            except BaseException as fault:
+                loaded.append(fault)
+
+        loader = threading.Thread(target=load, name="prony-upload")
+        loader.start()
+        try:
+            result = self.local(*arguments)
+        finally:
+            loader.join()
+        graph = loaded[0]
+        if isinstance(graph, BaseException):
+            raise graph
+        if graph is None:
+            return result
+        try:
+            graph.run(tensors if graph.local_reason is None else [])
+        except _native.Error as fault:
+            if graph.local_reason is None:
+                self.context.run_failed(graph, fault)
         return result
 
     def infer(self, *arguments: Any) -> Any:

@@ -48,7 +48,7 @@ os.register_at_fork(after_in_child=_forget_in_child)
 
 
 class _Settings:
-    """How Dynamo captures inside of contexts: for the process, from the first context to the last."""
+    """What of PyTorch is another inside of contexts: for the process, from the first to the last."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -61,12 +61,6 @@ class _Settings:
             if self.entered > 1:
                 return
             torch._dynamo.reset()
-            patch = torch._dynamo.config.patch(
-                allow_rnn=True,  # otherwise an LSTM would be local code
-                specialize_float=True,  # otherwise floats become inputs, and are read from them
-                recompile_limit=1000, accumulated_recompile_limit=10000)
-            patch.__enter__()
-            self._restore.append(lambda: patch.__exit__(None, None, None))
             if torch.backends.mha.get_fastpath_enabled():
                 # It is one operator that no other runtime knows.
                 torch.backends.mha.set_fastpath_enabled(False)
@@ -108,6 +102,10 @@ class Context:
         self._remote_graphs = 0
         self._compiled: dict[Any, Callable[..., Any]] = {}
         self._no_grad = torch.no_grad()
+        self._dynamo_config = torch._dynamo.config.patch(  # of this thread
+            allow_rnn=True,  # otherwise an LSTM would be local code
+            specialize_float=True,  # otherwise floats become inputs, and are read from them
+            recompile_limit=1000, accumulated_recompile_limit=10000)
         # One object for all functions: Dynamo's cache asks whether it is the same.
         self._dynamo_backend = self._capture
 
@@ -123,6 +121,7 @@ class Context:
         self.session.native.restart(self._repeats, self._warmups, self.strict)
         self.session.user = self
         _settings.enter()
+        self._dynamo_config.__enter__()
         self._no_grad.__enter__()
         _current.context = self
         self.active = True
@@ -133,6 +132,7 @@ class Context:
         self._no_grad.__exit__(None, None, None)
         self.session.user = None
         self._compiled.clear()
+        self._dynamo_config.__exit__(None, None, None)
         _settings.leave()
 
     # ---- Calls ----

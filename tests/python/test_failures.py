@@ -10,6 +10,7 @@ import pytest
 import torch
 from front import EAGER, ONNXRT
 from prony import accelerate, remote_inference, remote_profile
+from python_parts import serving
 from torch import nn
 
 
@@ -274,6 +275,32 @@ def test_each_thread_has_its_own_context(session):
     assert results[0][0] is None
     torch.testing.assert_close(results[0][1], plain.__wrapped__(x))
     assert handle.report().profiles[0].num_runs == 1
+
+
+def test_two_threads_have_a_block_each(tmp_path):
+    """Two sessions on two hosts at the same time: each report has its own thread's calls."""
+    reports, together = {}, threading.Barrier(2, timeout=120)
+
+    def work(name, calls):
+        function = accelerate(lambda x: torch.relu(x + calls))
+        with prony.remote_profile(backends=ONNXRT, server_addr=service.address, insecure=True,
+                                  num_repeats=2, print_results_to=None) as handle:
+            together.wait()
+            for _ in range(calls):
+                torch.testing.assert_close(function(torch.zeros(3)), torch.full((3,), float(calls)))
+            together.wait()
+        reports[name] = handle.report()
+
+    (tmp_path / "serve.yml").write_text("pools: [{name: local, count: 2}]\n")
+    with serving(tmp_path, "--config", tmp_path / "serve.yml") as service:
+        threads = [threading.Thread(target=work, args=(f"t{n}", n)) for n in (2, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    for n in (2, 5):
+        [profile] = reports[f"t{n}"].profiles
+        assert (profile.num_runs, profile.num_discarded_runs) == (n - 1, 1)
 
 
 def test_a_forked_child_is_outside(session):
