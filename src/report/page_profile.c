@@ -15,6 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Functions of a recorded program that the answer tells of. */
+#define FUNCTIONS_TOLD 3
+
 /* ---- The answer ---- */
 
 static const char *duration(char text[PRN_FORMAT_SIZE], double ns)
@@ -158,7 +161,8 @@ static void answer_recorded(const struct prn_recorded_view *view, struct prn_buf
 {
     const struct prn_profile *p = view->profile;
     char text[PRN_FORMAT_SIZE];
-    for (size_t i = 0; i < p->n_profiles; i++) {
+    size_t told = 0;
+    for (size_t i = 0; i < p->n_profiles && told < FUNCTIONS_TOLD; i++) {
         const struct prn_recorded *recorded = &p->profiles[i];
         size_t best = SIZE_MAX;
         for (size_t k = 0; k < p->n_results; k++)
@@ -172,6 +176,7 @@ static void answer_recorded(const struct prn_recorded_view *view, struct prn_buf
                           view->names[i].label, view->backends.names[best],
                           duration(text, recorded->totals[best].total_ns));
         prn_buffer_printf(out, ", %s of it %s.", duration(text, recorded->local_ns), view->local);
+        told++;
     }
     if (out->len == 0)
         prn_buffer_add(out, "No backend has a total time.");

@@ -1,9 +1,26 @@
 // Pictures in SVG: few marks, each of which says what it is.
 import { Mark, interactive, responsive, s } from "./dom";
-import { shorten } from "./format";
+import { Show, axisTexts, shorten } from "./format";
 import { dashes, seriesColour } from "./theme";
 
-const LETTER = 6.6; // width of a letter, about, in px
+const ruler = document.createElement("canvas").getContext("2d");
+
+function textWidth(text: string): number {
+  if (!ruler) return 7 * text.length;
+  ruler.font = '12px system-ui, "Liberation Sans", sans-serif';
+  return ruler.measureText(text.slice(0, 400)).width;
+}
+
+// As much of a text as fits.
+function fit(text: string, width: number): string {
+  let shown = text.slice(0, 2000) === text ? text : shorten(text, 400);
+  let wide = textWidth(shown);
+  while (wide > width && shown.length > 1) {
+    shown = shorten(text, Math.max(1, Math.min([...shown].length - 1, Math.floor((shown.length * width) / wide))));
+    wide = textWidth(shown);
+  }
+  return wide > width ? "" : shown;
+}
 
 // ---- Axes ----
 
@@ -63,22 +80,25 @@ function frame(width: number, height: number): Frame {
   return { svg: s("svg", { viewBox: `0 0 ${width} ${height}`, width, height }), marks: [] };
 }
 
-function xAxis(f: Frame, axis: Scale, top: number, bottom: number, width: number, show: (v: number) => string): void {
-  for (const tick of ticks(axis, Math.max(2, Math.floor(width / 90)))) {
-    const x = axis.at(tick);
+function xAxis(f: Frame, axis: Scale, top: number, bottom: number, width: number, show: Show): void {
+  const at = ticks(axis, Math.max(2, Math.floor(width / 90)));
+  const edge = Number(f.svg.getAttribute("width"));
+  axisTexts(at, show).forEach((text, i) => {
+    const x = axis.at(at[i]);
+    const half = textWidth(text) / 2;
     f.svg.append(
       s("line", { class: "grid", x1: x, x2: x, y1: top, y2: bottom }),
-      s("text", { class: "axis", x, y: bottom + 16, "text-anchor": "middle" }, show(tick)));
-  }
+      s("text", { class: "axis", x: Math.max(half, Math.min(x, edge - half)), y: bottom + 16, "text-anchor": "middle" }, text));
+  });
 }
 
 function label(text: string, x: number, y: number, width: number, attributes: Record<string, string | number> = {}): SVGTextElement {
-  return s("text", { x, y, ...attributes }, shorten(text, Math.max(1, Math.floor(width / LETTER))));
+  return s("text", { x, y, ...attributes }, fit(text, width));
 }
 
 // Names stand beside their rows where there is room, above them otherwise.
 function rowLayout(width: number, names: string[]): { left: number; above: number } {
-  const longest = Math.max(...names.map((n) => Math.min(n.length, 40))) * LETTER + 12;
+  const longest = Math.max(...names.map((n) => textWidth(n.slice(0, 60)))) + 12;
   return width >= 560 ? { left: Math.min(longest, 0.36 * width), above: 0 } : { left: 0, above: 16 };
 }
 
@@ -96,17 +116,27 @@ export interface Spread {
   tip: string[];
 }
 
-// One hill per row over a common axis, with the median and its interval.
-export function spreads(title: string, rows: Spread[], show: (v: number) => string): HTMLElement {
+const COMMON_AXIS_MAX = 3; // times further apart than this have axes of their own
+
+// One hill per row, with the median and its interval: over a common axis, unless that would press
+// the hills into lines.
+export const apart = (rows: { low: number; high: number }[]): boolean =>
+  Math.max(...rows.map((r) => r.low)) > COMMON_AXIS_MAX * Math.min(...rows.map((r) => r.high));
+
+export function spreads(title: string, rows: Spread[], show: Show): HTMLElement {
   return responsive((width) => {
     const { left, above } = rowLayout(width, rows.map((r) => r.name));
-    const pitch = 46 + above;
-    const height = rows.length * pitch + 26;
+    const pitch = 46 + above + (apart(rows) ? 22 : 0);
+    const height = rows.length * pitch + (apart(rows) ? 4 : 26);
     const f = frame(width, height);
-    const axis = scale(rows.flatMap((r) => [r.low, r.high, r.median ?? r.low]), left + 6, width - 14);
-    xAxis(f, axis, 4, height - 22, width - left, show);
+    const extent = (r: Spread): number[] => [r.low, r.high, r.median ?? r.low, r.medianLow ?? r.low, r.medianHigh ?? r.high];
+    const place = (some: Spread[]): Scale => scale(some.flatMap(extent), left + 6, width - 14);
+    const common = apart(rows) ? null : place(rows);
+    if (common) xAxis(f, common, 4, height - 22, width - left, show);
     rows.forEach((row, i) => {
-      const base = i * pitch + pitch - 4;
+      const axis = common ?? place([row]);
+      const base = i * pitch + 46 + above - 4;
+      if (!common) xAxis(f, axis, base - 36, base + 2, width - left, show);
       const most = Math.max(1, ...row.counts);
       const step = (axis.at(row.high) - axis.at(row.low)) / row.counts.length;
       const x0 = axis.at(row.low);
@@ -117,7 +147,7 @@ export function spreads(title: string, rows: Spread[], show: (v: number) => stri
       });
       path += `L${axis.at(row.high)} ${base}Z`;
       const group = s("g", {},
-        s("rect", { class: "hit", x: 0, y: base - pitch + 4, width, height: pitch }),
+        s("rect", { class: "hit", x: 0, y: base - 42 - above, width, height: pitch }),
         s("line", { class: "base", x1: left + 6, x2: width - 14, y1: base, y2: base }),
         step > 0.05
           ? s("path", { d: path, fill: seriesColour(i), "fill-opacity": 0.35, stroke: seriesColour(i) })
@@ -160,37 +190,41 @@ export interface Bar {
 }
 
 // Each row is a bar of parts behind each other: a ledger, the segments of a program.
-export function stacked(title: string, bars: Bar[], show: (v: number) => string, percent = false): HTMLElement {
+export function stacked(title: string, bars: Bar[], show: Show): HTMLElement {
   return responsive((width) => {
     const { left, above } = rowLayout(width, bars.map((b) => b.name));
     const pitch = 34 + above;
     const height = bars.length * pitch + 26;
     const f = frame(width, height);
     const sums = bars.map((b) => b.parts.reduce((sum, p) => sum + Math.max(0, p.value), 0));
-    const axis = scale(percent ? [0, 1] : [0, ...sums], left + 6, width - 24, { zero: true });
-    xAxis(f, axis, 4, height - 22, width - left, (v) => (percent ? `${Math.round(100 * v)} %` : show(v)));
+    const axis = scale([0, ...sums], left + 6, width - 24, { zero: true });
+    xAxis(f, axis, 4, height - 22, width - left, show);
     bars.forEach((bar, i) => {
       const top = i * pitch + above + 6;
       let from = 0;
+      const failures: SVGElement[] = [];
       f.svg.append(above
         ? label(bar.name, 6, top - 5, width - 12)
         : label(bar.name, left - 6, top + 16, left - 6, { "text-anchor": "end" }));
       bar.parts.forEach((part, k) => {
-        const value = Math.max(0, part.value) / (percent ? sums[i] || 1 : 1);
+        const value = Math.max(0, part.value);
         const x = axis.at(from);
         const wide = axis.at(from + value) - x;
         from += value;
         const group = s("g", {},
           s("rect", {
-            x, y: top, width: Math.max(0.5, wide - (wide > 4 ? 1 : 0)), height: 24,
+            x, y: top, width: Math.max(part.failed ? 14 : 0.5, wide - (wide > 4 ? 1 : 0)), height: 24,
             class: part.failed ? "failed" : part.quiet ? "quiet" : null,
             fill: part.failed || part.quiet ? null : seriesColour(part.colour ?? k), "fill-opacity": part.quiet ? null : 0.55,
           }));
-        if (wide > 34) group.append(label((part.failed ? "✕ " : "") + part.name, x + 4, top + 16, wide - 8, { class: "inside" }));
+        if (wide > 40) group.append(label((part.failed ? "✕ " : "") + part.name, x + 4, top + 16, wide - 8, { class: "inside" }));
         else if (part.failed) group.append(label("✕", x + 1, top + 16, 12, { class: "inside" }));
-        f.svg.append(group);
+        // What failed is seen, however short it is: it stands above the others.
+        if (part.failed) failures.push(group);
+        else f.svg.append(group);
         f.marks.push({ element: group, tip: part.tip });
       });
+      f.svg.append(...failures);
       if (bar.marked)
         f.svg.append(s("text", { class: "marked", x: Math.min(axis.at(from) + 4, width - 18), y: top + 17 }, "◀"));
     });
@@ -209,7 +243,7 @@ export interface Range {
 }
 
 // Values with their intervals: bars from `origin`, or dots for ratios.
-export function ranges(title: string, rows: Range[], show: (v: number) => string, options: { origin: number; dots?: boolean; log?: boolean }): HTMLElement {
+export function ranges(title: string, rows: Range[], show: Show, options: { origin: number; dots?: boolean; log?: boolean }): HTMLElement {
   return responsive((width) => {
     const { left, above } = rowLayout(width, rows.map((r) => r.name));
     const pitch = 26 + above;
@@ -270,8 +304,8 @@ export interface Curves {
   xTitle: string;
   yTitle: string;
   curves: Curve[];
-  showX: (v: number) => string;
-  showY: (v: number) => string;
+  showX: Show;
+  showY: Show;
   logX?: boolean;
   logY?: boolean;
   lines?: { y: number; name: string }[];
@@ -301,12 +335,12 @@ export function curves(c: Curves): HTMLElement {
     const y = scale([...points.flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]), ...(c.lines ?? []).map((l) => l.y)],
       bottom, 22, { zero: !c.logY, log: c.logY });
     const yTicks = ticks(y, 6);
-    const left = 12 + Math.max(...yTicks.map((t) => c.showY(t).length), 3) * LETTER;
+    const yTexts = axisTexts(yTicks, c.showY);
+    const left = 12 + Math.max(...yTexts.map(textWidth), 20);
     const x = scale(points.map((p) => p.x), left, width - 16, { log: c.logX });
-    for (const tick of yTicks)
-      f.svg.append(
-        s("line", { class: "grid", x1: left, x2: width - 8, y1: y.at(tick), y2: y.at(tick) }),
-        s("text", { class: "axis", x: left - 5, y: y.at(tick) + 4, "text-anchor": "end" }, c.showY(tick)));
+    yTicks.forEach((tick, i) => f.svg.append(
+      s("line", { class: "grid", x1: left, x2: width - 8, y1: y.at(tick), y2: y.at(tick) }),
+      s("text", { class: "axis", x: left - 5, y: y.at(tick) + 4, "text-anchor": "end" }, yTexts[i])));
     xAxis(f, x, 16, bottom, width, c.showX);
     f.svg.append(
       s("text", { class: "axis title", x: 4, y: 12 }, c.yTitle),
@@ -317,10 +351,11 @@ export function curves(c: Curves): HTMLElement {
         label(line.name, width - 10, y.at(line.y) - 5, width - left, { "text-anchor": "end", class: "limit-name" }));
     c.curves.forEach((curve, i) => {
       const sorted = [...curve.points].sort((a, b) => a.x - b.x);
-      if (curve.line && sorted.length > 1)
+      const joined = sorted.filter((p) => !p.hollow);
+      if (curve.line && joined.length > 1)
         f.svg.append(s("path", {
           fill: "none", stroke: seriesColour(i), "stroke-width": 2, "stroke-dasharray": dashes(i),
-          d: sorted.map((p, k) => (k === 0 ? `M${x.at(p.x)} ${y.at(p.y)}` : curve.step ? `H${x.at(p.x)}V${y.at(p.y)}` : `L${x.at(p.x)} ${y.at(p.y)}`)).join(""),
+          d: joined.map((p, k) => (k === 0 ? `M${x.at(p.x)} ${y.at(p.y)}` : curve.step ? `H${x.at(p.x)}V${y.at(p.y)}` : `L${x.at(p.x)} ${y.at(p.y)}`)).join(""),
         }));
       for (const p of sorted) {
         const group = s("g", {});
@@ -449,7 +484,7 @@ export interface Task {
   thin?: boolean;
 }
 
-export function gantt(title: string, lanes: string[], tasks: Task[], show: (v: number) => string): HTMLElement {
+export function gantt(title: string, lanes: string[], tasks: Task[], show: Show): HTMLElement {
   return responsive((width) => {
     const { left, above } = rowLayout(width, lanes);
     const pitch = 30 + above;

@@ -1,7 +1,7 @@
 // Saved profiles against a baseline: what became slower or faster, and, operator by operator, why.
 import { ranges } from "./charts";
 import { chooser, explained, figure, h, section, table } from "./dom";
-import { bytes, duration, interval, percent, ratio, significant } from "./format";
+import { bytes, duration, interval, percent, ratio, significant, Show } from "./format";
 import { Pair, facts, pairs } from "./profile";
 import { Compared, Comparison, ComparisonRow, Profile, Report } from "./types";
 
@@ -9,7 +9,7 @@ type File = Comparison["files"][0];
 
 const title = (row: ComparisonRow): string => `${row.backend} (${row.sizes})`;
 
-function change(key: keyof ComparisonRow, name: string, show: (v: number | null) => string) {
+function change(key: keyof ComparisonRow, name: string, show: Show) {
   const get = (r: ComparisonRow): Compared => r[key] as Compared;
   return [
     { title: `${name} before`, value: (r: ComparisonRow) => get(r).before, show: (r: ComparisonRow) => show(get(r).before) },
@@ -25,7 +25,7 @@ function times(file: File): HTMLElement {
       ranges("Times after over before", drawn.map((r) => ({
         name: title(r), value: r.time_ns.ratio, low: r.time_ns.ratio_low, high: r.time_ns.ratio_high, marked: (r.time_ns.ratio ?? 0) > 1,
         tip: [interval(ratio, r.time_ns.ratio, r.time_ns.ratio_low, r.time_ns.ratio_high), `${duration(r.time_ns.before)} → ${duration(r.time_ns.after)}`, r.verdict],
-      })), (v) => significant(v), { origin: 1, dots: true, log: true })),
+      })), significant, { origin: 1, dots: true, log: true })),
     table<ComparisonRow>({ label: "Comparison", file: "comparison", columns: [
       { title: "Backend", value: title },
       { title: "Verdict", value: (r) => r.verdict, show: (r) => (r.regression ? explained(`${r.verdict} !`, "a regression: over the limit that was given", { class: "flag" }) : r.verdict) },

@@ -206,11 +206,11 @@ export function table<Row>(spec: Table<Row>): HTMLElement {
 
   const heads = spec.columns.map((column) => {
     const button = h("button", { type: "button", title: column.help }, column.title);
-    const head = h("th", { scope: "col", "aria-sort": "none" }, button);
+    const numeric = spec.rows.some((row) => typeof column.value(row) === "number");
+    const head = h("th", { scope: "col", "aria-sort": "none", class: numeric ? "number" : null }, button);
     button.addEventListener("click", () => {
       // Numbers from the largest on, texts from A.
-      const first = spec.rows.some((row) => typeof column.value(row) === "number") ? false : true;
-      const up = sorted?.column === column ? !sorted.up : first;
+      const up = sorted?.column === column ? !sorted.up : !numeric;
       sorted = { column, up };
       rows = [...spec.rows].sort((a, b) => {
         const [x, y] = [column.value(a), column.value(b)];

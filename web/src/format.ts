@@ -22,49 +22,62 @@ export function significant(value: Value, digits = 3): string {
     : text;
 }
 
-function scaled(value: Value, units: [number, string][]): string {
+function scaled(value: Value, units: [number, string][], digits = 3): string {
   if (!known(value)) return UNKNOWN;
   const size = Math.abs(value);
   // What would be rounded up to 1,000 of a unit is 1 of the next.
   const [factor, unit] = units.find(([f]) => size * 1.0005 >= f) ?? units[units.length - 1];
-  return `${significant(value / factor)} ${unit}`.trimEnd();
+  return `${significant(value / factor, digits)} ${unit}`.trimEnd();
 }
 
-export const duration = (ns: Value): string =>
-  scaled(ns, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]]);
+// How a number is shown; `digits` is for axes, whose numbers are round.
+export type Show = (value: Value, digits?: number) => string;
 
-export const bytes = (value: Value): string =>
-  scaled(value, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]]);
+export const duration: Show = (ns, digits) =>
+  scaled(ns, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]], digits);
 
-export const count = (value: Value): string =>
+export const bytes: Show = (value, digits) =>
+  scaled(value, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]], digits);
+
+export const count: Show = (value, digits) =>
   known(value) && Math.abs(value) < 1000 && Number.isInteger(value)
     ? String(value)
-    : scaled(value, [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]]);
+    : scaled(value, [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]], digits);
 
-export const integer = (value: Value): string =>
+export const integer: Show = (value) =>
   known(value) ? Math.round(value).toLocaleString("en-US") : UNKNOWN;
 
-export const percent = (fraction: Value): string =>
-  known(fraction) ? `${significant(100 * fraction)} %` : UNKNOWN;
+export const percent: Show = (fraction, digits) =>
+  known(fraction) ? `${significant(100 * fraction, digits)} %` : UNKNOWN;
 
-export const rate = (value: Value): string => (known(value) ? `${significant(value, 4)}/s` : UNKNOWN);
+export const rate: Show = (value, digits = 4) => (known(value) ? `${significant(value, digits)}/s` : UNKNOWN);
 
-export function ratio(value: Value): string {
+export function ratio(value: Value, digits?: number): string {
   if (!known(value)) return UNKNOWN;
+  if (digits) return significant(value, digits);
   return Math.abs(value) < 10 ? value.toFixed(3) : significant(value, 4);
 }
 
-export function dollars(value: Value): string {
+export function dollars(value: Value, digits = 2): string {
   if (!known(value)) return UNKNOWN;
   if (value >= 1000) return `$${Math.round(value).toLocaleString("en-US")}`;
-  return value >= 1 ? `$${value.toFixed(2)}` : `$${significant(value, 2)}`;
+  return value >= 1 ? `$${value.toFixed(2)}` : `$${significant(value, digits)}`;
 }
 
-export const seconds = (s: Value): string => duration(known(s) ? 1e9 * s : s);
-export const micros = (us: Value): string => duration(known(us) ? 1e3 * us : us);
+export const seconds: Show = (s, digits) => duration(known(s) ? 1e9 * s : s, digits);
+export const micros: Show = (us, digits) => duration(known(us) ? 1e3 * us : us, digits);
+
+// The numbers of an axis, in as few digits as say them exactly: "5 ms", "10 ms", "15 ms".
+export function axisTexts(values: number[], show: Show): string[] {
+  for (let digits = 1; digits < 7; digits++) {
+    const texts = values.map((v) => show(v, digits));
+    if (texts.every((text, i) => parseFloat(text.replace(/[^\d.e-]/g, "")) === parseFloat(show(values[i], 7).replace(/[^\d.e-]/g, "")))) return texts;
+  }
+  return values.map((v) => show(v));
+}
 
 // "12.3 ms (12.1 to 12.5)"
-export function interval(show: (v: Value) => string, value: Value, low: Value, high: Value): string {
+export function interval(show: Show, value: Value, low: Value, high: Value): string {
   const range = known(low) && known(high) ? ` (${show(low)} to ${show(high)})` : "";
   return show(value) + range;
 }

@@ -166,7 +166,7 @@ export function schedule({ data }: Report<Schedule, object>): Node[] {
     section("In time", figure("Batches in the pipeline", `The first ${BATCHES} batches, each in its colour; what is framed is the bottleneck.`, gantt("Batches in the pipeline", lanes, tasks(data), seconds))),
     simulated(data),
     section("One more host", table<Schedule["one_more"][0]>({ label: "One more host", columns: Object.keys(data.one_more[0] ?? {}).map((key) => ({
-      title: key, value: (r) => r[key], show: (r) => (typeof r[key] !== "number" ? String(r[key] ?? "") : key.endsWith("_s") ? seconds(r[key] as number) : significant(r[key] as number, 4)),
+      title: key, value: (r) => r[key], show: (r) => (typeof r[key] !== "number" ? String(r[key] ?? "") : key.endsWith("_s") ? seconds(r[key] as number) : key.startsWith("usd") ? dollars(r[key] as number) : integer(r[key] as number)),
     })), rows: data.one_more }), about),
   ].filter((node): node is HTMLElement => Boolean(node));
 }

@@ -1,7 +1,7 @@
 // A model on backends: who is fastest, how sure that is, where the time goes, how it scales.
-import { Branch, Curve, Range, curves, ranges, spreads, stacked, treemap } from "./charts";
+import { Branch, Curve, Range, apart, curves, ranges, spreads, stacked, treemap } from "./charts";
 import { Column, chooser, explained, figure, folded, h, name, section, table } from "./dom";
-import { bytes, count, dollars, duration, integer, interval, percent, rate, ratio, significant } from "./format";
+import { bytes, count, dollars, duration, integer, interval, percent, rate, ratio, significant, Show } from "./format";
 import { recorded } from "./recorded";
 import { Line, seriesPlot } from "./series";
 import { LoadRow, Num, Ops, Profile, ProfileView, Report, Result, ResultView, Trial } from "./types";
@@ -19,12 +19,17 @@ export function flagged(flags: string[], why: Record<string, string>): Node {
 }
 
 const VERDICTS: Record<string, string> = {
-  none: "there is nothing to compare with",
+  best: "the shortest time of those that were fed the same",
   same: "the interval is inside the smallest difference that counts",
   slower: "the interval clears the smallest difference that counts",
   faster: "the interval clears the smallest difference that counts",
   unsure: "more launches would tell",
 };
+
+function verdict({ result }: Row): string {
+  if (result.verdict !== "none") return result.verdict;
+  return result.stats && result.ratio?.estimate === 1 ? "best" : "";
+}
 
 function summary(view: ProfileView, rows: Row[]): HTMLElement {
   const any = (f: (r: Row) => unknown): boolean => rows.some((r) => Boolean(f(r)));
@@ -38,7 +43,9 @@ function summary(view: ProfileView, rows: Row[]): HTMLElement {
   if (any((r) => r.result.verdict !== "none" && r.result.ratio))
     columns.push(
       { title: "vs best", help: "ratio of times, paired", value: (r) => r.result.ratio?.estimate, show: (r) => interval(ratio, r.result.ratio?.estimate, r.result.ratio?.low, r.result.ratio?.high) },
-      { title: "Verdict", value: (r) => r.result.verdict, show: (r) => explained(r.result.verdict, VERDICTS[r.result.verdict] ?? "") });
+      { title: "Verdict", value: verdict, show: (r) => (verdict(r) ? explained(verdict(r), VERDICTS[verdict(r)] ?? "") : "") });
+  if (any((r) => r.result.flags.length)) columns.push({ title: "Flags", value: (r) => r.result.flags.join(" "), show: (r) => flagged(r.result.flags, view.flags) });
+  if (any(failure)) columns.push({ title: "Failure", value: failure });
   columns.push({ title: "Inferences", value: (r) => r.view.inferences_per_s, show: (r) => rate(r.view.inferences_per_s) });
   if (any((r) => r.view.gflop_per_s)) columns.push({ title: "GFLOP/s", value: (r) => r.view.gflop_per_s, show: (r) => significant(r.view.gflop_per_s) });
   if (any((r) => r.view.usd_per_million !== null))
@@ -55,8 +62,6 @@ function summary(view: ProfileView, rows: Row[]): HTMLElement {
     { title: "First run", value: (r) => r.view.first_run_ns, show: (r) => duration(r.view.first_run_ns) },
     { title: "Peak memory", value: (r) => r.view.peak_bytes, show: (r) => bytes(r.view.peak_bytes) },
     { title: "Samples", value: (r) => r.view.samples?.count ?? 0, show: (r) => integer(r.view.samples?.count ?? 0) });
-  if (any((r) => r.result.flags.length)) columns.push({ title: "Flags", value: (r) => r.result.flags.join(" "), show: (r) => flagged(r.result.flags, view.flags) });
-  if (any(failure)) columns.push({ title: "Failure", value: failure });
   return table({ label: "Results", file: "results", columns, rows });
 }
 
@@ -73,7 +78,8 @@ function byPoint(profile: Profile, rows: Row[]): { label: string; value: Row[] }
 
 function distribution(rows: Row[]): HTMLElement {
   return figure("Distribution",
-    "How the times of a backend are spread; the line is the median, the bar on the ground its 95 % interval.",
+    "How the times of a backend are spread; the line is the median, the bar on the ground its 95 % interval." +
+      (apart(rows.map(({ view }) => histogram(view))) ? " Each has its own axis: they are far apart." : ""),
     spreads("Distribution of times", rows.map(({ result, view }) => ({
       name: view.name, ...histogram(view), median: result.stats?.median_ns ?? null,
       medianLow: result.stats?.low_ns ?? null, medianHigh: result.stats?.high_ns ?? null,
@@ -119,7 +125,7 @@ function samples(rows: Row[]): HTMLElement {
       (thinned ? "There are more samples than places: the shortest and the longest of each place are shown." : ""),
     seriesPlot({
       title: "Samples over time", xTitle: "block", lines: rows.map(line),
-      showX: (v) => significant(v, 4), showY: duration,
+      showX: (v, digits = 4) => significant(v, digits), showY: duration,
     }),
     { label: "Samples", file: "samples", columns: [
       { title: "backend", value: (r) => r.name },
@@ -209,7 +215,7 @@ export interface Pair {
 export function pairs(title: string, caption: string, before: string, after: string, all: Pair[]): HTMLElement {
   const changed = all.filter((c) => c.ns !== null && c.baseline_ns !== null);
   const difference = (c: Pair): number => (c.ns ?? 0) - (c.baseline_ns ?? 0);
-  const signed = (ns: number): string => (ns > 0 ? "+" : ns < 0 ? "−" : "") + duration(Math.abs(ns));
+  const signed: Show = (ns, digits) => (!ns ? "" : ns > 0 ? "+" : "−") + duration(ns == null ? ns : Math.abs(ns), digits);
   return figure(title, caption,
     ranges(title, changed.slice(0, 20).map((c): Range => ({
       name: c.name, value: difference(c), low: null, high: null, marked: difference(c) > 0,
@@ -276,7 +282,7 @@ interface Measure {
   value: (row: Row) => Num | undefined;
   low?: (row: Row) => Num | undefined;
   high?: (row: Row) => Num | undefined;
-  show: (v: Num | undefined) => string;
+  show: Show;
 }
 
 function measures(axis: Axis, view: ProfileView): Measure[] {
@@ -315,7 +321,7 @@ function sweep(profile: Profile, view: ProfileView, rows: Row[]): HTMLElement | 
       const xs = flat.map(axis.x) as number[];
       return figure(`${m.title} over ${axis.title}`, "", curves({
         title: `${m.title} over ${axis.title}`, xTitle: axis.title, yTitle: m.title, curves: sweepCurves(axis, m, rows),
-        showX: (v) => significant(v), showY: m.show, logX: Math.max(...xs) / Math.min(...xs) > 8,
+        showX: significant, showY: m.show, logX: Math.max(...xs) / Math.min(...xs) > 8,
       }), { label: `${m.title} over ${axis.title}`, columns: [
         { title: "backend", value: (r) => axis.key(r) },
         { title: axis.title, value: (r) => axis.x(r) },
@@ -373,9 +379,9 @@ function loadOf(row: Row, flags: Record<string, string>): HTMLElement {
   const some = lines.filter((c) => c.points.length > 0);
   const ys = some.flatMap((c) => c.points.map((p) => p.y));
   return h("div", {},
-    figure("Load against latency", slo ? `The limit is p${100 * slo.percentile} ≤ ${duration(slo.limit_ns)}.` : "",
+    figure("Load against latency", (slo ? `The limit is p${100 * slo.percentile} ≤ ${duration(slo.limit_ns)}. ` : "") + "Hollow marks outside the lines are of a closed loop, in which each client waits for its answer.",
       curves({
-        title: "Load against latency", xTitle: "requests per second", yTitle: "latency", curves: some, showX: (v) => significant(v), showY: duration,
+        title: "Load against latency", xTitle: "requests per second", yTitle: "latency", curves: some, showX: significant, showY: duration,
         logY: ys.length > 0 && Math.max(...ys) / Math.min(...ys) > 20,
         lines: slo ? [{ y: slo.limit_ns, name: `limit ${duration(slo.limit_ns)}` }] : [],
       })),

@@ -44,7 +44,7 @@ function bars(data: Profile, view: ProfileView, r: Recorded): Bar[] {
       const series = result && result.times.count > 0 ? result.times : segment.local;
       const failed = Boolean(result && result.failed > 0);
       return {
-        name: title, value: series?.mean_ns ?? 0, quiet: segment.graph === null && !failed, failed: failed && !series?.count, colour: segment.graph ?? 0,
+        name: title, value: series?.mean_ns ?? 0, quiet: segment.graph === null && !failed, failed, colour: segment.graph ?? 0,
         tip: [`${title} on ${backend.name}`, `${duration(series?.mean_ns)} on average, ${integer(series?.count)} times`,
           ...(result?.failures ?? []).map((f) => `failed ${f.count}×: ${f.message}`)],
       };

@@ -1,7 +1,7 @@
 // Many points over time, on a canvas by uPlot, with a window that can be moved by mouse and keys.
 import uPlot from "uplot";
 import { h, responsive } from "./dom";
-import { shorten } from "./format";
+import { Show, axisTexts, shorten } from "./format";
 import { colour, seriesVariable } from "./theme";
 
 export interface Line {
@@ -18,8 +18,8 @@ export interface SeriesPlot {
   title: string;
   xTitle: string;
   lines: Line[];
-  showX: (v: number) => string;
-  showY: (v: number) => string;
+  showX: Show;
+  showY: Show;
 }
 
 // All places of all lines, and for each line its values there.
@@ -78,6 +78,10 @@ export function seriesPlot(spec: SeriesPlot): HTMLElement {
   const first = places[0] ?? 0;
   const last = places[places.length - 1] ?? 1;
   const full: [number, number] = last > first ? [first, last] : [first - 0.5, first + 0.5];
+  const values = spec.lines.flatMap((line) => [line.low, line.high ?? []]).map((v) => v.filter((y) => y > 0));
+  // Lines far apart keep their shapes on a logarithmic axis.
+  const lows = values.filter((v) => v.length > 0).map((v) => v.reduce((a, b) => Math.min(a, b)));
+  const log = lows.length > 1 && Math.max(...lows) > 5 * Math.min(...lows);
   return responsive((width) => {
     const box = h("div", {
       class: "series", tabindex: 0, role: "application", "aria-roledescription": "chart",
@@ -97,10 +101,10 @@ export function seriesPlot(spec: SeriesPlot): HTMLElement {
     });
     const plot = new uPlot({
       width, height: Math.min(340, Math.max(220, Math.round(0.45 * width))), series,
-      scales: { x: { time: false, min: full[0], max: full[1] } },
+      scales: { x: { time: false, min: full[0], max: full[1] }, y: { distr: log ? 3 : 1 } },
       axes: [
-        { stroke: colour("--muted"), grid, ticks: grid, values: (_, v) => v.map((x) => spec.showX(x)) },
-        { stroke: colour("--muted"), grid, ticks: grid, size: 68, values: (_, v) => v.map((y) => spec.showY(y)) },
+        { stroke: colour("--muted"), grid, ticks: grid, space: 80, values: (_, v) => axisTexts(v, spec.showX) },
+        { stroke: colour("--muted"), grid, ticks: grid, size: 68, values: (_, v) => axisTexts(v.map((y) => y ?? NaN), spec.showY).map((t) => (t === "n/a" ? "" : t)) },
       ],
       cursor: { drag: { x: true, y: false } },
       legend: { show: spec.lines.length <= 8 },

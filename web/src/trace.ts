@@ -146,7 +146,7 @@ function differences(title: string, rows: TraceDifference[], leftOut?: number): 
       ranges(title, drawn.map((r) => ({
         name: differenceName(r), value: r.ratio, low: r.ratio_low, high: r.ratio_high, marked: (r.ratio ?? 0) > 1,
         tip: [interval(ratio, r.ratio, r.ratio_low, r.ratio_high), `${micros(r.first_median_us)} → ${micros(r.second_median_us)}`, r.verdict],
-      })), (v) => significant(v), { origin: 1, dots: true, log: true })),
+      })), significant, { origin: 1, dots: true, log: true })),
     table(times));
 }
 
