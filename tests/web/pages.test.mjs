@@ -5,17 +5,19 @@ import { readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, test } from "node:test";
 import { close, data, embedded, folder, leave, overflow, prony, rows, seriousFaults, settle, shots, unfold, visit } from "./browser.mjs";
-import { reports } from "./reports.mjs";
+import { made, names } from "./reports.mjs";
 
 after(close);
 
-// What each page must agree with; made by the tests of the pages, which come first.
-const expected = {};
+// A report's page, made when it is first asked for.
+function open(name, options) {
+  made(name);
+  return visit(`${name}.html`, options);
+}
 
-for (const [name, make] of Object.entries(reports))
+for (const name of names)
   test(`the page of ${name}`, async () => {
-    expected[name] = make();
-    const page = await visit(`${name}.html`);
+    const page = await open(name);
     const keep = (what) => page.screenshot({ path: path.join(shots, `${name}-${what}.png`), fullPage: true });
     assert.notEqual((await page.textContent(".answer")).trim(), "");
     assert.equal(await page.locator(".warning:has-text('can\\'t be shown')").count(), 0);
@@ -34,11 +36,13 @@ for (const [name, make] of Object.entries(reports))
   });
 
 test("a page without data is small", () => {
+  made("profile-recorded-empty");
   const file = path.join(folder, "profile-recorded-empty.html");
   assert.ok(statSync(file).size < 500000, `${statSync(file).size} bytes`);
 });
 
 test("a page is one file that asks for nothing", () => {
+  made("profile-several");
   const html = readFileSync(path.join(folder, "profile-several.html"), "utf8");
   const policy = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(html)[1];
   assert.match(policy, /^default-src 'none'; script-src 'sha256-[^' ]+'; style-src 'sha256-[^' ]+'; img-src data:;/);
@@ -66,9 +70,9 @@ function same(cell, value, unit) {
 
 test("figures of results are the JSON's", async () => {
   for (const name of ["profile-several", "profile-sweep", "profile-single"]) {
-    const page = await visit(`${name}.html`);
+    const page = await open(name);
     const shown = await rows(page, "Results");
-    const json = expected[name].results;
+    const json = made(name).results;
     assert.equal(shown.length, json.length);
     shown.forEach((row, i) => {
       same(row.Time, json[i].stats?.median_ns, "ns");
@@ -85,7 +89,7 @@ test("figures of results are the JSON's", async () => {
 test("figures of the CSV report are on the page", async () => {
   const csv = prony("report", data("profile-several.json"), "--format", "csv").trim().split("\n").map((l) => l.split(","));
   const column = (name) => csv[0].indexOf(name);
-  const page = await visit("profile-several.html");
+  const page = await open("profile-several");
   const shown = await rows(page, "Results");
   shown.forEach((row, i) => {
     for (const [title, name] of [["Inferences", "inferences_per_s"], ["$/million", "usd_per_million"], ["Peak memory", "peak_bytes"]]) {
@@ -98,9 +102,9 @@ test("figures of the CSV report are on the page", async () => {
 });
 
 test("figures of a trace are the JSON's", async () => {
-  const page = await visit("trace.html");
+  const page = await open("trace");
   const shown = await rows(page, "CPU");
-  const json = expected.trace.cpu.groups;
+  const json = made("trace").cpu.groups;
   assert.equal(shown.length, json.length);
   shown.forEach((row, i) => {
     assert.equal(row.Operator.text, json[i].op);
@@ -113,9 +117,9 @@ test("figures of a trace are the JSON's", async () => {
 });
 
 test("figures of a comparison are the JSON's", async () => {
-  const page = await visit("comparison.html");
+  const page = await open("comparison");
   const shown = await rows(page, "Comparison");
-  expected.comparison.files[0].rows.forEach((row, i) => {
+  made("comparison").files[0].rows.forEach((row, i) => {
     assert.equal(shown[i].Backend.text, `${row.backend} (${row.sizes})`);
     assert.equal(shown[i].Verdict.text, row.verdict);
     same(shown[i]["Time before"], row.time_ns.before, "ns");
@@ -124,21 +128,21 @@ test("figures of a comparison are the JSON's", async () => {
 });
 
 test("figures of a schedule are the JSON's", async () => {
-  const page = await visit("schedule.html");
+  const page = await open("schedule");
   const shown = await rows(page, "Stages");
-  expected.schedule.stages.forEach((stage, i) => {
+  made("schedule").stages.forEach((stage, i) => {
     assert.equal(shown[i].Host.text, stage.host);
     same(shown[i].Time, stage.time_s, "s");
     same(shown[i].Memory, stage.memory_bytes);
     same(shown[i].Link, stage.link?.time_s, "s");
   });
   const slow = await page.textContent(".pipeline .bottleneck");
-  assert.ok(slow.includes(expected.schedule.stages[expected.schedule.bottleneck.stage - 1].host));
+  assert.ok(slow.includes(made("schedule").stages[made("schedule").bottleneck.stage - 1].host));
   await leave(page);
 });
 
 test("figures of measured layers are those of the file", async () => {
-  const page = await visit("layers.html");
+  const page = await open("layers");
   const shown = await rows(page, "Layers");
   const json = embedded("layers.html").reports[0].data;
   const yaml = readFileSync(path.join(folder, "results.yml"), "utf8");
@@ -152,8 +156,8 @@ test("figures of measured layers are those of the file", async () => {
 });
 
 test("the histogram counts every sample, and the curve has each", async () => {
+  const whole = made("profile-several");
   const { data: json, view } = embedded("profile-several.html").reports[0];
-  const whole = expected["profile-several"];
   json.results.forEach((result, i) => {
     assert.equal(result.samples_ns, undefined);
     const series = view.results[i].samples;
@@ -167,8 +171,8 @@ test("the histogram counts every sample, and the curve has each", async () => {
 });
 
 test("recorded segments, calls and failures", async () => {
-  const page = await visit("profile-recorded-program.html");
-  const json = expected["profile-recorded-program"];
+  const page = await open("profile-recorded-program");
+  const json = made("profile-recorded-program");
   await page.locator("summary:has-text('Numbers')").first().click();
   const shown = await rows(page, `Segments of ${await page.textContent(".function")}`);
   const graphs = json.profiles[0].segments.filter((s) => s.graph !== null);
@@ -185,7 +189,7 @@ test("recorded segments, calls and failures", async () => {
 // ---- Use ----
 
 test("tables are sorted by mouse and by keys", async () => {
-  const page = await visit("profile-sweep.html");
+  const page = await open("profile-sweep");
   const values = async () => (await rows(page, "Results")).map((r) => r.Time.value);
   const head = page.locator(".s-results thead th", { hasText: /^Time/ });
   await head.locator("button").click();
@@ -199,7 +203,7 @@ test("tables are sorted by mouse and by keys", async () => {
 });
 
 test("tables are filtered", async () => {
-  const page = await visit("profile-several.html");
+  const page = await open("profile-several");
   await page.locator(".s-times summary").first().click();
   const before = (await rows(page, "Distribution")).length;
   await page.fill("input[aria-label='Filter Distribution']", "onnxrt-cuda");
@@ -212,13 +216,13 @@ test("tables are filtered", async () => {
 });
 
 test("numbers are saved as CSV, to the last digit", async () => {
-  const page = await visit("profile-several.html");
+  const page = await open("profile-several");
   const [download] = await Promise.all([page.waitForEvent("download"), page.click("button[aria-label='Results as CSV']")]);
   assert.equal(download.suggestedFilename(), "results.csv");
   const lines = readFileSync(await download.path(), "utf8").trim().split("\n");
-  assert.equal(lines.length, expected["profile-several"].results.length + 1);
+  assert.equal(lines.length, made("profile-several").results.length + 1);
   const time = lines[0].split(",").indexOf("Time");
-  expected["profile-several"].results.forEach((r, i) => {
+  made("profile-several").results.forEach((r, i) => {
     const text = lines[i + 1].replace(/"[^"]*"/g, "").split(",")[time];
     assert.equal(text, r.stats ? String(r.stats.median_ns) : "");
   });
@@ -226,7 +230,7 @@ test("numbers are saved as CSV, to the last digit", async () => {
 });
 
 test("flags are explained when pointed at and focused", async () => {
-  const page = await visit("profile-several.html");
+  const page = await open("profile-several");
   const flag = page.locator(".flag", { hasText: "NOISY" }).first();
   await flag.hover();
   assert.match(await page.textContent("#tip"), /other work disturbed/);
@@ -238,7 +242,7 @@ test("flags are explained when pointed at and focused", async () => {
 });
 
 test("a chart is read by arrow keys", async () => {
-  const page = await visit("profile-ops.html");
+  const page = await open("profile-ops");
   const chart = page.locator("svg[aria-label^='Operators and their nodes']");
   await chart.focus();
   await page.keyboard.press("ArrowRight");
@@ -251,7 +255,7 @@ test("a chart is read by arrow keys", async () => {
 });
 
 test("a point of a chart says what it is", async () => {
-  const page = await visit("profile-load.html");
+  const page = await open("profile-load");
   await page.locator("svg[aria-label^='Load against latency'] .mark").first().hover();
   assert.match(await page.textContent("#tip"), /p50: /);
   assert.match(await page.textContent("svg .limit-name"), /limit 100 ms/);
@@ -261,7 +265,7 @@ test("a point of a chart says what it is", async () => {
 const range = (page) => page.evaluate(() => document.querySelector(".timeline").shown());
 
 test("the timeline is zoomed and moved", async () => {
-  const page = await visit("trace.html");
+  const page = await open("trace");
   const whole = await range(page);
   await page.locator(".timeline").focus();
   await page.keyboard.press("+");
@@ -283,7 +287,7 @@ test("the timeline is zoomed and moved", async () => {
 });
 
 test("samples over time are zoomed", async () => {
-  const page = await visit("profile-several.html");
+  const page = await open("profile-several");
   const scale = () => page.evaluate(() => {
     const { min, max } = document.querySelector(".series").plot.scales.x;
     return max - min;
@@ -298,7 +302,7 @@ test("samples over time are zoomed", async () => {
 });
 
 test("the theme is changed by the button, and paper is light", async () => {
-  const page = await visit("profile-several.html", { scheme: "dark" });
+  const page = await open("profile-several", { scheme: "dark" });
   const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
   const dark = await ground();
   await page.click("button.theme");
@@ -315,7 +319,7 @@ test("the theme is changed by the button, and paper is light", async () => {
 });
 
 test("a sweep is seen along each of its axes", async () => {
-  const page = await visit("profile-sweep.html");
+  const page = await open("profile-sweep");
   const titles = [];
   for (const along of await page.locator("select[aria-label='Along'] option").all()) {
     await page.selectOption("select[aria-label='Along']", await along.getAttribute("value"));
@@ -331,10 +335,10 @@ test("a sweep is seen along each of its axes", async () => {
 });
 
 test("two profiles are compared operator by operator", async () => {
-  const page = await visit("operators.html");
+  const page = await open("operators");
   await page.locator(".s-comparison figure", { hasText: "Operator by operator" }).locator("summary").click();
   const shown = await rows(page, "Operator by operator");
-  const ops = expected.operators && embedded("operators.html").reports[1].data.results[0].ops.operators;
+  const ops = embedded("operators.html").reports[1].data.results[0].ops.operators;
   for (const { op, mean_ns } of ops) {
     const row = shown.find((r) => r.name.text === op);
     assert.equal(row.ns.value, mean_ns);
@@ -365,12 +369,12 @@ test("hostile names stay names", async () => {
     // A NUL can't be in JSON that prony reads.
     const name = text.replaceAll("\u0000", "");
     json.model.path = name.slice(0, 4000);
-    json.notes.push(name);
+    json.notes.push(name.slice(0, 4000));
     for (const result of json.results)
       for (const rows of [result.ops?.operators ?? [], result.ops?.nodes ?? []])
         for (const row of rows) {
-          if (row.name !== undefined) row.name = name;
-          row.op = name;
+          if (row.name !== undefined) row.name = name.slice(0, 4000);
+          row.op = name.slice(0, 4000);
         }
     json.results[0].error = null;
     writeFileSync(path.join(folder, `hostile-${i}.json`), JSON.stringify(json));
@@ -394,6 +398,25 @@ test("hostile names stay names", async () => {
     await page.screenshot({ path: path.join(shots, `hostile-${i}.png`), fullPage: true });
     await leave(page);
   }
+});
+
+test("hostile names in a trace stay names", async () => {
+  const events = HOSTILE.map((text, i) => ({
+    cat: "Node", pid: 1, tid: 1, dur: 10, ts: 10 * i, ph: "X", name: `${text}_kernel_time`,
+    args: { op_name: text, provider: text, node_index: String(i) },
+  }));
+  events.push({ cat: "Session", pid: 1, tid: 1, dur: 200, ts: 0, ph: "X", name: "model_run", args: {} });
+  writeFileSync(path.join(folder, "hostile-trace.json"), JSON.stringify(events));
+  prony("explore", "hostile-trace.json", "--by", "node,provider", "--format", "html", "-o", "hostile-trace.html");
+  const page = await visit("hostile-trace.html", { width: 360 });
+  await unfold(page);
+  assert.equal(await page.evaluate(() => globalThis.pwned), undefined);
+  assert.equal(await page.evaluate(() => document.querySelectorAll("script, img, iframe").length), 2);
+  assert.ok((await overflow(page)) <= 0);
+  const shown = await rows(page, "CPU");
+  for (const text of HOSTILE.slice(0, 6)) assert.ok(shown.some((row) => row.Node.text === text), text.slice(0, 40));
+  await page.screenshot({ path: path.join(shots, "hostile-trace.png"), fullPage: true });
+  await leave(page);
 });
 
 // ---- Big data ----
