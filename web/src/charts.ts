@@ -163,7 +163,7 @@ export function spreads(title: string, rows: Spread[], show: Show): HTMLElement 
         ? label(row.name, 6, base - 40, width - 12)
         : label(row.name, left - 6, base - 10, left - 6, { "text-anchor": "end" }));
       if (row.above > 0)
-        group.append(label(`${row.above} above →`, width - 14, base - 40, 140, { "text-anchor": "end", class: "axis" }));
+        group.append(label(`${row.above} above →`, width - 14, base - 24, 140, { "text-anchor": "end", class: "axis" }));
       f.svg.append(group);
       f.marks.push({ element: group, tip: [row.name, ...row.tip] });
     });

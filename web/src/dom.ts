@@ -206,7 +206,7 @@ export function table<Row>(spec: Table<Row>): HTMLElement {
 
   const heads = spec.columns.map((column) => {
     const button = h("button", { type: "button", title: column.help }, column.title);
-    const numeric = spec.rows.some((row) => typeof column.value(row) === "number");
+    const numeric = spec.rows.every((row) => typeof (column.value(row) ?? 0) === "number");
     const head = h("th", { scope: "col", "aria-sort": "none", class: numeric ? "number" : null }, button);
     button.addEventListener("click", () => {
       // Numbers from the largest on, texts from A.
@@ -255,8 +255,11 @@ export function responsive(draw: (width: number) => Element, minimum = 240): HTM
   new ResizeObserver((entries) => {
     const now = Math.floor(entries[0].contentRect.width);
     if (now === width || now === 0) return;
+    // What is read comes first: pictures are drawn when the page has been seen for the first time.
+    const first = width === 0;
     width = now;
-    redraw();
+    if (first) requestAnimationFrame(() => setTimeout(redraw));
+    else redraw();
   }).observe(box);
   addEventListener("themechange", redraw);
   return box;

@@ -47,8 +47,11 @@ export const count: Show = (value, digits) =>
 export const integer: Show = (value) =>
   known(value) ? Math.round(value).toLocaleString("en-US") : UNKNOWN;
 
-export const percent: Show = (fraction, digits) =>
-  known(fraction) ? `${significant(100 * fraction, digits)} %` : UNKNOWN;
+export function percent(fraction: Value, digits?: number): string {
+  if (!known(fraction)) return UNKNOWN;
+  if (fraction !== 0 && Math.abs(fraction) < 1e-4) return fraction > 0 ? "<0.01 %" : ">-0.01 %";
+  return `${significant(100 * fraction, digits)} %`;
+}
 
 export const rate: Show = (value, digits = 4) => (known(value) ? `${significant(value, digits)}/s` : UNKNOWN);
 

@@ -1,7 +1,7 @@
 // The events of one run, on a canvas: lanes are threads and streams, events inside others stand
 // below them. The window is moved by wheel, drag and keys.
 import { h, hideTip, responsive, showTip } from "./dom";
-import { micros } from "./format";
+import { axisTexts, micros } from "./format";
 import { Timeline } from "./types";
 import { colour, seriesVariable } from "./theme";
 
@@ -71,14 +71,16 @@ export function timeline(t: Timeline): HTMLElement {
       const raw = (to - from) / Math.max(2, width / 110);
       const power = 10 ** Math.floor(Math.log10(raw));
       const step = power * ([1, 2, 5, 10].find((f) => f * power >= raw) as number);
-      for (let i = Math.ceil(from / step); i * step <= to; i++) {
-        const at = x(i * step);
+      const ticks: number[] = [];
+      for (let i = Math.ceil(from / step); i * step <= to; i++) ticks.push(i * step);
+      axisTexts(ticks, micros).forEach((text, i) => {
+        const at = x(ticks[i]);
         context.beginPath();
         context.moveTo(at, AXIS - 6);
         context.lineTo(at, placed.height);
         context.stroke();
-        context.fillText(micros(i * step), Math.min(at + 3, width - 52), 12);
-      }
+        if (at + context.measureText(text).width + 3 <= width) context.fillText(text, at + 3, 12);
+      });
     }
 
     function drawRest(): void {

@@ -101,7 +101,7 @@ export function traceAnswer(data: Trace): string {
   const run = data.ledger?.run?.per_run.mean_us;
   const title = top ? (top.node ?? top.op ?? top.kernel ?? "") : "";
   const first = run != null ? `A run takes ${micros(run)} on average.` : "There is no complete run in the trace.";
-  return top ? `${first} Most of the nodes' time, ${percent(top.pct === null ? null : top.pct / 100)}, is ${title}.` : first;
+  return top ? `${first} The largest part of the nodes' time, ${percent(top.pct === null ? null : top.pct / 100)}, is ${title}.` : first;
 }
 
 export function trace({ data, view }: Report<Trace, TraceView>): Node[] {
