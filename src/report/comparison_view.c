@@ -128,29 +128,27 @@ int prn_comparison_regressions(const struct prn_comparison *c, struct prn_buffer
     return prn_buffer_error(out, err);
 }
 
+static int write_part(const void *report, bool json, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    return json ? prn_comparison_json(report, out, err)
+                : prn_comparison_text(report, false, out, err);
+}
+
 /* The comparison, and behind it the profiles, whose operators are held against each other. */
 static int write_page(const struct prn_comparison *c, struct prn_buffer *out,
                       struct prony_error *err)
 {
     struct prn_page page = PRN_PAGE_INIT;
-    struct prn_buffer json = PRN_BUFFER_INIT(PRN_PAGE_MAX);
-    struct prn_buffer text = PRN_BUFFER_INIT(PRN_PAGE_MAX);
     int code = prn_page_check(err);
     if (code == 0)
-        code = prn_comparison_json(c, &json, err);
-    if (code == 0)
-        code = prn_comparison_text(c, false, &text, err);
-    if (code == 0)
-        code = prn_page_add_json(&page, "", prn_buffer_text(&json), json.len,
-                                 prn_buffer_text(&text), err);
+        code = prn_page_add_report(&page, write_part, c, err);
     if (code == 0)
         code = prn_page_add_profile(&page, c->before.name, c->before.profile, err);
     for (size_t i = 0; i < c->n_files && code == 0; i++)
         code = prn_page_add_profile(&page, c->files[i].after.name, c->files[i].after.profile, err);
     if (code == 0)
         code = prn_page_write(&page, out, err);
-    prn_buffer_release(&text);
-    prn_buffer_release(&json);
     prn_page_release(&page);
     return code;
 }

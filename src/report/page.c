@@ -240,6 +240,24 @@ int prn_page_add_json(struct prn_page *page, const char *name, const char *json,
     return code;
 }
 
+int prn_page_add_report(struct prn_page *page, prn_page_writer *write, const void *report,
+                        struct prony_error *err)
+{
+    struct prn_buffer json = PRN_BUFFER_INIT(PRN_PAGE_MAX);
+    struct prn_buffer text = PRN_BUFFER_INIT(PRN_PAGE_MAX);
+    int code = write(report, true, &json, err);
+    if (code == 0)
+        code = prn_buffer_error(&json, err);
+    if (code == 0)
+        code = write(report, false, &text, err);
+    if (code == 0)
+        code = prn_page_add_json(page, "", prn_buffer_text(&json), json.len, prn_buffer_text(&text),
+                                 err);
+    prn_buffer_release(&text);
+    prn_buffer_release(&json);
+    return code;
+}
+
 /* A second table by node, where the report's own isn't: for the treemap. */
 static void write_nodes(const struct prn_trace *t, const struct prn_trace_group **groups, size_t n,
                         struct prn_json_writer *w, struct prn_buffer *scratch)
@@ -401,22 +419,11 @@ int prn_page_of_report(prn_page_writer *write, const void *report, struct prn_bu
                        struct prony_error *err)
 {
     struct prn_page page = PRN_PAGE_INIT;
-    struct prn_buffer json = PRN_BUFFER_INIT(PRN_PAGE_MAX);
-    struct prn_buffer text = PRN_BUFFER_INIT(PRN_PAGE_MAX);
     int code = prn_page_check(err);
     if (code == 0)
-        code = write(report, true, &json, err);
-    if (code == 0)
-        code = prn_buffer_error(&json, err);
-    if (code == 0)
-        code = write(report, false, &text, err);
-    if (code == 0)
-        code = prn_page_add_json(&page, "", prn_buffer_text(&json), json.len,
-                                 prn_buffer_text(&text), err);
+        code = prn_page_add_report(&page, write, report, err);
     if (code == 0)
         code = prn_page_write(&page, out, err);
-    prn_buffer_release(&text);
-    prn_buffer_release(&json);
     prn_page_release(&page);
     return code;
 }

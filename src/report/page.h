@@ -64,9 +64,13 @@ PRONY_MUST_CHECK int prn_page_add_html(struct prn_page *page, const char *name, 
 PRONY_MUST_CHECK int prn_page_write(const struct prn_page *page, struct prn_buffer *out,
                                     struct prony_error *err);
 
-/* One report alone: `write` is asked for its JSON and for its text. */
+/* The same of a report that `write` makes JSON and text of. */
 typedef int prn_page_writer(const void *report, bool json, struct prn_buffer *out,
                             struct prony_error *err);
+PRONY_MUST_CHECK int prn_page_add_report(struct prn_page *page, prn_page_writer *write,
+                                         const void *report, struct prony_error *err);
+
+/* One report alone. */
 PRONY_MUST_CHECK int prn_page_of_report(prn_page_writer *write, const void *report,
                                         struct prn_buffer *out, struct prony_error *err);
 PRONY_MUST_CHECK int prn_page_of_profile(const struct prn_profile *profile, struct prn_buffer *out,

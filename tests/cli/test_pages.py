@@ -1,9 +1,7 @@
 """Without Node prony is complete but for pages, and says what is missing. tests/web has the pages."""
-import shutil
-
 import pytest
 
-from conftest import BUILD, ROOT, run_program, sh
+from conftest import BUILD, ROOT, run_program
 
 PROFILE = ROOT / "tests" / "data" / "profile-single.json"
 TRACE = ROOT / "tests" / "data" / "trace" / "gpu.json"
@@ -32,15 +30,3 @@ def test_a_build_without_node_does_the_rest(workdir, prony):
     for format_ in ("text", "json", "csv", "md"):
         arguments = ["report", PROFILE, "--format", format_]
         assert run_program([program, *arguments], cwd=workdir).stdout == prony(*arguments).stdout
-
-
-@pytest.mark.parametrize("node, says", [
-    ("exit 1", "without Node"), ("echo v12.22.0", "without Node"), ("echo v18.19.0", "without esbuild")])
-def test_configuring_says_what_is_missing(workdir, node, says):
-    if not shutil.which("ninja"):
-        pytest.skip("no ninja here")
-    fake = workdir / "node"
-    fake.write_text(f"#!/bin/sh\n{node}\n")
-    fake.chmod(0o755)
-    said = sh("cmake", "-G", "Ninja", "-S", ROOT, "-B", workdir / "build", f"-DNODE={fake}")
-    assert f"no pages (--format html, prony view): this prony was built {says}" in said
