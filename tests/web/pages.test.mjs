@@ -314,6 +314,8 @@ test("the theme is changed by the button, and paper is light", async () => {
   await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
   assert.equal(await ground(), light);
   await page.emulateMedia({ media: "print" });
+  await page.setViewportSize({ width: 720, height: 1000 });
+  assert.ok((await overflow(page)) <= 0, "a table is cut off on paper");
   await page.screenshot({ path: path.join(shots, "print.png"), fullPage: true });
   await leave(page);
 });

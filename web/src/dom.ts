@@ -245,12 +245,14 @@ export function table<Row>(spec: Table<Row>): HTMLElement {
 
 // ---- Figures ----
 
+const PAPER = 700; // px that a sheet has, at least
+
 // Draws for the width that there is, again when that changes, and when the theme does.
 export function responsive(draw: (width: number) => Element, minimum = 240): HTMLElement {
   const box = h("div", { class: "picture" });
   let width = 0;
   const redraw = (): void => {
-    if (width > 0) box.replaceChildren(draw(Math.max(minimum, width)));
+    if (width > 0 && box.isConnected) box.replaceChildren(draw(Math.max(minimum, width)));
   };
   new ResizeObserver((entries) => {
     const now = Math.floor(entries[0].contentRect.width);
@@ -262,6 +264,8 @@ export function responsive(draw: (width: number) => Element, minimum = 240): HTM
     else redraw();
   }).observe(box);
   addEventListener("themechange", redraw);
+  addEventListener("beforeprint", () => box.isConnected && box.replaceChildren(draw(PAPER)));
+  addEventListener("afterprint", redraw);
   return box;
 }
 
