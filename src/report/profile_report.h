@@ -1,7 +1,7 @@
 /*
  * A profile for people and for other programs: the text and Markdown reports, CSV, the JSON of
- * profile_json.h, and a page (page.h). A report shows what the profile holds and computes nothing anew but units, rates
- * and costs, so a saved profile gives the same report as a fresh one.
+ * profile_json.h, and a page (page.h). A report shows what the profile holds and computes nothing
+ * anew but units, rates and costs, so a saved profile gives the same report as a fresh one.
  */
 #ifndef PRN_REPORT_PROFILE_REPORT_H
 #define PRN_REPORT_PROFILE_REPORT_H

@@ -23,8 +23,9 @@ size_t prn_thin_series(const int64_t *values, size_t n, size_t most,
 struct prn_thin_histogram prn_thin_histogram(const int64_t *sorted, size_t n, size_t bins,
                                              uint64_t *counts)
 {
-    double third = (double)sorted[3 * (n / 4)];
-    double cut = third + 6 * (third - (double)sorted[n / 4]);
+    size_t quarter = n / 4;
+    double third = (double)sorted[3 * quarter];
+    double cut = third + 6 * (third - (double)sorted[quarter]);
     struct prn_thin_histogram h = {.low = sorted[0], .high = sorted[n - 1]};
     if (cut > (double)h.low && cut < (double)h.high)
         h.high = (int64_t)cut;
