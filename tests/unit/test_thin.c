@@ -97,6 +97,7 @@ static void histogram_of_equal_values(void **state)
     assert_int_equal(h.high, 7);
     assert_int_equal(counts[0], 3);
     h = prn_thin_histogram(sorted, 1, 4, counts);
+    assert_int_equal(h.above, 0);
     assert_int_equal(counts[0], 1);
     h = prn_thin_histogram(sorted, 4, 4, counts);
     assert_int_equal(sum(counts, 4) + h.above, 4);
