@@ -340,12 +340,14 @@ test("two profiles are compared operator by operator", async () => {
   const page = await open("operators");
   await page.locator(".s-comparison figure", { hasText: "Operator by operator" }).locator("summary").click();
   const shown = await rows(page, "Operator by operator");
-  const ops = embedded("operators.html").reports[1].data.results[0].ops.operators;
-  for (const { op, mean_ns } of ops) {
+  const { before, after } = made("operators");
+  before.results[0].ops.operators.forEach(({ op, mean_ns }, i) => {
     const row = shown.find((r) => r.name.text === op);
-    assert.equal(row.ns.value, mean_ns);
-    assert.equal(row.difference_ns.value, 0);
-  }
+    assert.equal(row.baseline_ns.value, mean_ns);
+    assert.equal(row.ns.value, after.results[0].ops.operators[i].mean_ns);
+    assert.equal(row.difference_ns.value, 1000 * (i + 1));
+  });
+  assert.deepEqual(shown.map((r) => r.difference_ns.value), shown.map((_, i) => 1000 * (shown.length - i)));
   await page.locator("nav button").nth(1).click();
   assert.equal(await page.getAttribute("article", "data-schema"), "prony.profile/1");
   await leave(page);
