@@ -83,7 +83,7 @@ setup-build setup-run setup-test setup-check:
 
 .PHONY: clean
 clean: ## remove what was built, keep what was downloaded
-	@find $(BUILD) -mindepth 1 -maxdepth 1 ! -name deps ! -name 'venv*' -exec rm -rf {} +
+	@find $(BUILD) -mindepth 1 -maxdepth 1 ! -name deps ! -name 'venv*' ! -name node -exec rm -rf {} +
 
 .PHONY: help
 help: ## this list

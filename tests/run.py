@@ -4,8 +4,8 @@
     tests/run.py [--build DIR] [--sanitized DIR] [-k PATTERN]
 
 From --build: the unit tests, the replay of the fuzz corpora, then pytest on tests/cli, tests/e2e
-and, with the Python that has PyTorch, tests/python. From --sanitized: the unit tests and the replays
-again. C programs run in parallel;
+and, with the Python that has PyTorch, tests/python, and Node's test runner on tests/web. From
+--sanitized: the unit tests and the replays again. C programs run in parallel;
 pytest runs alone, because some of its tests measure time. A program that crashes, hangs or ends
 before all of its tests have run is a failure. Output is shown in full for failures only.
 """
@@ -25,6 +25,7 @@ TESTS = pathlib.Path(__file__).resolve().parent
 UNIT_TIMEOUT = int(os.environ.get("PRONY_UNIT_TIMEOUT", "180"))
 REPLAY_TIMEOUT = 600
 PYTEST_TIMEOUT = 3600  # each test has its own, shorter limit (conftest.py)
+WEB_TIMEOUT = 1200
 
 
 @dataclasses.dataclass
@@ -131,6 +132,25 @@ def package(build, pattern):
                   {"PYTHONPATH": str(build.resolve() / "python")})
 
 
+def web(folder, build, pattern):
+    """The pages in a browser: reports in TAP. A file that ends early counts as a failed test."""
+    argv = ["node", "--test", "--test-reporter=tap",
+            *(["--test-name-pattern", pattern.replace(" or ", "|")] if pattern else []),
+            *sorted(folder.glob("*.test.mjs"))]
+    status, output = run(argv, WEB_TIMEOUT, {"PRONY": str(build.resolve() / "prony"),
+                                             "PRONY_BUILD": str(build.resolve())})
+    counts = {key: int(n) for key, n in re.findall(r"^# (pass|fail|cancelled|skipped) (\d+)", output,
+                                                   re.MULTILINE)}
+    result = Result(counts.get("pass", 0), counts.get("fail", 0) + counts.get("cancelled", 0),
+                    counts.get("skipped", 0), output)
+    if pattern:
+        result.skipped = 0  # tests of other names
+    if status != 0 and not result.failed:
+        result.failed = 1
+        result.output += f"\n{ending(status, WEB_TIMEOUT)}\n"
+    return result
+
+
 class Tally:
     def __init__(self):
         self.total = Result()
@@ -202,6 +222,7 @@ def main():
                               *timed(pytest, folder, build, arguments.pattern))
             tally.add(os.path.relpath(TESTS / "python"),
                       *timed(package, build, arguments.pattern))
+            tally.add("tests/web", *timed(web, TESTS / "web", build, arguments.pattern))
 
     total = tally.total
     skipped = f", {total.skipped} skipped" if total.skipped else ""

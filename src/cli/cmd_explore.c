@@ -4,7 +4,8 @@
  */
 #include "cli/command.h"
 
-#include "report/trace_report.h"
+#include "cli/trace_page.h"
+#include "report/page.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -106,7 +107,10 @@ static int read_options(const struct explore_options *o, struct prn_trace_option
         by |= PRN_TRACE_BY_SHAPE;
     *ret_options = (struct prn_trace_options){
         .runs = {.start = o->start, .end = o->end, .gather = o->gather},
-        .by = {by, o->compare && !(by & PRN_TRACE_BY_NODE) ? PRN_TRACE_BY_NODE : 0},
+        /* Two traces are also compared by node, and a page shows operators with their nodes. */
+        .by = {by, (o->compare || o->format == PRN_TRACE_FORMAT_HTML) && !(by & PRN_TRACE_BY_NODE)
+                       ? PRN_TRACE_BY_NODE
+                       : 0},
         .kernel_shapes = o->shape_sensitive,
         .kernel_dimensions = o->dimension_sensitive,
         .mapping = o->mapping,
@@ -188,7 +192,9 @@ static int check_options(const struct explore_options *o, const struct prn_strin
                         o->csv       ? "csv"
                         : o->mapping ? "mapping"
                                      : "by");
-    int code = prn_output_check(o->output, err);
+    int code = o->format == PRN_TRACE_FORMAT_HTML ? prn_page_check(err) : 0;
+    if (code == 0)
+        code = prn_output_check(o->output, err);
     if (code == 0)
         code = prn_output_spares(o->output, arguments->items[0], err);
     if (code == 0 && o->compare)
@@ -285,7 +291,38 @@ static int write_csv_files(const struct prn_trace_report *report, const char *pr
     return code;
 }
 
-static int report_trace(const struct explore_options *o, const struct prn_trace *trace,
+/* The report, and the timeline of a run, for which a file is read again. */
+static int write_page(const char *path, const struct prn_trace_options *options,
+                      const struct prn_trace_report *report, const struct prn_trace *trace,
+                      struct prn_page *page, struct prony_error *err)
+{
+    struct prn_timeline *timeline = NULL;
+    int code = 0;
+    if (strcmp(path, "-") != 0)
+        code = prn_timeline_read(path, trace, options, &timeline, err);
+    if (code == 0)
+        code = prn_page_add_trace(page, report, timeline, err);
+    prn_timeline_free(timeline);
+    return code;
+}
+
+static int write_report(const struct explore_options *o, const char *path,
+                        const struct prn_trace_options *options,
+                        const struct prn_trace_report *report, const struct prn_trace *trace,
+                        struct prn_buffer *out, struct prony_error *err)
+{
+    if (o->format != PRN_TRACE_FORMAT_HTML)
+        return prn_trace_report_write(report, (enum prn_trace_format)o->format, out, err);
+    struct prn_page page = PRN_PAGE_INIT;
+    int code = write_page(path, options, report, trace, &page, err);
+    if (code == 0)
+        code = prn_page_write(&page, out, err);
+    prn_page_release(&page);
+    return code;
+}
+
+static int report_trace(const struct explore_options *o, const char *path,
+                        const struct prn_trace_options *options, const struct prn_trace *trace,
                         struct prony_error *err)
 {
     struct prn_trace_view view = make_view(o);
@@ -295,7 +332,7 @@ static int report_trace(const struct explore_options *o, const struct prn_trace 
     if (code < 0)
         return code;
     prn_trace_report_warnings(report, warn, NULL);
-    code = prn_trace_report_write(report, (enum prn_trace_format)o->format, &out, err);
+    code = write_report(o, path, options, report, trace, &out, err);
     if (code == 0 && o->csv)
         code = write_csv_files(report, o->csv, err);
     if (code == 0)
@@ -347,7 +384,8 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     if (o->compare)
         code = read_trace(o->compare, &options, &other, err);
     if (code == 0)
-        code = other ? report_comparison(o, trace, other, err) : report_trace(o, trace, err);
+        code = other ? report_comparison(o, trace, other, err)
+                     : report_trace(o, arguments->items[0], &options, trace, err);
     prn_trace_free(other);
     prn_trace_free(trace);
     return code;
@@ -361,6 +399,29 @@ static void set_defaults(void *opaque)
     o->count = 40;
     o->demangler = "c++filt";
     o->max_groups = PRN_TRACE_GROUPS_MAX;
+}
+
+int prn_trace_page_add(struct prn_page *page, const char *path, struct prony_error *err)
+{
+    struct explore_options o = {.format = PRN_TRACE_FORMAT_HTML};
+    struct prn_trace_options options;
+    struct prn_trace_report *report;
+    struct prn_trace *trace;
+    set_defaults(&o);
+    int code = read_options(&o, &options, err);
+    if (code == 0)
+        code = read_trace(path, &options, &trace, err);
+    if (code < 0)
+        return code;
+    struct prn_trace_view view = make_view(&o);
+    code = prn_trace_report_new(trace, &view, &report, err);
+    if (code == 0) {
+        prn_trace_report_warnings(report, warn, NULL);
+        code = write_page(path, &options, report, trace, page, err);
+        prn_trace_report_free(report);
+    }
+    prn_trace_free(trace);
+    return code;
 }
 
 #define FIELD(name) offsetof(struct explore_options, name)
@@ -414,8 +475,9 @@ static const struct prn_option options_table[] = {
      "PREFIX_op_kernel_mapping.csv",
      FIELD(csv), 0, 0, NULL},
     {PRN_OPTION_CHOICE, 0, "format", "FORMAT",
-     "text, json, csv, md, or perfetto: a trace for ui.perfetto.dev (default text)", FIELD(format),
-     0, 0, prn_trace_formats},
+     "text, json, csv, md, html: a page with pictures, or perfetto: a trace for ui.perfetto.dev "
+     "(default text)",
+     FIELD(format), 0, 0, prn_trace_formats},
     {PRN_OPTION_TEXT, 'o', "output", "FILE", "write to FILE instead of standard output",
      FIELD(output), 0, 0, NULL},
     {0},

@@ -172,7 +172,9 @@ static int check_use(const struct prn_layers_options *o, const struct prn_string
     if (o->extract && !*o->extract)
         return prn_fail(err, PRONY_EUSAGE, "--extract: the folder's name is empty");
     *ret_path = o->model_file ? o->model_file : arguments->items[0];
-    int code = prn_layers_check_server(o, err);
+    int code = prn_output_check_format((enum prn_report_format)o->format, err);
+    if (code == 0)
+        code = prn_layers_check_server(o, err);
     if (code == 0 && (o->list || o->extract))
         code = prn_layers_check_idle(o, err);
     return code == 0 ? prn_output_spares(o->output, *ret_path, err) : code;
@@ -304,8 +306,9 @@ static const struct prn_option option_table[] = {
     {PRN_OPTION_FLAG, 0, "resume", NULL,
      "keep the layers that the results have, and measure the others", FIELD(resume), 0, 0, NULL},
     {PRN_OPTION_CHOICE, 0, "format", "FORMAT",
-     "of the report or the list: text, json, csv or md (default text)", FIELD(format), 0, 0,
-     prn_report_formats},
+     "of the report or the list: text, json, csv, md, or html: a page with pictures (default "
+     "text)",
+     FIELD(format), 0, 0, prn_report_formats},
     {PRN_OPTION_TEXT, 0, "output", "FILE",
      "write the report or the list to FILE instead of standard output", FIELD(output), 0, 0, NULL},
     {PRN_OPTION_GROUP, 0, NULL, NULL, "Instead of measuring", 0, 0, 0, NULL},

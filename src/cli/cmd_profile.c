@@ -241,6 +241,8 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     if (code == 0)
         code = read_load(o, &job.load, err);
     if (code == 0)
+        code = prn_output_check_format((enum prn_report_format)o->format, err);
+    if (code == 0)
         code = check_table(o, &job.load, err);
     if (code == 0)
         code = prn_output_spares(o->output, job.model_path, err);
@@ -354,8 +356,9 @@ static const struct prn_option options[] = {
            "find the highest rate at which this percentile of the latency, p50 to p99.9, stays "
            "within TIME, e.g. p99=20ms, in at most --max-time more per backend"),
     GROUP("Report"),
-    {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text, json, csv or md (default text)",
-     FIELD(format), 0, 0, prn_report_formats},
+    {PRN_OPTION_CHOICE, 0, "format", "FORMAT",
+     "text, json, csv, md, or html: a page with pictures (default text)", FIELD(format), 0, 0,
+     prn_report_formats},
     {PRN_OPTION_CHOICE, 0, "table", "TABLE",
      "what csv has: results; with --ops ledger, operators, nodes, kernels or differences; with "
      "--rate, --concurrency or --slo load; with --slo trials "

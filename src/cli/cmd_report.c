@@ -23,7 +23,7 @@ static const struct prn_option options_table[] = {
     {.kind = PRN_OPTION_CHOICE,
      .name = "format",
      .value = "FORMAT",
-     .help = "text, json, csv or md (default text)",
+     .help = "text, json, csv, md, or html: a page with pictures (default text)",
      .offset = offsetof(struct report_options, format),
      .choices = prn_report_formats},
     {.kind = PRN_OPTION_CHOICE,
@@ -100,7 +100,9 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
     enum prn_report_format format = (enum prn_report_format)o->format;
     struct prn_profile *profile;
     bool several;
-    int code = prn_output_check_table(format, (enum prn_report_table)o->table, err);
+    int code = prn_output_check_format(format, err);
+    if (code == 0)
+        code = prn_output_check_table(format, (enum prn_report_table)o->table, err);
     if (code == 0)
         code = prn_comparison_wanted(&o->comparison, arguments, &several, err);
     if (code == 0 && several && o->table != PRN_REPORT_TABLE_RESULTS)
@@ -135,7 +137,8 @@ const struct prn_command prn_command_report = {
         "Shows a profile that 'prony profile --format json' saved, exactly as it was shown then, "
         "or "
         "in another format. FILE may be - for standard input.\n"
-        "text and md are for people, csv has one row per backend, json is the profile itself.\n"
+        "text, md and html are for people, csv has one row per backend, json is the profile "
+        "itself.\n"
         "A recorded program has several layouts: the summary of each of its profiles, their "
         "segments, and the classic one.\n"
         "Of several files the first is the baseline, and each of the others is compared with it: "
@@ -146,6 +149,8 @@ const struct prn_command prn_command_report = {
                 "prony profile resnet50.onnx --format json -o resnet50.json\n"
                 "prony report resnet50.json\n"
                 "prony report resnet50.json --format csv -o resnet50.csv\n"
+                "# a page with pictures, for everybody else\n"
+                "prony report resnet50.json --format html -o resnet50.html\n"
                 "# where the time of a recorded program goes\n"
                 "prony report program.json --layout segments\n"
                 "# did the new version make it slower?\n"

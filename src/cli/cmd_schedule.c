@@ -2,6 +2,7 @@
 #include "cli/command.h"
 
 #include "pipeline/load.h"
+#include "report/page.h"
 #include "report/schedule_report.h"
 
 #include <math.h>
@@ -79,7 +80,7 @@ static int check_simulation(const struct options *o, struct prony_error *err)
         return 0;
     if (o->format == PRN_SCHEDULE_FORMAT_YAML)
         return prn_fail(err, PRONY_EUSAGE,
-                        "--simulate shows text, json or csv; yaml has no place for what is "
+                        "--simulate shows text, json, csv or html; yaml has no place for what is "
                         "measured");
     int code = prn_output_check(o->output, err);
     return code < 0 ? code : prn_output_spares(o->output, o->simulate, err);
@@ -98,7 +99,8 @@ static int check_usage(const struct options *o, struct prony_error *err)
     if (o->explain && o->format >= 0 && o->format != PRN_SCHEDULE_FORMAT_TEXT)
         return prn_fail(err, PRONY_EUSAGE, "--explain draws text; it takes no --format %s",
                         prn_schedule_formats[o->format]);
-    return check_simulation(o, err);
+    int code = o->format == PRN_SCHEDULE_FORMAT_HTML ? prn_page_check(err) : 0;
+    return code == 0 ? check_simulation(o, err) : code;
 }
 
 static struct prn_schedule_goal goal_of(const struct options *o)
@@ -448,8 +450,9 @@ static const struct prn_option option_table[] = {
      .name = "format",
      .value = "FORMAT",
      .help =
-         "yaml (hosts and layers), text, json or csv, which also tell times, memory, links, and "
-         "what another host would change (default yaml; with --simulate text)",
+         "yaml (hosts and layers), text, json, csv, or html, a page with pictures, which also tell "
+         "times, memory, links, and what another host would change (default yaml; with --simulate "
+         "text)",
      FIELD(format),
      .choices = prn_schedule_formats},
     {.kind = PRN_OPTION_FLAG,

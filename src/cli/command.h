@@ -128,6 +128,10 @@ PRONY_MUST_CHECK int prn_output_profile(const char *path, const struct prn_profi
                                         enum prn_report_format format, enum prn_report_table table,
                                         struct prony_error *err);
 
+/* Fails when this prony can't write the format: before long work. */
+PRONY_MUST_CHECK int prn_output_check_format(enum prn_report_format format,
+                                             struct prony_error *err);
+
 /* Fails when a table is asked for and another format than CSV. */
 PRONY_MUST_CHECK int prn_output_check_table(enum prn_report_format format,
                                             enum prn_report_table table, struct prony_error *err);

@@ -2,6 +2,7 @@
 #include "cli/command.h"
 
 #include "base/io.h"
+#include "report/page.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -192,6 +193,11 @@ int prn_output_spares(const char *path, const char *input, struct prony_error *e
     if (to.st_dev != from.st_dev || to.st_ino != from.st_ino)
         return 0;
     return prn_fail(err, PRONY_EUSAGE, "cannot write: '%s' is the file that is read", path);
+}
+
+int prn_output_check_format(enum prn_report_format format, struct prony_error *err)
+{
+    return format == PRN_REPORT_FORMAT_HTML ? prn_page_check(err) : 0;
 }
 
 int prn_output_check_table(enum prn_report_format format, enum prn_report_table table,

@@ -49,6 +49,16 @@ struct prn_token_options {
     bool admin, worker; /* what the new token is for */
 };
 
+/* `prony view`: one page, served to this machine. */
+struct prn_view_options {
+    const char *address; /* "127.0.0.1:0" */
+    const char *page;
+    size_t length;
+    const char *policy; /* Content-Security-Policy */
+    /* Told once, when it is served. */
+    void (*ready)(const char *url);
+};
+
 struct prn_buffer;
 
 struct prn_net {
@@ -59,6 +69,8 @@ struct prn_net {
     int (*work)(const struct prn_worker_options *options, struct prony_error *err);
     /* A measurement for a worker, which has put a job on a descriptor. */
     int (*job)(struct prony_error *err);
+    /* Until a signal ends it. */
+    int (*view)(const struct prn_view_options *options, struct prony_error *err);
     /* What it has to say is appended to `out`. */
     int (*token)(const struct prn_token_options *options, struct prn_buffer *out,
                  struct prony_error *err);

@@ -3,6 +3,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "report/comparison_report.h"
+#include "report/page.h"
 
 #include <math.h>
 
@@ -127,6 +128,31 @@ int prn_comparison_regressions(const struct prn_comparison *c, struct prn_buffer
     return prn_buffer_error(out, err);
 }
 
+static int write_part(const void *report, bool json, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    return json ? prn_comparison_json(report, out, err)
+                : prn_comparison_text(report, false, out, err);
+}
+
+/* The comparison, and behind it the profiles, whose operators are held against each other. */
+static int write_page(const struct prn_comparison *c, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    struct prn_page page = PRN_PAGE_INIT;
+    int code = prn_page_check(err);
+    if (code == 0)
+        code = prn_page_add_report(&page, write_part, c, err);
+    if (code == 0)
+        code = prn_page_add_profile(&page, c->before.name, c->before.profile, err);
+    for (size_t i = 0; i < c->n_files && code == 0; i++)
+        code = prn_page_add_profile(&page, c->files[i].after.name, c->files[i].after.profile, err);
+    if (code == 0)
+        code = prn_page_write(&page, out, err);
+    prn_page_release(&page);
+    return code;
+}
+
 int prn_comparison_report(const struct prn_comparison *comparison, enum prn_report_format format,
                           struct prn_buffer *out, struct prony_error *err)
 {
@@ -135,6 +161,8 @@ int prn_comparison_report(const struct prn_comparison *comparison, enum prn_repo
         return prn_comparison_json(comparison, out, err);
     case PRN_REPORT_FORMAT_CSV:
         return prn_comparison_csv(comparison, out, err);
+    case PRN_REPORT_FORMAT_HTML:
+        return write_page(comparison, out, err);
     default:
         return prn_comparison_text(comparison, format == PRN_REPORT_FORMAT_MARKDOWN, out, err);
     }

@@ -3,6 +3,7 @@
 #include "base/format.h"
 #include "base/table.h"
 #include "format/json.h"
+#include "report/page.h"
 #include "report/prose.h"
 
 #include <inttypes.h>
@@ -295,6 +296,15 @@ static void write_json(const struct view *v, struct prn_buffer *out)
     prn_json_end(&w);
 }
 
+static int write_part(const void *report, bool json, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    if (!json)
+        return write_text(report, false, out, err);
+    write_json(report, out);
+    return 0;
+}
+
 int prn_cuts_report(const struct prn_model *model, const struct prn_cuts *cuts,
                     enum prn_report_format format, struct prn_buffer *out, struct prony_error *err)
 {
@@ -307,6 +317,8 @@ int prn_cuts_report(const struct prn_model *model, const struct prn_cuts *cuts,
         return 0;
     case PRN_REPORT_FORMAT_CSV:
         return write_csv(&v, out, err);
+    case PRN_REPORT_FORMAT_HTML:
+        return prn_page_of_report(write_part, &v, out, err);
     default:
         return write_text(&v, format == PRN_REPORT_FORMAT_MARKDOWN, out, err);
     }

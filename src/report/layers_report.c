@@ -4,6 +4,7 @@
 #include "base/table.h"
 #include "report/layers_json.h"
 #include "report/profile_view.h"
+#include "report/page.h"
 #include "report/prose.h"
 
 #include <inttypes.h>
@@ -275,6 +276,14 @@ static int write_csv(const struct view *v, struct prn_buffer *out, struct prony_
     return code;
 }
 
+static int write_part(const void *report, bool json, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    const struct view *v = report;
+    return json ? prn_layers_write_json(v->m, v->profile, out, err)
+                : write_text(v, false, out, err);
+}
+
 int prn_layers_report(const struct prn_layer_measurement *measurement,
                       const struct prn_layer_profile *profile, enum prn_report_format format,
                       struct prn_buffer *out, struct prony_error *err)
@@ -285,6 +294,8 @@ int prn_layers_report(const struct prn_layer_measurement *measurement,
         return prn_layers_write_json(measurement, profile, out, err);
     case PRN_REPORT_FORMAT_CSV:
         return write_csv(&v, out, err);
+    case PRN_REPORT_FORMAT_HTML:
+        return prn_page_of_report(write_part, &v, out, err);
     default:
         return write_text(&v, format == PRN_REPORT_FORMAT_MARKDOWN, out, err);
     }

@@ -21,6 +21,10 @@
 PRONY_MUST_CHECK int prn_profile_write_json(const struct prn_profile *profile,
                                             struct prn_buffer *out, struct prony_error *err);
 
+/* The same without the samples: for a page, which has pictures of them. */
+PRONY_MUST_CHECK int prn_profile_write_figures(const struct prn_profile *profile,
+                                               struct prn_buffer *out, struct prony_error *err);
+
 /* `path` may be "-" for standard input. */
 PRONY_MUST_CHECK int prn_profile_read_json(const char *path, struct prn_profile **ret_profile,
                                            struct prony_error *err);

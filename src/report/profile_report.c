@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "report/load_report.h"
 #include "report/ops_report.h"
+#include "report/page.h"
 #include "report/profile_json.h"
 #include "report/profile_view.h"
 #include "report/recorded_report.h"
@@ -22,7 +23,7 @@
 #define SHAPES_SHOWN 4
 #define NAMES_SHOWN 6 /* of the rows of a sweep, in one sentence */
 
-const char *const prn_report_formats[] = {"text", "json", "csv", "md", NULL};
+const char *const prn_report_formats[] = {"text", "json", "csv", "md", "html", NULL};
 const char *const prn_report_tables[] = {"results",     "ledger", "operators", "nodes", "kernels",
                                          "differences", "load",   "trials",    NULL};
 
@@ -555,6 +556,8 @@ int prn_profile_report(const struct prn_profile *profile, enum prn_report_format
         return prn_profile_write_json(profile, out, err);
     if (format == PRN_REPORT_FORMAT_CSV)
         return prn_profile_report_csv(profile, PRN_REPORT_TABLE_RESULTS, out, err);
+    if (format == PRN_REPORT_FORMAT_HTML)
+        return prn_page_of_profile(profile, out, err);
     if (profile->recorded)
         return prn_recorded_report(profile, PRN_RECORDED_LAYOUT_SUMMARY, false,
                                    format == PRN_REPORT_FORMAT_MARKDOWN, out, err);

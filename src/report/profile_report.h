@@ -1,7 +1,7 @@
 /*
- * A profile for people and for other programs: the text and Markdown reports, CSV, and the JSON of
- * profile_json.h. A report shows what the profile holds and computes nothing anew but units, rates
- * and costs, so a saved profile gives the same report as a fresh one.
+ * A profile for people and for other programs: the text and Markdown reports, CSV, the JSON of
+ * profile_json.h, and a page (page.h). A report shows what the profile holds and computes nothing
+ * anew but units, rates and costs, so a saved profile gives the same report as a fresh one.
  */
 #ifndef PRN_REPORT_PROFILE_REPORT_H
 #define PRN_REPORT_PROFILE_REPORT_H
@@ -14,6 +14,7 @@ enum prn_report_format {
     PRN_REPORT_FORMAT_JSON,
     PRN_REPORT_FORMAT_CSV,
     PRN_REPORT_FORMAT_MARKDOWN,
+    PRN_REPORT_FORMAT_HTML,
 };
 
 /* As options name them, in the order of the enum and ending in NULL. */

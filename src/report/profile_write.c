@@ -244,7 +244,7 @@ static void write_samples(struct prn_json_writer *w, const struct prn_result *r)
     prn_json_end(w);
 }
 
-static void write_result(struct prn_json_writer *w, const struct prn_result *r)
+static void write_result(struct prn_json_writer *w, const struct prn_result *r, bool samples)
 {
     prn_json_object(w, NULL);
     write_backend(w, r);
@@ -258,14 +258,15 @@ static void write_result(struct prn_json_writer *w, const struct prn_result *r)
     prn_json_integer(w, "redone_blocks", r->redone_blocks);
     write_outputs(w, r);
     prn_ops_write_json(w, r->ops);
-    write_samples(w, r);
+    if (samples)
+        write_samples(w, r);
     if (r->load)
         prn_load_write(w, r->load);
     prn_json_end(w);
 }
 
-int prn_profile_write_json(const struct prn_profile *profile, struct prn_buffer *out,
-                           struct prony_error *err)
+static int write_profile(const struct prn_profile *profile, bool samples, struct prn_buffer *out,
+                         struct prony_error *err)
 {
     struct prn_json_writer writer = prn_json_writer_init(out);
     struct prn_json_writer *w = &writer;
@@ -288,10 +289,22 @@ int prn_profile_write_json(const struct prn_profile *profile, struct prn_buffer 
     prn_json_end(w);
     prn_json_array(w, "results");
     for (size_t i = 0; i < profile->n_results; i++)
-        write_result(w, &profile->results[i]);
+        write_result(w, &profile->results[i], samples);
     prn_json_end(w);
     if (profile->recorded)
-        prn_recorded_write_json(w, profile);
+        prn_recorded_write_json(w, profile, samples);
     prn_json_end(w);
     return prn_buffer_error(out, err);
+}
+
+int prn_profile_write_json(const struct prn_profile *profile, struct prn_buffer *out,
+                           struct prony_error *err)
+{
+    return write_profile(profile, true, out, err);
+}
+
+int prn_profile_write_figures(const struct prn_profile *profile, struct prn_buffer *out,
+                              struct prony_error *err)
+{
+    return write_profile(profile, false, out, err);
 }

@@ -8,8 +8,9 @@
 #include "format/json_fields.h"
 #include "measure/profile.h"
 
-/* Adds the keys to the object that is being written. */
-void prn_recorded_write_json(struct prn_json_writer *w, const struct prn_profile *profile);
+/* Adds the keys to the object that is being written, with or without the samples. */
+void prn_recorded_write_json(struct prn_json_writer *w, const struct prn_profile *profile,
+                             bool samples);
 
 /* Reads them; the results (backends) of the profile have been read already. What contradicts itself
  * is a fault: a footprint other than the graphs of the segments, a graph that isn't listed, results

@@ -8,7 +8,8 @@ const char *const prn_language_names[] = {
         NULL,
 };
 
-static void write_series(struct prn_json_writer *w, const char *key, const struct prn_series *s)
+static void write_series(struct prn_json_writer *w, const char *key, const struct prn_series *s,
+                         bool samples)
 {
     prn_json_object(w, key);
     prn_json_integer(w, "count", s->count);
@@ -23,17 +24,20 @@ static void write_series(struct prn_json_writer *w, const char *key, const struc
         prn_json_null(w, "min_ns");
         prn_json_null(w, "max_ns");
     }
-    prn_json_array_compact(w, "samples_ns");
-    for (size_t i = 0; i < s->n_samples; i++)
-        prn_json_integer(w, NULL, s->samples_ns[i]);
-    prn_json_end(w);
+    if (samples) {
+        prn_json_array_compact(w, "samples_ns");
+        for (size_t i = 0; i < s->n_samples; i++)
+            prn_json_integer(w, NULL, s->samples_ns[i]);
+        prn_json_end(w);
+    }
     prn_json_end(w);
 }
 
-static void write_segment_result(struct prn_json_writer *w, const struct prn_segment_result *result)
+static void write_segment_result(struct prn_json_writer *w, const struct prn_segment_result *result,
+                                 bool samples)
 {
     prn_json_object(w, NULL);
-    write_series(w, "times", &result->times);
+    write_series(w, "times", &result->times, samples);
     prn_json_integer(w, "failed", result->failed);
     prn_json_array(w, "failures");
     for (size_t i = 0; i < result->n_failures; i++) {
@@ -47,7 +51,7 @@ static void write_segment_result(struct prn_json_writer *w, const struct prn_seg
 }
 
 static void write_segment(struct prn_json_writer *w, const struct prn_segment *segment,
-                          size_t n_backends)
+                          size_t n_backends, bool samples)
 {
     bool local = segment->graph == 0;
     prn_json_object(w, NULL);
@@ -56,12 +60,12 @@ static void write_segment(struct prn_json_writer *w, const struct prn_segment *s
     else
         prn_json_integer(w, "graph", segment->graph);
     if (local || segment->local.count > 0)
-        write_series(w, "local", &segment->local);
+        write_series(w, "local", &segment->local, samples);
     else
         prn_json_null(w, "local");
     prn_json_array(w, "results");
     for (size_t i = 0; !local && i < n_backends; i++)
-        write_segment_result(w, &segment->results[i]);
+        write_segment_result(w, &segment->results[i], samples);
     prn_json_end(w);
     prn_json_end(w);
 }
@@ -82,7 +86,7 @@ static void write_totals(struct prn_json_writer *w, const struct prn_recorded *r
 }
 
 static void write_profile(struct prn_json_writer *w, const struct prn_recorded *recorded,
-                          size_t n_backends)
+                          size_t n_backends, bool samples)
 {
     prn_json_object(w, NULL);
     prn_json_text(w, "function", recorded->function);
@@ -97,14 +101,15 @@ static void write_profile(struct prn_json_writer *w, const struct prn_recorded *
     prn_json_bool(w, "compiled", recorded->compiled);
     prn_json_array(w, "segments");
     for (size_t i = 0; i < recorded->n_segments; i++)
-        write_segment(w, &recorded->segments[i], n_backends);
+        write_segment(w, &recorded->segments[i], n_backends, samples);
     prn_json_end(w);
     prn_json_number(w, "local_ns", recorded->local_ns);
     write_totals(w, recorded, n_backends);
     prn_json_end(w);
 }
 
-void prn_recorded_write_json(struct prn_json_writer *w, const struct prn_profile *profile)
+void prn_recorded_write_json(struct prn_json_writer *w, const struct prn_profile *profile,
+                             bool samples)
 {
     prn_json_text(w, "language", prn_language_names[profile->language]);
     prn_json_array(w, "graphs");
@@ -119,6 +124,6 @@ void prn_recorded_write_json(struct prn_json_writer *w, const struct prn_profile
     prn_json_end(w);
     prn_json_array(w, "profiles");
     for (size_t i = 0; i < profile->n_profiles; i++)
-        write_profile(w, &profile->profiles[i], profile->n_results);
+        write_profile(w, &profile->profiles[i], profile->n_results, samples);
     prn_json_end(w);
 }

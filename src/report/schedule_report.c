@@ -2,6 +2,7 @@
 #include "report/schedule_report.h"
 
 #include "format/yaml_write.h"
+#include "report/page.h"
 #include "report/schedule_view.h"
 
 #include <math.h>
@@ -9,7 +10,7 @@
 
 #define YAML_MAX ((size_t)256 << 20)
 
-const char *const prn_schedule_formats[] = {"yaml", "text", "json", "csv", NULL};
+const char *const prn_schedule_formats[] = {"yaml", "text", "json", "csv", "html", NULL};
 const char *const prn_objectives[] = {"throughput", "latency", "cost", NULL};
 
 /* ---- YAML ---- */
@@ -217,6 +218,15 @@ int prn_schedule_view_csv(const struct prn_schedule_view *view, struct prn_buffe
     return code;
 }
 
+static int write_part(const void *report, bool json, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    if (!json)
+        return prn_schedule_view_text(report, out, err);
+    prn_schedule_view_json(report, out);
+    return 0;
+}
+
 int prn_schedule_report(const struct prn_schedule_report *report, enum prn_schedule_format format,
                         struct prn_buffer *out, struct prony_error *err)
 {
@@ -230,6 +240,8 @@ int prn_schedule_report(const struct prn_schedule_report *report, enum prn_sched
         prn_schedule_view_json(&view, out);
     else if (format == PRN_SCHEDULE_FORMAT_CSV)
         code = prn_schedule_view_csv(&view, out, err);
+    else if (format == PRN_SCHEDULE_FORMAT_HTML)
+        code = prn_page_of_report(write_part, &view, out, err);
     else
         code = prn_schedule_view_text(&view, out, err);
     if (code == 0)

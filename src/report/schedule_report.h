@@ -15,6 +15,7 @@ enum prn_schedule_format {
     PRN_SCHEDULE_FORMAT_TEXT,
     PRN_SCHEDULE_FORMAT_JSON,
     PRN_SCHEDULE_FORMAT_CSV,
+    PRN_SCHEDULE_FORMAT_HTML,
 };
 
 /* As options name them, in the order of the enum and ending in NULL. */

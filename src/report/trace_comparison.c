@@ -3,6 +3,7 @@
 
 #include "base/format.h"
 #include "base/text.h"
+#include "report/page.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -215,6 +216,15 @@ static void write_json(const struct comparison_view *v, struct prn_buffer *out)
     prn_buffer_release(&scratch);
 }
 
+static int write_part(const void *report, bool json, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    if (!json)
+        return write_text(report, false, out, err);
+    write_json(report, out);
+    return 0;
+}
+
 int prn_trace_comparison_write(const struct prn_trace_comparison *c, const struct prn_trace *a,
                                const struct prn_trace *b, const struct prn_trace_view *view,
                                enum prn_trace_format format, struct prn_buffer *out,
@@ -226,6 +236,8 @@ int prn_trace_comparison_write(const struct prn_trace_comparison *c, const struc
         write_json(&v, out);
     else if (format == PRN_TRACE_FORMAT_CSV)
         code = write_table(&v, 0, SIZE_MAX, PRN_TABLE_STYLE_CSV, out, err);
+    else if (format == PRN_TRACE_FORMAT_HTML)
+        code = prn_page_of_report(write_part, &v, out, err);
     else
         code = write_text(&v, format == PRN_TRACE_FORMAT_MD, out, err);
     return code < 0 ? code : prn_buffer_error(out, err);

@@ -19,6 +19,7 @@ enum prn_trace_format {
     PRN_TRACE_FORMAT_CSV,
     PRN_TRACE_FORMAT_MD,
     PRN_TRACE_FORMAT_PERFETTO,
+    PRN_TRACE_FORMAT_HTML, /* page.h makes it */
 };
 
 /* Their names, ending in NULL. */

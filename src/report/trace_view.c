@@ -11,7 +11,7 @@
 #define TEXTS_MAX ((size_t)64 << 20)
 #define DEMANGLER_TIMEOUT_MS 10000
 
-const char *const prn_trace_formats[] = {"text", "json", "csv", "md", "perfetto", NULL};
+const char *const prn_trace_formats[] = {"text", "json", "csv", "md", "perfetto", "html", NULL};
 
 const char *prn_trace_node_name(const struct prn_symbol *symbol, struct prn_buffer *out)
 {

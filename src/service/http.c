@@ -22,7 +22,6 @@
 #define IDLE_MAX_S 10
 /* A connection may be cut off after so long, once half of all are open. */
 #define OLD_S 10
-#define PAGE_MAX_BYTES (64 << 20)
 
 struct prn_http_request {
     struct MHD_Connection *connection;
@@ -33,6 +32,8 @@ struct prn_http {
     int port;
     const struct prn_http_route *routes;
     void *context;
+    const char *policy;
+    bool loopback_only;
     struct {
         int fd; /* -1: free */
         time_t since_s;
@@ -85,8 +86,8 @@ static void notice(void *context, struct MHD_Connection *connection, void **sock
         cut_off_old(http);
 }
 
-static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status, const char *media,
-                              char *text, size_t length)
+static enum MHD_Result answer(const struct prn_http *http, struct MHD_Connection *connection,
+                              unsigned status, const char *media, char *text, size_t length)
 {
     struct MHD_Response *response =
         MHD_create_response_from_buffer(length, text, MHD_RESPMEM_MUST_FREE);
@@ -97,6 +98,9 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, media);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
     MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+    MHD_add_response_header(response, "Referrer-Policy", "no-referrer");
+    if (http->policy)
+        MHD_add_response_header(response, "Content-Security-Policy", http->policy);
     if (status == MHD_HTTP_METHOD_NOT_ALLOWED)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
     enum MHD_Result result = MHD_queue_response(connection, status, response);
@@ -104,26 +108,41 @@ static enum MHD_Result answer(struct MHD_Connection *connection, unsigned status
     return result;
 }
 
-static enum MHD_Result answer_plainly(struct MHD_Connection *connection, unsigned status,
+static enum MHD_Result answer_plainly(const struct prn_http *http,
+                                      struct MHD_Connection *connection, unsigned status,
                                       const char *text)
 {
     char *copy = strdup(text);
-    return copy ? answer(connection, status, "text/plain; charset=utf-8", copy, strlen(copy))
+    return copy ? answer(http, connection, status, "text/plain; charset=utf-8", copy, strlen(copy))
                 : MHD_NO;
 }
 
 static enum MHD_Result serve_page(const struct prn_http *http, const struct prn_http_route *route,
                                   struct MHD_Connection *connection)
 {
-    struct prn_buffer out = PRN_BUFFER_INIT(PAGE_MAX_BYTES);
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_HTTP_PAGE_MAX);
     const struct prn_http_request request = {connection};
     unsigned status = route->page(&request, http->context, &out);
     size_t length = out.len;
     prn_buffer_add(&out, ""); /* a page may be empty */
     char *text = prn_buffer_detach(&out);
     if (!text)
-        return answer_plainly(connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
-    return answer(connection, status, route->media, text, length);
+        return answer_plainly(http, connection, MHD_HTTP_INTERNAL_SERVER_ERROR, "out of memory\n");
+    return answer(http, connection, status, route->media, text, length);
+}
+
+/* Whether the request names this machine. */
+static bool is_for_loopback(struct MHD_Connection *connection)
+{
+    static const char *const names[] = {"127.0.0.1", "localhost", "[::1]"};
+    const char *host =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_HOST);
+    for (size_t i = 0; host && i < PRN_ARRAY_SIZE(names); i++) {
+        size_t length = strlen(names[i]);
+        if (strncasecmp(host, names[i], length) == 0 && (!host[length] || host[length] == ':'))
+            return true;
+    }
+    return false;
 }
 
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
@@ -135,17 +154,19 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     static int seen;
     const struct prn_http *http = context;
     if (strcmp(method, MHD_HTTP_METHOD_GET) != 0 && strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-        return answer_plainly(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only\n");
+        return answer_plainly(http, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only\n");
     /* The first call comes before a body, the last behind it; a body is read and dropped. */
     if (!*request_context || *upload_size > 0) {
         *request_context = &seen;
         *upload_size = 0;
         return MHD_YES;
     }
+    if (http->loopback_only && !is_for_loopback(connection))
+        return answer_plainly(http, connection, MHD_HTTP_FORBIDDEN, "this is not that host\n");
     for (const struct prn_http_route *route = http->routes; route->path; route++)
         if (strcmp(route->path, url) == 0)
             return serve_page(http, route, connection);
-    return answer_plainly(connection, MHD_HTTP_NOT_FOUND, "no such page\n");
+    return answer_plainly(http, connection, MHD_HTTP_NOT_FOUND, "no such page\n");
 }
 
 /* "host:port" or "[host]:port", with a number for both; or "localhost:port". */
@@ -209,6 +230,8 @@ int prn_http_start(const struct prn_http_config *config, struct prn_http **ret_h
         return prn_fail_memory(err);
     http->routes = config->routes;
     http->context = config->context;
+    http->policy = config->policy;
+    http->loopback_only = config->loopback_only;
     for (size_t i = 0; i < CONNECTIONS_MAX; i++)
         http->connections[i].fd = -1;
     int fd = -1;

@@ -29,7 +29,14 @@ struct prn_http_config {
     const char *address;                 /* "127.0.0.1:9464", "[::1]:0" */
     const struct prn_http_route *routes; /* ending in a NULL path; must outlive the server */
     void *context;
+    const char *policy; /* Content-Security-Policy of all answers; NULL: none */
+    /* Refuses requests for another host than this machine: those of a page that made a browser
+     * believe that its own name is here. */
+    bool loopback_only;
 };
+
+/* Most that a page may have. */
+#define PRN_HTTP_PAGE_MAX ((size_t)64 << 20)
 
 PRONY_MUST_CHECK int prn_http_start(const struct prn_http_config *config,
                                     struct prn_http **ret_http, struct prony_error *err);

@@ -3,6 +3,7 @@
 
 #include "rpc/remote.h"
 #include "service/service.h"
+#include "service/view.h"
 #include "worker/job.h"
 #include "worker/worker.h"
 
@@ -18,4 +19,5 @@ const struct prn_net prn_net = {
     .work = prn_work,
     .token = prn_token_command,
     .job = prn_job_main,
+    .view = prn_view_serve,
 };

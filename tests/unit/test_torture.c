@@ -26,6 +26,7 @@
 #include "pipeline/models.h"
 #include "record/region.h"
 #include "report/cuts_report.h"
+#include "report/page.h"
 #include "report/profile_json.h"
 #include "report/profile_report.h"
 #include "report/comparison_report.h"
@@ -308,7 +309,7 @@ static int cut_stored(const char *name, struct prn_model **kept,
         if (code == 0)
             code = prn_cut_write_data(cuts, i, fd, "layer.onnx.data", err);
     }
-    for (int format = 0; code == 0 && prn_report_formats[format]; format++)
+    for (int format = 0; code == 0 && format < PRN_REPORT_FORMAT_HTML; format++)
         code = prn_cuts_report(*kept, cuts, (enum prn_report_format)format, &report, err);
     if (code == 0)
         code = prn_buffer_error(&report, err);
@@ -586,6 +587,15 @@ static int report_csv(struct prony_error *err)
 static int report_markdown(struct prony_error *err)
 {
     return report(PRN_REPORT_FORMAT_MARKDOWN, err);
+}
+
+/* What a page holds; without Node there is none to put it into. */
+static int report_page(struct prony_error *err)
+{
+    struct prn_page page = PRN_PAGE_INIT;
+    int code = prn_page_add_profile(&page, "profile.json", parsed, err);
+    prn_page_release(&page);
+    return code;
 }
 
 static int compare(enum prn_report_format format, struct prony_error *err)
@@ -993,7 +1003,7 @@ static int schedule(struct prony_error *err)
                                             .outputs = &output};
         struct prn_schedule_report report = {&p, &goal, &s, one_more, true, &simulation};
         assert_true(s.n <= PRN_ARRAY_SIZE(stages));
-        for (int format = 0; prn_schedule_formats[format] && code == 0; format++) {
+        for (int format = 0; format < PRN_SCHEDULE_FORMAT_HTML && code == 0; format++) {
             struct prn_buffer out = PRN_BUFFER_INIT(100000);
             code = prn_schedule_report(&report, (enum prn_schedule_format)format, &out, err);
             prn_buffer_release(&out);
@@ -1123,6 +1133,7 @@ static int free_inputs(void **state)
     X(profile_parse, PRONY_ENOMEM)      \
     X(report_text, PRONY_ENOMEM)        \
     X(report_json, PRONY_ENOMEM)        \
+    X(report_page, PRONY_ENOMEM)        \
     X(report_csv, PRONY_ENOMEM)         \
     X(report_markdown, PRONY_ENOMEM)    \
     X(recording_parse, PRONY_ENOMEM)    \

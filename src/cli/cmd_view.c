@@ -1,0 +1,220 @@
+/* `prony view`: saved reports in a browser. */
+#include "cli/command.h"
+
+#include "cli/trace_page.h"
+#include "record/net.h"
+#include "report/page.h"
+#include "report/profile_json.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* More than anybody wants to see at once. */
+#define FILES_MAX 100
+/* Enough of a file to know what it is. */
+#define HEAD_BYTES 4096
+
+extern char **environ;
+
+struct view_options {
+    const char *address;
+    bool no_browser;
+};
+
+/* ---- What a file is ---- */
+
+enum kind { KIND_JSON, KIND_HTML, KIND_TRACE };
+
+/* A report is an object with a schema, a trace an array of events or compressed. */
+static enum kind kind_of(const char *head, size_t length)
+{
+    static const char gzip[] = "\x1f\x8b";
+    static const char zstd[] = "\x28\xb5\x2f\xfd";
+    size_t at = length >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
+    while (at < length && isspace((unsigned char)head[at]))
+        at++;
+    if (at < length && head[at] == '<')
+        return KIND_HTML;
+    if ((at < length && head[at] == '[') || memmem(head, length, "\"traceEvents\"", 13) ||
+        (length >= strlen(gzip) && memcmp(head, gzip, strlen(gzip)) == 0) ||
+        (length >= strlen(zstd) && memcmp(head, zstd, strlen(zstd)) == 0))
+        return KIND_TRACE;
+    return KIND_JSON;
+}
+
+static int read_text(const char *path, struct prn_buffer *out, struct prony_error *err)
+{
+    if (strcmp(path, "-") == 0)
+        return prn_buffer_read_fd(out, STDIN_FILENO, "standard input", err);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return prn_fail_errno(err, errno, "read", path);
+    int code = prn_buffer_read_fd(out, fd, path, err);
+    close(fd);
+    return code;
+}
+
+static int read_head(const char *path, enum kind *ret_kind, struct prony_error *err)
+{
+    char head[HEAD_BYTES];
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return prn_fail_errno(err, errno, "read", path);
+    ssize_t length = read(fd, head, sizeof head);
+    int error = errno;
+    close(fd);
+    if (length < 0)
+        return prn_fail_errno(err, error, "read", path);
+    *ret_kind = kind_of(head, (size_t)length);
+    return 0;
+}
+
+static int add_text(struct prn_page *page, const char *name, const struct prn_buffer *text,
+                    enum kind kind, struct prony_error *err)
+{
+    switch (kind) {
+    case KIND_JSON:
+        return prn_page_add_json(page, name, prn_buffer_text(text), text->len, NULL, err);
+    case KIND_HTML:
+        return prn_page_add_html(page, name, prn_buffer_text(text), text->len, err);
+    case KIND_TRACE:
+        break;
+    }
+    return prn_fail(err, PRONY_EUSAGE, "a trace is read twice: name a file instead of -");
+}
+
+static int add_file(struct prn_page *page, const char *path, struct prony_error *err)
+{
+    bool standard = strcmp(path, "-") == 0;
+    enum kind kind = KIND_JSON;
+    int code = standard ? 0 : read_head(path, &kind, err);
+    if (code == 0 && kind == KIND_TRACE)
+        return prn_trace_page_add(page, path, err);
+    struct prn_buffer text = PRN_BUFFER_INIT(PRN_PROFILE_FILE_MAX);
+    if (code == 0)
+        code = read_text(path, &text, err);
+    if (code == 0 && standard)
+        kind = kind_of(prn_buffer_text(&text), text.len);
+    if (code == 0)
+        code = add_text(page, standard ? "standard input" : path, &text, kind, err);
+    prn_buffer_release(&text);
+    return code;
+}
+
+/* ---- The browser ---- */
+
+static bool want_browser;
+
+/* Whoever sees no browser has the address; so nothing that goes wrong here matters. */
+static void open_browser(const char *url)
+{
+    const char *named = getenv("BROWSER");
+    const char *program = named && *named ? named : "xdg-open";
+    char *const argv[] = {strdup(program), strdup(url), NULL};
+    posix_spawn_file_actions_t files;
+    posix_spawnattr_t attributes;
+    sigset_t none;
+    pid_t pid;
+    sigemptyset(&none);
+    if (argv[0] && argv[1] && posix_spawn_file_actions_init(&files) == 0) {
+        if (posix_spawnattr_init(&attributes) == 0) {
+            posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
+            posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
+            posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
+            /* Ctrl-C in this terminal ends prony, not the browser. */
+            posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+            posix_spawnattr_setsigmask(&attributes, &none);
+            if (posix_spawnp(&pid, program, &files, &attributes, argv, environ) != 0)
+                prn_warn("cannot start '%s': open the address yourself, or name a browser in "
+                         "BROWSER",
+                         program);
+            posix_spawnattr_destroy(&attributes);
+        }
+        posix_spawn_file_actions_destroy(&files);
+    }
+    free(argv[0]);
+    free(argv[1]);
+}
+
+static void ready(const char *url)
+{
+    printf("prony %s shows it at %s until Ctrl-C\n", prony_version(), url);
+    fflush(stdout);
+    if (want_browser)
+        open_browser(url);
+}
+
+static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+{
+    const struct view_options *o = opaque;
+    const struct prn_net *net;
+    struct prn_page page = PRN_PAGE_INIT;
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_PAGE_MAX);
+    int code = prn_page_check(err);
+    for (size_t i = 0; i < arguments->n && code == 0; i++)
+        code = add_file(&page, arguments->items[i], err);
+    if (code == 0)
+        code = prn_page_write(&page, &out, err);
+    prn_page_release(&page);
+    if (code == 0)
+        code = prn_net_load(&net, err);
+    if (code == 0) {
+        const struct prn_view_options options = {.address = o->address,
+                                                 .page = prn_buffer_text(&out),
+                                                 .length = out.len,
+                                                 .policy = prn_page_policy(),
+                                                 .ready = ready};
+        want_browser = !o->no_browser;
+        code = net->view(&options, err);
+    }
+    prn_buffer_release(&out);
+    return code;
+}
+
+static void set_defaults(void *opaque)
+{
+    struct view_options *o = opaque;
+    o->address = "127.0.0.1:0";
+}
+
+#define FIELD(name) offsetof(struct view_options, name)
+
+static const struct prn_option option_table[] = {
+    {PRN_OPTION_TEXT, 0, "address", "ADDR:PORT",
+     "where to serve it, on this machine; port 0 is one that is free (default 127.0.0.1:0)",
+     FIELD(address), 0, 0, NULL},
+    {PRN_OPTION_FLAG, 0, "no-browser", NULL, "only print the address", FIELD(no_browser), 0, 0,
+     NULL},
+    {0},
+};
+
+const struct prn_command prn_command_view = {
+    .name = "view",
+    .arguments = "FILE...",
+    .summary = "show saved reports in a browser",
+    .description =
+        "Serves reports as a page on this machine and opens a browser, until Ctrl-C. FILE is what "
+        "--format json or --format html of profile, report, explore, layers or schedule wrote, or "
+        "a trace of ONNX Runtime. Several are on one page.\n"
+        "The browser is the one that BROWSER names, or what xdg-open opens. The page asks no other "
+        "machine for anything.",
+    .examples = "# a saved profile\n"
+                "prony view resnet50.json\n"
+                "# a trace, and a page that somebody sent\n"
+                "prony view trace.json theirs.html\n"
+                "# on a machine without a screen\n"
+                "prony view resnet50.json --no-browser --address 127.0.0.1:8080",
+    .options = option_table,
+    .options_size = sizeof(struct view_options),
+    .defaults = set_defaults,
+    .min_arguments = 1,
+    .max_arguments = FILES_MAX,
+    .run = run,
+};

@@ -1,0 +1,475 @@
+// Every report opened from disk: nothing goes wrong, figures are the JSON's, and it can be used by
+// mouse, by keys, in both themes, on a phone and on paper.
+import assert from "node:assert/strict";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import path from "node:path";
+import { after, test } from "node:test";
+import { close, data, embedded, folder, leave, overflow, prony, rows, seriousFaults, settle, shots, unfold, visit } from "./browser.mjs";
+import { made, names } from "./reports.mjs";
+
+after(close);
+
+// A report's page, made when it is first asked for.
+function open(name, options) {
+  made(name);
+  return visit(`${name}.html`, options);
+}
+
+for (const name of names)
+  test(`the page of ${name}`, async () => {
+    const page = await open(name);
+    const keep = (what) => page.screenshot({ path: path.join(shots, `${name}-${what}.png`), fullPage: true });
+    assert.notEqual((await page.textContent(".answer")).trim(), "");
+    assert.equal(await page.locator(".warning:has-text('can\\'t be shown')").count(), 0);
+    await keep("light");
+    await unfold(page);
+    assert.deepEqual(await seriousFaults(page), []);
+    await page.emulateMedia({ colorScheme: "dark" });
+    await settle(page);
+    assert.deepEqual(await seriousFaults(page, ["color-contrast"]), []);
+    await keep("dark");
+    await page.setViewportSize({ width: 360, height: 800 });
+    await settle(page);
+    assert.ok((await overflow(page)) <= 0, "it scrolls sideways at 360 px");
+    await keep("360");
+    await leave(page);
+  });
+
+test("a page without data is small", () => {
+  made("profile-recorded-empty");
+  const file = path.join(folder, "profile-recorded-empty.html");
+  assert.ok(statSync(file).size < 500000, `${statSync(file).size} bytes`);
+});
+
+test("a page is one file that asks for nothing", () => {
+  made("profile-several");
+  const html = readFileSync(path.join(folder, "profile-several.html"), "utf8");
+  const policy = /http-equiv="Content-Security-Policy" content="([^"]*)"/.exec(html)[1];
+  assert.match(policy, /^default-src 'none'; script-src 'sha256-[^' ]+'; style-src 'sha256-[^' ]+'; img-src data:;/);
+  assert.doesNotMatch(policy, /unsafe|https?:/);
+});
+
+// ---- Figures ----
+
+const close1 = (value, text, unit) => {
+  const units = { ns: { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 }, us: { ns: 1e-3, "µs": 1, ms: 1e3, s: 1e6 }, s: { ns: 1e-9, "µs": 1e-6, ms: 1e-3, s: 1 } }[unit];
+  const [, number, shown] = /^([\d.,e-]+) (ns|µs|ms|s)\b/.exec(text);
+  const read = Number(number.replaceAll(",", "")) * units[shown];
+  assert.ok(Math.abs(read - value) <= 0.006 * Math.abs(value), `${text} for ${value} ${unit}`);
+};
+
+function same(cell, value, unit) {
+  if (value === null || value === undefined) {
+    assert.equal(cell.value, null);
+    assert.ok(cell.text === "n/a" || cell.text === "", cell.text);
+    return;
+  }
+  assert.equal(cell.value, value);
+  if (unit && value !== 0) close1(value, cell.text, unit);
+}
+
+test("figures of results are the JSON's", async () => {
+  for (const name of ["profile-several", "profile-sweep", "profile-single"]) {
+    const page = await open(name);
+    const shown = await rows(page, "Results");
+    const json = made(name).results;
+    assert.equal(shown.length, json.length);
+    shown.forEach((row, i) => {
+      same(row.Time, json[i].stats?.median_ns, "ns");
+      same(row.Spread, json[i].stats?.spread);
+      if (row["vs best"]) same(row["vs best"], json[i].ratio?.estimate);
+      if (row.Flags) for (const flag of json[i].flags) assert.ok(row.Flags.text.includes(flag));
+      if (row.Failure) assert.equal(row.Failure.text, json[i].error?.message ?? "");
+      assert.equal(row.Samples.value, json[i].samples_ns.length);
+    });
+    await leave(page);
+  }
+});
+
+test("figures of the CSV report are on the page", async () => {
+  const csv = prony("report", data("profile-several.json"), "--format", "csv").trim().split("\n").map((l) => l.split(","));
+  const column = (name) => csv[0].indexOf(name);
+  const page = await open("profile-several");
+  const shown = await rows(page, "Results");
+  shown.forEach((row, i) => {
+    for (const [title, name] of [["Inferences", "inferences_per_s"], ["$/million", "usd_per_million"], ["Peak memory", "peak_bytes"]]) {
+      assert.ok(column(name) >= 0, `${name} in ${csv[0]}`);
+      const text = csv[i + 1][column(name)];
+      same(row[title], text === "" ? null : Number(text));
+    }
+  });
+  await leave(page);
+});
+
+test("figures of a trace are the JSON's", async () => {
+  const page = await open("trace");
+  const shown = await rows(page, "CPU");
+  const json = made("trace").cpu.groups;
+  assert.equal(shown.length, json.length);
+  shown.forEach((row, i) => {
+    assert.equal(row.Operator.text, json[i].op);
+    same(row.Total, json[i].duration_us, "us");
+    same(row.Share, json[i].pct);
+    same(row["Per run"], json[i].per_run.mean_us, "us");
+    same(row.p90, json[i].per_run.p90_us, "us");
+  });
+  await leave(page);
+});
+
+test("figures of a comparison are the JSON's", async () => {
+  const page = await open("comparison");
+  const shown = await rows(page, "Comparison");
+  made("comparison").files[0].rows.forEach((row, i) => {
+    assert.equal(shown[i].Backend.text, `${row.backend} (${row.sizes})`);
+    assert.equal(shown[i].Verdict.text, row.verdict);
+    same(shown[i]["Time before"], row.time_ns.before, "ns");
+  });
+  await leave(page);
+});
+
+test("figures of a schedule are the JSON's", async () => {
+  const page = await open("schedule");
+  const shown = await rows(page, "Stages");
+  made("schedule").stages.forEach((stage, i) => {
+    assert.equal(shown[i].Host.text, stage.host);
+    same(shown[i].Time, stage.time_s, "s");
+    same(shown[i].Memory, stage.memory_bytes);
+    same(shown[i].Link, stage.link?.time_s, "s");
+  });
+  const slow = await page.textContent(".pipeline .bottleneck");
+  assert.ok(slow.includes(made("schedule").stages[made("schedule").bottleneck.stage - 1].host));
+  await leave(page);
+});
+
+test("figures of measured layers are those of the file", async () => {
+  const page = await open("layers");
+  const shown = await rows(page, "Layers");
+  const json = embedded("layers.html").reports[0].data;
+  const yaml = readFileSync(path.join(folder, "results.yml"), "utf8");
+  const times = [...yaml.matchAll(/^ {2}time: (.*)$/gm)].map((m) => Number(m[1]));
+  assert.equal(times.length, shown.length);
+  shown.forEach((row, i) => {
+    same(row.Time, json.profile_data[i].time_s, "s");
+    assert.equal(row.Time.value, times[i]);
+  });
+  await leave(page);
+});
+
+test("the histogram counts every sample, and the curve has each", async () => {
+  const whole = made("profile-several");
+  const { data: json, view } = embedded("profile-several.html").reports[0];
+  json.results.forEach((result, i) => {
+    assert.equal(result.samples_ns, undefined);
+    const series = view.results[i].samples;
+    const samples = whole.results[i].samples_ns;
+    if (samples.length === 0) return;
+    assert.equal(series.count, samples.length);
+    assert.deepEqual(series.low_ns, samples);
+    const { counts, above } = view.results[i].histogram;
+    assert.equal(counts.reduce((a, b) => a + b, above), samples.length);
+  });
+});
+
+test("recorded segments, calls and failures", async () => {
+  const page = await open("profile-recorded-program");
+  const json = made("profile-recorded-program");
+  await page.locator("summary:has-text('Numbers')").first().click();
+  const shown = await rows(page, `Segments of ${await page.textContent(".function")}`);
+  const graphs = json.profiles[0].segments.filter((s) => s.graph !== null);
+  const means = graphs.flatMap((s) => s.results.map((r) => r.times.mean_ns));
+  for (const mean of means.filter((m) => m !== null)) assert.ok(shown.some((row) => row.mean_ns.value === mean));
+  const failing = json.profiles.findIndex((p) => p.segments.some((s) => s.results.some((r) => r.failed > 0)));
+  assert.ok(failing >= 0);
+  await page.selectOption("select", String(failing));
+  await settle(page);
+  assert.ok((await page.locator("svg .failed").count()) > 0);
+  await leave(page);
+});
+
+// ---- Use ----
+
+test("tables are sorted by mouse and by keys", async () => {
+  const page = await open("profile-sweep");
+  const values = async () => (await rows(page, "Results")).map((r) => r.Time.value);
+  const head = page.locator(".s-results thead th", { hasText: /^Time/ });
+  await head.locator("button").click();
+  assert.equal(await head.getAttribute("aria-sort"), "descending");
+  assert.deepEqual(await values(), [...(await values())].sort((a, b) => b - a));
+  await head.locator("button").focus();
+  await page.keyboard.press("Enter");
+  assert.equal(await head.getAttribute("aria-sort"), "ascending");
+  assert.deepEqual(await values(), [...(await values())].sort((a, b) => a - b));
+  await leave(page);
+});
+
+test("tables are filtered", async () => {
+  const page = await open("profile-several");
+  await page.locator(".s-times summary").first().click();
+  const before = (await rows(page, "Distribution")).length;
+  await page.fill("input[aria-label='Filter Distribution']", "onnxrt-cuda");
+  const shown = await rows(page, "Distribution");
+  assert.ok(shown.length > 0 && shown.length < before);
+  assert.ok(shown.every((r) => r.backend.text.includes("onnxrt-cuda")));
+  await page.fill("input[aria-label='Filter Distribution']", "nothing is called so");
+  assert.equal((await rows(page, "Distribution")).length, 0);
+  await leave(page);
+});
+
+test("numbers are saved as CSV, to the last digit", async () => {
+  const page = await open("profile-several");
+  const [download] = await Promise.all([page.waitForEvent("download"), page.click("button[aria-label='Results as CSV']")]);
+  assert.equal(download.suggestedFilename(), "results.csv");
+  const lines = readFileSync(await download.path(), "utf8").trim().split("\n");
+  assert.equal(lines.length, made("profile-several").results.length + 1);
+  const time = lines[0].split(",").indexOf("Time");
+  made("profile-several").results.forEach((r, i) => {
+    const text = lines[i + 1].replace(/"[^"]*"/g, "").split(",")[time];
+    assert.equal(text, r.stats ? String(r.stats.median_ns) : "");
+  });
+  await leave(page);
+});
+
+test("flags are explained when pointed at and focused", async () => {
+  const page = await open("profile-several");
+  const flag = page.locator(".flag", { hasText: "NOISY" }).first();
+  await flag.hover();
+  assert.match(await page.textContent("#tip"), /other work disturbed/);
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator("#tip").isHidden(), true);
+  await flag.focus();
+  assert.match(await page.textContent("#tip"), /other work disturbed/);
+  await leave(page);
+});
+
+test("a chart is read by arrow keys", async () => {
+  const page = await open("profile-ops");
+  const chart = page.locator("svg[aria-label^='Operators and their nodes']");
+  await chart.focus();
+  await page.keyboard.press("ArrowRight");
+  assert.match(await page.textContent("#tip"), /^Conv: 9.00 ms/);
+  await page.keyboard.press("ArrowRight");
+  assert.notEqual(await page.textContent("#tip"), null);
+  assert.equal(await page.locator("svg .current").count(), 1);
+  await page.keyboard.press("Escape");
+  await leave(page);
+});
+
+test("a point of a chart says what it is", async () => {
+  const page = await open("profile-load");
+  await page.locator("svg[aria-label^='Load against latency'] .mark").first().hover();
+  assert.match(await page.textContent("#tip"), /p50: /);
+  assert.match(await page.textContent("svg .limit-name"), /limit 100 ms/);
+  await leave(page);
+});
+
+const range = (page) => page.evaluate(() => document.querySelector(".timeline").shown());
+
+test("the timeline is zoomed and moved", async () => {
+  const page = await open("trace");
+  const whole = await range(page);
+  await page.locator(".timeline").focus();
+  await page.keyboard.press("+");
+  const closer = await range(page);
+  assert.ok(closer[1] - closer[0] < whole[1] - whole[0]);
+  await page.keyboard.press("ArrowRight");
+  assert.ok((await range(page))[0] > closer[0]);
+  await page.click("button[aria-label='Show all']");
+  assert.deepEqual(await range(page), whole);
+  const box = await page.locator(".timeline canvas").boundingBox();
+  await page.locator(".timeline canvas").scrollIntoViewIfNeeded();
+  await page.mouse.move(box.x + box.width / 2, (await page.locator(".timeline canvas").boundingBox()).y + 45);
+  assert.match(await page.textContent("#tip"), /model_run/);
+  await page.keyboard.down("Control");
+  await page.mouse.wheel(0, -100);
+  await page.keyboard.up("Control");
+  await page.waitForFunction((all) => document.querySelector(".timeline").shown()[1] < all, whole[1]);
+  await leave(page);
+});
+
+test("samples over time are zoomed", async () => {
+  const page = await open("profile-several");
+  const scale = () => page.evaluate(() => {
+    const { min, max } = document.querySelector(".series").plot.scales.x;
+    return max - min;
+  });
+  const whole = await scale();
+  await page.locator(".series").first().focus();
+  await page.keyboard.press("+");
+  assert.ok((await scale()) < whole);
+  await page.keyboard.press("0");
+  assert.equal(await scale(), whole);
+  await leave(page);
+});
+
+test("the theme is changed by the button, and paper is light", async () => {
+  const page = await open("profile-several", { scheme: "dark" });
+  const ground = () => page.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  const dark = await ground();
+  await page.click("button.theme");
+  assert.equal(await page.textContent("button.theme"), "Theme: light");
+  const light = await ground();
+  assert.notEqual(light, dark);
+  await page.click("button.theme");
+  assert.equal(await ground(), dark);
+  await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+  assert.equal(await ground(), light);
+  await page.emulateMedia({ media: "print" });
+  await page.setViewportSize({ width: 720, height: 1000 });
+  assert.ok((await overflow(page)) <= 0, "a table is cut off on paper");
+  await page.screenshot({ path: path.join(shots, "print.png"), fullPage: true });
+  await leave(page);
+});
+
+test("a sweep is seen along each of its axes", async () => {
+  const page = await open("profile-sweep");
+  const titles = [];
+  for (const along of await page.locator("select[aria-label='Along'] option").all()) {
+    await page.selectOption("select[aria-label='Along']", await along.getAttribute("value"));
+    for (const show of await page.locator("select[aria-label='Show'] option").allTextContents()) {
+      await page.selectOption("select[aria-label='Show']", { label: show });
+      await settle(page);
+      titles.push(await page.textContent(".s-sweep h3"));
+      assert.ok((await page.locator(".s-sweep svg .mark").count()) > 0);
+    }
+  }
+  for (const title of ["Latency over batch", "Throughput over seq", "Efficiency over threads"]) assert.ok(titles.includes(title), `${title} in ${titles}`);
+  await leave(page);
+});
+
+test("two profiles are compared operator by operator", async () => {
+  const page = await open("operators");
+  await page.locator(".s-comparison figure", { hasText: "Operator by operator" }).locator("summary").click();
+  const shown = await rows(page, "Operator by operator");
+  const { before, after } = made("operators");
+  before.results[0].ops.operators.forEach(({ op, mean_ns }, i) => {
+    const row = shown.find((r) => r.name.text === op);
+    assert.equal(row.baseline_ns.value, mean_ns);
+    assert.equal(row.ns.value, after.results[0].ops.operators[i].mean_ns);
+    assert.equal(row.difference_ns.value, 1000 * (i + 1));
+  });
+  assert.deepEqual(shown.map((r) => r.difference_ns.value), shown.map((_, i) => 1000 * (shown.length - i)));
+  await page.locator("nav button").nth(1).click();
+  assert.equal(await page.getAttribute("article", "data-schema"), "prony.profile/1");
+  await leave(page);
+});
+
+// ---- Hostile names ----
+
+const HOSTILE = [
+  "</script><script>globalThis.pwned=1</script>",
+  "<img src=x onerror=\"globalThis.pwned=1\">",
+  "\"'><svg onload=globalThis.pwned=1>",
+  "]]><!--<script>-->",
+  "x".repeat(10000),
+  "\u202Eevil\u202C \u05E9\u05DC\u05D5\u05DD \u0645\u0631\u062D\u0628\u0627",
+  "=HYPERLINK(\"http://example.org\")",
+  "\u2028\u0000 {{constructor}} ${1}",
+];
+
+test("hostile names stay names", async () => {
+  const base = JSON.parse(readFileSync(data("profile-ops.json"), "utf8"));
+  const others = await Promise.all(HOSTILE.map(async (text, i) => {
+    const json = structuredClone(base);
+    // A NUL can't be in JSON that prony reads.
+    const name = text.replaceAll("\u0000", "");
+    json.model.path = name.slice(0, 4000);
+    json.notes.push(name.slice(0, 4000));
+    for (const result of json.results)
+      for (const rows of [result.ops?.operators ?? [], result.ops?.nodes ?? []])
+        for (const row of rows) {
+          if (row.name !== undefined) row.name = name.slice(0, 4000);
+          row.op = name.slice(0, 4000);
+        }
+    json.results[0].error = null;
+    writeFileSync(path.join(folder, `hostile-${i}.json`), JSON.stringify(json));
+    prony("report", `hostile-${i}.json`, "--format", "html", "-o", `hostile-${i}.html`);
+    return name;
+  }));
+  for (const [i, name] of others.entries()) {
+    const html = readFileSync(path.join(folder, `hostile-${i}.html`), "utf8");
+    assert.equal(html.match(/<\/script>/g).length, 2, name);
+    assert.doesNotMatch(/id="prony-data">(.*?)<\/script>/s.exec(html)[1], /[<>&]/);
+    const page = await visit(`hostile-${i}.html`, { width: 360 });
+    await unfold(page);
+    assert.equal(await page.evaluate(() => globalThis.pwned), undefined);
+    assert.equal(await page.evaluate(() => document.querySelectorAll("script, img, iframe").length), 2);
+    assert.ok((await overflow(page)) <= 0, name.slice(0, 40));
+    if (i < 2) assert.ok((await page.textContent("main")).includes(name));
+    if (i === 6) {
+      const [download] = await Promise.all([page.waitForEvent("download"), page.click("button[aria-label='Operators as CSV']")]);
+      assert.doesNotMatch(readFileSync(await download.path(), "utf8"), /(^|,)"?=/m);
+    }
+    await page.screenshot({ path: path.join(shots, `hostile-${i}.png`), fullPage: true });
+    await leave(page);
+  }
+});
+
+test("hostile names in a trace stay names", async () => {
+  const events = HOSTILE.map((text, i) => ({
+    cat: "Node", pid: 1, tid: 1, dur: 10, ts: 10 * i, ph: "X", name: `${text}_kernel_time`,
+    args: { op_name: text, provider: text, node_index: String(i) },
+  }));
+  events.push({ cat: "Session", pid: 1, tid: 1, dur: 200, ts: 0, ph: "X", name: "model_run", args: {} });
+  writeFileSync(path.join(folder, "hostile-trace.json"), JSON.stringify(events));
+  prony("explore", "hostile-trace.json", "--by", "node,provider", "--format", "html", "-o", "hostile-trace.html");
+  const page = await visit("hostile-trace.html", { width: 360 });
+  await unfold(page);
+  assert.equal(await page.evaluate(() => globalThis.pwned), undefined);
+  assert.equal(await page.evaluate(() => document.querySelectorAll("script, img, iframe").length), 2);
+  assert.ok((await overflow(page)) <= 0);
+  const shown = await rows(page, "CPU");
+  for (const text of HOSTILE.slice(0, 6)) assert.ok(shown.some((row) => row.Node.text === text), text.slice(0, 40));
+  await page.screenshot({ path: path.join(shots, "hostile-trace.png"), fullPage: true });
+  await leave(page);
+});
+
+// ---- Big data ----
+
+test("a million samples are thinned, and nothing extreme is lost", async () => {
+  const json = JSON.parse(readFileSync(data("profile-single.json"), "utf8"));
+  const n = 1000000;
+  const samples = Array.from({ length: n }, (_, i) => 1000000 + ((i * 7919) % 1009));
+  samples[123456] = 5000000;
+  samples[654321] = 900000;
+  Object.assign(json.results[0], {
+    samples_ns: samples,
+    launch: samples.map((_, i) => Math.floor((5 * i) / n)),
+    block: samples.map((_, i) => Math.floor((100 * i) / n)),
+  });
+  json.results[0].launches = Array.from({ length: 5 }, () => json.results[0].launches[0]);
+  writeFileSync(path.join(folder, "million.json"), JSON.stringify(json));
+  prony("report", "million.json", "--format", "html", "-o", "million.html");
+  assert.ok(statSync(path.join(folder, "million.html")).size < 1 << 20);
+  const { samples: series, histogram } = embedded("million.html").reports[0].view.results[0];
+  assert.equal(series.count, n);
+  assert.equal(Math.max(...series.high_ns), 5000000);
+  assert.equal(Math.min(...series.low_ns), 900000);
+  assert.equal(series.samples.reduce((a, b) => a + b), n);
+  assert.equal(histogram.counts.reduce((a, b) => a + b, histogram.above), n);
+  const page = await visit("million.html");
+  assert.equal((await rows(page, "Results"))[0].Samples.value, n);
+  await page.screenshot({ path: path.join(shots, "million.png"), fullPage: true });
+  await leave(page);
+});
+
+test("a trace of many events is thinned, and the longest are kept", async () => {
+  const events = [];
+  const n = 100000;
+  for (let i = 0; i < n; i++)
+    events.push(`{"cat":"Node","pid":1,"tid":${1 + (i % 2)},"dur":${i === 777 ? 500 : 1},"ts":${5 * i},"ph":"X","name":"node_${i % 5000}_kernel_time","args":{"op_name":"Op${i % 20}","provider":"CPUExecutionProvider"}}`);
+  events.push(`{"cat":"Session","pid":1,"tid":1,"dur":${5 * n},"ts":0,"ph":"X","name":"model_run","args":{}}`);
+  writeFileSync(path.join(folder, "many.json"), `[${events.join(",\n")}]`);
+  prony("explore", "many.json", "--format", "html", "-o", "many.html");
+  const { timeline, nodes, nodes_left_out } = embedded("many.html").reports[0].view;
+  assert.equal(timeline.events, n + 1);
+  assert.equal(timeline.shown, 20000);
+  assert.ok(timeline.spans.duration_us.includes(500));
+  assert.equal(timeline.rest.count.reduce((a, b) => a + b), n + 1 - 20000);
+  assert.equal(nodes.length, 2000);
+  assert.equal(nodes_left_out, 3000);
+  const page = await visit("many.html");
+  await page.locator(".timeline").focus();
+  for (let i = 0; i < 8; i++) await page.keyboard.press("+");
+  await page.screenshot({ path: path.join(shots, "many.png"), fullPage: true });
+  await leave(page);
+});

@@ -1,0 +1,143 @@
+// `prony view`: the same pages, served to this machine.
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { createReadStream, readFileSync, writeFileSync } from "node:fs";
+import http from "node:http";
+import path from "node:path";
+import { after, test } from "node:test";
+import { BUILD, close, data, folder, leave, prony, seriousFaults, shots, start, visit } from "./browser.mjs";
+
+after(close);
+
+// Serves files while `use` runs, which gets the address; then Ctrl-C must end it.
+async function viewing(files, use, options = ["--no-browser"], env = {}) {
+  const process = start(["view", ...files, ...options], env);
+  let said = "";
+  process.stderr.on("data", (text) => (said += text));
+  const ended = new Promise((done) => process.on("exit", (status, signal) => done({ status, signal })));
+  const address = await new Promise((done, fail) => {
+    let text = "";
+    process.stdout.on("data", (piece) => {
+      text += piece;
+      const found = /http:\/\/\S+/.exec(text);
+      if (found) done(found[0]);
+    });
+    void ended.then(() => fail(new Error(`it ended: ${said}`)));
+  });
+  try {
+    await use(address);
+  } finally {
+    process.kill("SIGINT");
+  }
+  assert.deepEqual(await ended, { status: 0, signal: null }, said);
+}
+
+function get(address, options = {}) {
+  return new Promise((done, fail) => {
+    const request = http.request(address, options, (response) => {
+      let body = "";
+      response.on("data", (piece) => (body += piece));
+      response.on("end", () => done({ status: response.statusCode, headers: response.headers, body }));
+    });
+    request.on("error", fail);
+    request.end();
+  });
+}
+
+test("saved JSON, a page and a trace are on one page", async () => {
+  prony("report", data("profile-several.json"), "--format", "html", "-o", "several.html");
+  const files = [data("profile-sweep.json"), "several.html", data("trace/parallel.json")];
+  await viewing(files, async (address) => {
+    const page = await visit(address);
+    const schemas = [];
+    for (const button of await page.locator("nav button").all()) {
+      await button.click();
+      schemas.push(await page.getAttribute("article", "data-schema"));
+    }
+    assert.deepEqual(schemas, ["prony.profile/1", "prony.profile/1", "prony.trace/1"]);
+    assert.deepEqual(await seriousFaults(page), []);
+    await page.screenshot({ path: path.join(shots, "view.png"), fullPage: true });
+    await leave(page);
+  });
+});
+
+test("every kind of saved JSON", async () => {
+  const files = { "comparison.json": ["report", data("compare-before.json"), data("compare-after.json")], "traces.json": ["explore", data("trace/parallel.json"), "--compare", data("trace/gpu.json")], "trace.json": ["explore", data("trace/gpu.json")] };
+  for (const [file, argv] of Object.entries(files)) prony(...argv, "--format", "json", "-o", file);
+  await viewing(Object.keys(files), async (address) => {
+    const page = await visit(address);
+    for (const button of await page.locator("nav button").all()) {
+      await button.click();
+      assert.equal(await page.locator(".warning:has-text('can\\'t be shown')").count(), 0);
+    }
+    await leave(page);
+  });
+});
+
+test("the answer is strict, and for this machine only", async () => {
+  await viewing([data("profile-single.json")], async (address) => {
+    const { status, headers, body } = await get(address);
+    assert.equal(status, 200);
+    assert.match(headers["content-security-policy"], /^default-src 'none'; script-src 'sha256-[^' ]+'; style-src 'sha256-[^' ]+';.* frame-ancestors 'none'$/);
+    assert.equal(headers["x-content-type-options"], "nosniff");
+    assert.equal(headers["content-type"], "text/html; charset=utf-8");
+    assert.ok(body.includes(/content="(default-src[^"]*)"/.exec(body)[1]));
+    assert.equal((await get(address, { headers: { Host: "evil.example.org" } })).status, 403);
+    assert.equal((await get(`${address}../../etc/passwd`)).status, 404);
+    assert.equal((await get(address, { method: "POST" })).status, 405);
+  });
+});
+
+test("a browser is opened with the address", async () => {
+  const fifo = path.join(folder, "opened");
+  const browser = path.join(folder, "browser");
+  assert.equal(spawnSync("mkfifo", [fifo]).status, 0);
+  writeFileSync(browser, `#!/bin/sh\necho "$1" > '${fifo}'\n`, { mode: 0o755 });
+  await viewing([data("profile-single.json")], async (address) => {
+    let opened = "";
+    for await (const piece of createReadStream(fifo, "utf8")) opened += piece;
+    assert.equal(opened.trim(), address);
+  }, [], { BROWSER: browser });
+});
+
+test("a page from elsewhere brings its data, not its script", async () => {
+  const html = readFileSync(path.join(folder, "several.html"), "utf8").replace("<body>", "<body><script>globalThis.pwned = 1</script>");
+  writeFileSync(path.join(folder, "theirs.html"), html);
+  await viewing(["theirs.html"], async (address) => {
+    const { body } = await get(address);
+    assert.ok(!body.includes("pwned"));
+  });
+});
+
+// What a file says that has the name of a schema and nothing else of it.
+test("a report that is broken inside is told, and the others are shown", async () => {
+  writeFileSync(path.join(folder, "broken.json"), JSON.stringify({ schema: "prony.schedule/1", feasible: true, stages: 7 }));
+  await viewing(["broken.json", data("profile-single.json")], async (address) => {
+    const page = await visit(address);
+    assert.equal(await page.locator(".warning:has-text('can\\'t be shown')").count(), 1);
+    await page.locator("nav button").nth(1).click();
+    assert.equal(await page.getAttribute("article", "data-schema"), "prony.profile/1");
+    await leave(page);
+  });
+});
+
+test("what is no report is one clear error", () => {
+  const program = process.env.PRONY ?? path.join(BUILD, "prony");
+  writeFileSync(path.join(folder, "other.json"), '{"schema": "other/1"}');
+  writeFileSync(path.join(folder, "other.html"), "<html></html>");
+  const cases = [
+    [["other.json"], /'other.json' is no report of prony: its schema is 'other\/1'/],
+    [["other.html"], /'other.html' is no page of prony/],
+    [["missing.json"], /cannot read 'missing.json'/],
+    [[data("profile-single.json"), "--address", "0.0.0.0:0"], /'0.0.0.0:0' is not an address of this machine alone/],
+    [[data("mlp.onnx")], /mlp.onnx/],
+  ];
+  for (const [argv, expected] of cases) {
+    const done = spawnSync(program, ["view", "--no-browser", ...argv], { cwd: folder, encoding: "utf8", timeout: 20000 });
+    assert.notEqual(done.status, 0);
+    assert.match(done.stderr, expected);
+    // Misuse also points to --help.
+    assert.equal(done.stderr.trim().split("\n").length, done.status === 2 ? 2 : 1);
+    assert.equal(done.stdout, "");
+  }
+});

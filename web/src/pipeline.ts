@@ -1,0 +1,172 @@
+// Layers of a model, and a pipeline of hosts that has them.
+import { Task, gantt, ranges } from "./charts";
+import { figure, h, name, section, table } from "./dom";
+import { bytes, count, dollars, integer, interval, percent, rate, ratio, seconds, significant } from "./format";
+import { facts, flagged } from "./profile";
+import { LayerProfile, Layers, Num, Report, Schedule, Stage } from "./types";
+
+// ---- Layers ----
+
+const FLAGS: Record<string, string> = {
+  UNSTABLE: "times had not settled after ten warm-up windows",
+  NOISY: "other work disturbed this machine while it was measured",
+  IMPRECISE: "the wanted precision was not reached",
+};
+
+const around = (value: Num, half: Num): [Num, Num] =>
+  value !== null && half !== null ? [value - half, value + half] : [null, null];
+
+const shapes = (list: number[][]): string => list.map((s) => s.join("x") || "scalar").join(" + ");
+
+export function layerProfileAnswer(data: LayerProfile): string {
+  const longest = [...data.profile_data].sort((a, b) => b.time_s - a.time_s)[0];
+  const sum = `The ${data.profile_data.length} layers take ${seconds(data.sum.time_s)} per batch of ${data.batch_size}; layer ${longest?.layer} is the longest with ${seconds(longest?.time_s)}.`;
+  return data.whole ? `${sum} The whole model takes ${seconds(data.whole.as_it_is.time_s)}, ${percent(data.whole.saved_by_fusing)} less than its layers.` : sum;
+}
+
+export function layerProfile({ data }: Report<LayerProfile, object>): Node[] {
+  const rows = data.profile_data;
+  const whole = [
+    { name: "sum of the layers", part: data.sum },
+    ...(data.whole ? [{ name: "whole, not fused", part: data.whole.not_fused }, { name: "whole, as it is", part: data.whole.as_it_is }] : []),
+  ];
+  return [
+    section("Layers", figure("Time per layer", "Median of a batch, with its 95 % interval.",
+      ranges("Time per layer", rows.map((r) => {
+        const [low, high] = around(r.time_s, r.time_ci_s);
+        return { name: `layer ${r.layer}`, value: r.time_s, low, high, tip: [interval(seconds, r.time_s, low, high), `${significant(r.memory_mb)} MB`, `gives ${shapes(r.shape_out)}`] };
+      }), seconds, { origin: 0 })),
+      table({ label: "Layers", file: "layers", columns: [
+        { title: "Layer", value: (r) => r.layer },
+        { title: "Time", value: (r) => r.time_s, show: (r) => seconds(r.time_s) },
+        { title: "±", value: (r) => r.time_ci_s, show: (r) => seconds(r.time_ci_s) },
+        { title: "Memory (MB)", value: (r) => r.memory_mb, show: (r) => significant(r.memory_mb) },
+        { title: "In", value: (r) => shapes(r.shape_in) }, { title: "Out", value: (r) => shapes(r.shape_out) },
+        { title: "Samples", value: (r) => r.samples, show: (r) => integer(r.samples) },
+        { title: "Flags", value: (r) => r.flags.join(" "), show: (r) => flagged(r.flags, FLAGS) },
+      ], rows })),
+    section("The whole", figure("Layers beside the whole model", data.whole ? `The sum is ${ratio(data.whole.sum_ratio)} of the whole with nothing fused across the cuts.` : "",
+      ranges("Layers beside the whole model", whole.map(({ name: title, part }) => {
+        const [low, high] = around(part.time_s, part.time_ci_s);
+        return { name: title, value: part.time_s, low, high, tip: [interval(seconds, part.time_s, low, high)] };
+      }), seconds, { origin: 0 }),
+      { label: "Whole", columns: [
+        { title: "what", value: (w) => w.name }, { title: "time_s", value: (w) => w.part.time_s, show: (w) => seconds(w.part.time_s) },
+        { title: "time_ci_s", value: (w) => w.part.time_ci_s, show: (w) => seconds(w.part.time_ci_s) },
+      ], rows: whole }),
+    facts([["Model", `${data.model_name} (${data.file})`], ["Data type", data.dtype], ["Batch", integer(data.batch_size)], ["Backend", data.backend], ["Runtime", data.runtime], ["Processor", data.cpu]])),
+  ];
+}
+
+export function layersAnswer(data: Layers): string {
+  return `${data.layers.length} layers.`;
+}
+
+export function layers({ data }: Report<Layers, object>): Node[] {
+  return [section("Layers", figure("Work per layer", "",
+    ranges("Work per layer", data.layers.map((l) => ({ name: `layer ${l.layer}`, value: l.flops, low: null, high: null, tip: [`${count(l.flops)} FLOP`, `${integer(l.nodes)} nodes, ${count(l.parameters)} parameters`] })), count, { origin: 0 })),
+    table({ label: "Layers", file: "layers", columns: [
+      { title: "Layer", value: (l) => l.layer },
+      { title: "Nodes", value: (l) => l.nodes, show: (l) => integer(l.nodes) },
+      { title: "Parameters", value: (l) => l.parameters, show: (l) => count(l.parameters) },
+      { title: "Weights", value: (l) => l.weight_bytes, show: (l) => bytes(l.weight_bytes) },
+      { title: "FLOP", value: (l) => l.flops, show: (l) => count(l.flops) },
+      { title: "Gives", value: (l) => l.out.map((t) => t.name).join(", ") },
+    ], rows: data.layers }),
+    facts([["Model", data.file]]))];
+}
+
+// ---- Schedules ----
+
+const BATCHES = 6;
+
+// When each batch is where, if all stages start as soon as they can.
+function tasks(data: Schedule): Task[] {
+  const free = data.stages.map(() => 0);
+  const linkFree = data.stages.map(() => 0);
+  const list: Task[] = [];
+  for (let batch = 0; batch < BATCHES; batch++) {
+    let at = 0;
+    data.stages.forEach((stage, i) => {
+      const start = Math.max(at, free[i]);
+      const end = start + stage.time_s;
+      free[i] = end;
+      list.push({ lane: 2 * i, start, end, name: `${batch + 1}`, colour: batch, marked: data.bottleneck?.kind === "stage" && data.bottleneck.stage === i + 1, tip: [`batch ${batch + 1} on ${stage.host}`, seconds(stage.time_s)] });
+      at = end;
+      if (!stage.link) return;
+      const sent = Math.max(at, linkFree[i]);
+      at = linkFree[i] = sent + stage.link.time_s;
+      list.push({ lane: 2 * i + 1, start: sent, end: at, name: "", colour: batch, thin: true, marked: data.bottleneck?.kind === "link" && data.bottleneck.stage === i + 1, tip: [`batch ${batch + 1} to the next stage`, seconds(stage.link.time_s)] });
+    });
+  }
+  return list;
+}
+
+function stageBox(data: Schedule, stage: Stage, i: number): Node[] {
+  const slow = data.bottleneck?.stage === i + 1;
+  const box = h("li", { class: slow && data.bottleneck?.kind === "stage" ? "stage bottleneck" : "stage" },
+    h("strong", {}, `${i + 1}. `, name(stage.host)), h("span", {}, name(stage.type)),
+    h("span", {}, stage.first_layer === stage.last_layer ? `layer ${stage.first_layer}` : `layers ${stage.first_layer} to ${stage.last_layer}`),
+    h("span", {}, `${seconds(stage.time_s)}, ${percent(stage.idle)} idle`),
+    h("span", {}, `${bytes(stage.memory_bytes)} of ${bytes(stage.available_bytes)}`),
+    slow && data.bottleneck?.kind === "stage" && h("em", {}, "bottleneck"));
+  if (!stage.link) return [box];
+  return [box, h("li", { class: slow && data.bottleneck?.kind === "link" ? "link bottleneck" : "link" },
+    h("span", { "aria-hidden": "true" }, "→"), h("span", {}, seconds(stage.link.time_s)), h("span", {}, bytes(stage.link.bytes)),
+    slow && data.bottleneck?.kind === "link" && h("em", {}, "bottleneck"))];
+}
+
+export function scheduleAnswer(data: Schedule): string {
+  if (!data.feasible) return "No schedule is feasible.";
+  const slow = data.bottleneck && (data.bottleneck.kind === "stage"
+    ? `stage ${data.bottleneck.stage} (${data.stages[data.bottleneck.stage - 1]?.host})`
+    : `the link behind stage ${data.bottleneck.stage}`);
+  return `${data.stages.length} stage${data.stages.length === 1 ? "" : "s"} give ${rate(data.throughput_per_s)}; a batch of ${data.batch_size} takes ${seconds(data.latency_s)}. The bottleneck is ${slow}.`;
+}
+
+function simulated(data: Schedule): HTMLElement | null {
+  const simulation = data.simulation;
+  if (!simulation) return null;
+  const stages = simulation.stages as Record<string, Num>[];
+  const rows = stages.map((stage, i) => ({ stage, planned: data.stages[i], i }));
+  const column = (key: string) => ({ title: key, value: (r: (typeof rows)[0]) => r.stage[key], show: (r: (typeof rows)[0]) => seconds(r.stage[key]) });
+  return section("Tried out here", figure("Predicted, alone and together", "What a stage was predicted to take, what it took alone, and with all stages at work.",
+    ranges("Predicted, alone and together", rows.flatMap((r) => (["predicted", "alone_s", "together_s"] as const).map((key) => {
+      const value = key === "predicted" ? r.planned.time_s : r.stage[key];
+      const half = key === "predicted" ? r.planned.time_ci_s : r.stage[key.replace("_s", "_ci_s")] ?? null;
+      const [low, high] = around(value, half);
+      return { name: `${r.i + 1}. ${r.planned.host}, ${key.replace("_s", "")}`, value, low, high, marked: key !== "predicted", tip: [interval(seconds, value, low, high)] };
+    })), seconds, { origin: 0 }),
+    { label: "Tried out", columns: [
+      { title: "stage", value: (r) => r.i + 1 }, { title: "host", value: (r) => r.planned.host },
+      { title: "predicted_s", value: (r) => r.planned.time_s, show: (r) => seconds(r.planned.time_s) },
+      column("alone_s"), column("together_s"), column("handling_s"),
+      { title: "busy", value: (r) => r.stage.busy, show: (r) => percent(r.stage.busy) },
+    ], rows }));
+}
+
+export function schedule({ data }: Report<Schedule, object>): Node[] {
+  const about = facts([["Model", data.model_name], ["Data type", data.dtype], ["Batch", integer(data.batch_size)], ["Layers", integer(data.layers)], ["Best for", data.objective],
+    ["Throughput", rate(data.throughput_per_s)], ["Latency", seconds(data.latency_s)], ["Price", data.usd_per_hour === null ? null : `${dollars(data.usd_per_hour)} per hour`]]);
+  if (!data.feasible) return [section("Schedule", about)];
+  const lanes = data.stages.flatMap((s, i) => (s.link ? [`${i + 1}. ${s.host}`, "link"] : [`${i + 1}. ${s.host}`]));
+  return [
+    section("Pipeline", h("ol", { class: "pipeline" }, ...data.stages.flatMap((stage, i) => stageBox(data, stage, i))),
+      table({ label: "Stages", file: "stages", columns: [
+        { title: "Stage", value: (r) => r.i + 1 }, { title: "Host", value: (r) => r.stage.host }, { title: "Type", value: (r) => r.stage.type },
+        { title: "First layer", value: (r) => r.stage.first_layer }, { title: "Last layer", value: (r) => r.stage.last_layer },
+        { title: "Time", value: (r) => r.stage.time_s, show: (r) => seconds(r.stage.time_s) },
+        { title: "±", value: (r) => r.stage.time_ci_s, show: (r) => seconds(r.stage.time_ci_s) },
+        { title: "Idle", value: (r) => r.stage.idle, show: (r) => percent(r.stage.idle) },
+        { title: "Memory", value: (r) => r.stage.memory_bytes, show: (r) => bytes(r.stage.memory_bytes) },
+        { title: "Available", value: (r) => r.stage.available_bytes, show: (r) => bytes(r.stage.available_bytes) },
+        { title: "Link", value: (r) => r.stage.link?.time_s, show: (r) => (r.stage.link ? seconds(r.stage.link.time_s) : "") },
+        { title: "Link bytes", value: (r) => r.stage.link?.bytes, show: (r) => (r.stage.link ? bytes(r.stage.link.bytes) : "") },
+      ], rows: data.stages.map((stage, i) => ({ stage, i })) })),
+    section("In time", figure("Batches in the pipeline", `The first ${BATCHES} batches, each in its colour; what is framed is the bottleneck.`, gantt("Batches in the pipeline", lanes, tasks(data), seconds))),
+    simulated(data),
+    section("One more host", table<Schedule["one_more"][0]>({ label: "One more host", columns: Object.keys(data.one_more[0] ?? {}).map((key) => ({
+      title: key, value: (r) => r[key], show: (r) => (typeof r[key] !== "number" ? String(r[key] ?? "") : key.endsWith("_s") ? seconds(r[key] as number) : key.startsWith("usd") ? dollars(r[key] as number) : integer(r[key] as number)),
+    })), rows: data.one_more }), about),
+  ].filter((node): node is HTMLElement => Boolean(node));
+}

@@ -1,0 +1,165 @@
+// A trace of ONNX Runtime: where the time goes, from run to run and within one.
+import { Branch, ranges, stacked, treemap } from "./charts";
+import { Column, figure, folded, h, section, table } from "./dom";
+import { bytes, integer, interval, micros, percent, ratio, significant } from "./format";
+import { LEDGER, facts } from "./profile";
+import { seriesPlot } from "./series";
+import { timeline, timelineTools } from "./timeline";
+import { Group, GroupTable, Report, Trace, TraceComparison, TraceDifference, TraceView } from "./types";
+
+function groupColumns(groups: GroupTable, gpu: boolean): Column<Group>[] {
+  const has = (key: keyof Group): boolean => groups.groups.some((g) => g[key] !== undefined);
+  const columns: Column<Group>[] = [];
+  if (gpu) columns.push({ title: "Kernel", value: (g) => g.kernel });
+  if (has("node")) columns.push({ title: "Node", value: (g) => g.node });
+  if (has("op")) columns.push({ title: "Operator", value: (g) => g.op });
+  if (has("provider")) columns.push({ title: "Provider", value: (g) => g.provider });
+  if (has("dimensions")) columns.push({ title: "Dimensions", value: (g) => g.dimensions });
+  if (has("input_type_shape")) columns.push({ title: "Inputs", value: (g) => g.input_type_shape });
+  return columns.concat([
+    { title: "Total", value: (g) => g.duration_us, show: (g) => micros(g.duration_us) },
+    { title: "Share", help: "in %", value: (g) => g.pct, show: (g) => percent(g.pct === null ? null : g.pct / 100) },
+    { title: "Count", value: (g) => g.count, show: (g) => integer(g.count) },
+    { title: "Per run", help: "mean, with its 95 % interval", value: (g) => g.per_run.mean_us, show: (g) => interval(micros, g.per_run.mean_us, g.per_run.mean_low_us, g.per_run.mean_high_us) },
+    { title: "p50", value: (g) => g.per_run.p50_us, show: (g) => micros(g.per_run.p50_us) },
+    { title: "p90", value: (g) => g.per_run.p90_us, show: (g) => micros(g.per_run.p90_us) },
+    { title: "Longest", value: (g) => g.per_run.max_us, show: (g) => micros(g.per_run.max_us) },
+    { title: "Run 0", help: "the warm-up", value: (g) => g.per_run.first_us, show: (g) => micros(g.per_run.first_us) },
+  ]);
+}
+
+// Operators with their nodes where both are known, otherwise whatever groups there are.
+function branches(data: Trace, view: TraceView): Branch[] {
+  const tip = (title: string, us: number, n: number): string[] => [title, `${micros(us)}, ${integer(n)} times`];
+  const title = (g: Group): string => [g.op, g.node, g.provider, g.input_type_shape].filter(Boolean).join(" ") || "?";
+  const byOp = view.nodes && data.cpu.groups.every((g) => g.op !== undefined && g.provider === undefined && g.input_type_shape === undefined);
+  return data.cpu.groups.filter((g) => g.duration_us > 0).map((g) => ({
+    name: title(g), value: g.duration_us, tip: tip(title(g), g.duration_us, g.count),
+    leaves: byOp ? (view.nodes ?? []).filter((n) => n.op === g.op).map((n) => ({ name: n.node, value: n.duration_us, tip: tip(n.node, n.duration_us, n.count) })) : [],
+  }));
+}
+
+function ledger(data: Trace): HTMLElement | null {
+  const parts = data.ledger;
+  if (!parts) return null;
+  const rows = LEDGER.map(([key, title]) => ({ title, part: parts[key] })).filter((r) => r.part);
+  return figure("Ledger", "Where the time of the analysed runs went.",
+    stacked("Ledger", [{ name: "all runs", parts: rows.map(({ title, part }, i) => ({
+      name: title, value: part.duration_us, colour: i,
+      tip: [`${title}: ${micros(part.duration_us)}, ${percent(part.pct === null ? null : part.pct / 100)}`, `per run ${interval(micros, part.per_run.mean_us, part.per_run.mean_low_us, part.per_run.mean_high_us)}`],
+    })) }], micros),
+    { label: "Ledger", file: "ledger", columns: [
+      { title: "part", value: (r) => r.title },
+      { title: "duration_us", value: (r) => r.part.duration_us, show: (r) => micros(r.part.duration_us) },
+      { title: "pct", value: (r) => r.part.pct, show: (r) => percent(r.part.pct === null ? null : r.part.pct / 100) },
+      { title: "per_run_us", value: (r) => r.part.per_run.mean_us, show: (r) => micros(r.part.per_run.mean_us) },
+    ], rows });
+}
+
+function runs(data: Trace): HTMLElement | null {
+  const list = data.runs.list;
+  if (!list || list.length < 2) return null;
+  const rows = list.map(([start, time, node], i) => ({ i, start, time, node }));
+  const all = list.length === data.runs.found;
+  return figure("Runs", all ? "Run 0 is the warm-up." : "There are more runs than places: the shortest and the longest of each place are shown.",
+    seriesPlot({
+      title: "Runs over time", xTitle: "start",
+      lines: [
+        { name: "run", x: rows.map((r) => r.start - rows[0].start), low: rows.map((r) => r.time), joined: true },
+        { name: "at least one node ran", x: rows.map((r) => r.start - rows[0].start), low: rows.map((r) => r.node), joined: true },
+      ],
+      showX: micros, showY: micros,
+    }),
+    { label: "Runs", file: "runs", columns: [
+      ...(all ? [{ title: "run", value: (r: (typeof rows)[0]) => r.i }] : []),
+      { title: "start_us", value: (r) => r.start, show: (r) => micros(r.start - rows[0].start) },
+      { title: "duration_us", value: (r) => r.time, show: (r) => micros(r.time) },
+      { title: "node_us", value: (r) => r.node, show: (r) => micros(r.node) },
+    ], rows });
+}
+
+function oneRun(view: TraceView): HTMLElement | null {
+  const t = view.timeline;
+  if (!t || t.shown === 0) return null;
+  const picture = timeline(t);
+  const rows = t.spans.lane.map((lane, i) => ({ i, lane }));
+  return section("One run", figure(`Run ${t.run}`,
+    "The run that is closest to the median. Ctrl with the wheel zooms, dragging moves." +
+      (t.shown < t.events ? ` The ${integer(t.shown)} longest of ${integer(t.events)} events are drawn one by one; grey shows how busy a lane is with the others.` : ""),
+    h("div", {}, timelineTools(picture), picture),
+    { label: "Events", file: "events", columns: [
+      { title: "name", value: (r) => t.names[t.spans.name[r.i]] },
+      { title: "op", value: (r) => t.ops[t.spans.op[r.i]] },
+      { title: "lane", value: (r) => `${t.lanes[r.lane].kind} ${t.lanes[r.lane].number}` },
+      { title: "start_us", value: (r) => t.spans.start_us[r.i], show: (r) => micros(t.spans.start_us[r.i]) },
+      { title: "duration_us", value: (r) => t.spans.duration_us[r.i], show: (r) => micros(t.spans.duration_us[r.i]) },
+    ], rows }));
+}
+
+export function traceAnswer(data: Trace): string {
+  const top = data.cpu.groups[0] ?? data.gpu.groups[0];
+  const run = data.ledger?.run?.per_run.mean_us;
+  const title = top ? (top.node ?? top.op ?? top.kernel ?? "") : "";
+  const first = run != null ? `A run takes ${micros(run)} on average.` : "There is no complete run in the trace.";
+  return top ? `${first} The largest part of the nodes' time, ${percent(top.pct === null ? null : top.pct / 100)}, is ${title}.` : first;
+}
+
+export function trace({ data, view }: Report<Trace, TraceView>): Node[] {
+  const mapping = data.mapping ?? [];
+  return [
+    h("div", {}, ...data.warnings.map((w) => h("p", { class: "warning" }, w))),
+    section("Where the time goes",
+      ledger(data),
+      data.cpu.groups.length > 0 && figure("Operators and their nodes", "Areas are times of the analysed runs.", treemap("Operators and their nodes", branches(data, view))),
+      data.cpu.groups.length > 0 && table({ label: "CPU", file: "cpu", columns: groupColumns(data.cpu, false), rows: data.cpu.groups, leftOut: data.cpu.groups_left_out }),
+      data.gpu.groups.length > 0 && h("h3", {}, "GPU kernels"),
+      data.gpu.groups.length > 0 && table({ label: "GPU kernels", file: "gpu", columns: groupColumns(data.gpu, true), rows: data.gpu.groups, leftOut: data.gpu.groups_left_out }),
+      mapping.length > 0 && folded("Operators and their kernels", () => table<(typeof mapping)[0]>({
+        label: "Operators and their kernels", file: "mapping", rows: mapping,
+        columns: Object.keys(mapping[0]).map((key) => ({ title: key, value: (r) => r[key], show: (r) => (typeof r[key] === "number" ? significant(r[key] as number, 4) : String(r[key] ?? "")) })),
+      }))),
+    oneRun(view),
+    section("From run to run", runs(data), facts([
+      ["Trace", data.trace.name], ["Size", `${bytes(data.trace.bytes)}, ${integer(data.trace.events)} events`],
+      ["Runs", `${integer(data.runs.found)}; analysed: ${data.runs.selected}`], ["Broken events", data.trace.lost ? integer(data.trace.lost) : null],
+    ])),
+  ].filter((node): node is HTMLElement => Boolean(node));
+}
+
+// ---- Two traces ----
+
+const differenceName = (d: TraceDifference): string =>
+  [d.node, d.op, d.provider, d.input_type_shape].filter(Boolean).join(" ") || "the whole run";
+
+function differences(title: string, rows: TraceDifference[], leftOut?: number): HTMLElement {
+  const drawn = rows.filter((r) => r.ratio !== null).slice(0, 30);
+  const times = { label: title, leftOut, columns: [
+    { title: "Name", value: differenceName },
+    { title: "First", value: (r: TraceDifference) => r.first_median_us, show: (r: TraceDifference) => micros(r.first_median_us) },
+    { title: "Second", value: (r: TraceDifference) => r.second_median_us, show: (r: TraceDifference) => micros(r.second_median_us) },
+    { title: "Ratio", value: (r: TraceDifference) => r.ratio, show: (r: TraceDifference) => interval(ratio, r.ratio, r.ratio_low, r.ratio_high) },
+    { title: "p", help: "corrected for the number of rows", value: (r: TraceDifference) => r.p_holm, show: (r: TraceDifference) => significant(r.p_holm, 2) },
+    { title: "Verdict", value: (r: TraceDifference) => r.verdict },
+  ], rows };
+  return h("div", {},
+    drawn.length > 0 && figure(title, "Time in the second trace over time in the first, with its 95 % interval; squares take longer.",
+      ranges(title, drawn.map((r) => ({
+        name: differenceName(r), value: r.ratio, low: r.ratio_low, high: r.ratio_high, marked: (r.ratio ?? 0) > 1,
+        tip: [interval(ratio, r.ratio, r.ratio_low, r.ratio_high), `${micros(r.first_median_us)} → ${micros(r.second_median_us)}`, r.verdict],
+      })), significant, { origin: 1, dots: true, log: true })),
+    table(times));
+}
+
+export function traceComparisonAnswer(data: TraceComparison): string {
+  if (!data.run) return "There is no complete run in both traces.";
+  return `A run takes ${micros(data.run.first_median_us)} in the first trace and ${micros(data.run.second_median_us)} in the second: ${interval(ratio, data.run.ratio, data.run.ratio_low, data.run.ratio_high)} times as long (${data.run.verdict}).`;
+}
+
+export function traceComparison({ data }: Report<TraceComparison, object>): Node[] {
+  return [
+    section("The whole run", data.run ? differences("The whole run", [data.run]) : h("p", {}, "There is none in both.")),
+    section("Groups", differences("Groups", data.groups)),
+    ...(data.nodes ? [section("Nodes", folded("Nodes", () => differences("Nodes", data.nodes ?? [], data.nodes_left_out)))] : []),
+    section("Traces", facts([["First", data.first.name], ["Second", data.second.name]])),
+  ];
+}
