@@ -304,7 +304,7 @@ def test_other_layers_are_told(plan, simulate, mlp):
 
 def test_misuse(plan, simulate, prony, workdir, networks, mlp):
     plan(mlp, hosts=2)
-    refused(simulate(mlp, "--format", "yaml"), 2, "--simulate shows text, json or csv")
+    refused(simulate(mlp, "--format", "yaml"), 2, "--simulate shows text, json, csv or html")
     refused(simulate(mlp, "--cuts", "99"), 2, "into 99 layers")
     refused(simulate(mlp, "--backend", "r6i.large/onnxrt-cpu"), 1, "there is no 'r6i.large' here")
     refused(simulate(mlp, "--backend", "nonsense"), 1, "no software 'nonsense'")
