@@ -110,8 +110,10 @@ export function embedded(file) {
   return JSON.parse(/id="prony-data">(.*?)<\/script>/s.exec(html)[1]);
 }
 
-// Rows of a table by its label: [{title: {text, value}}].
-export function rows(page, label) {
+// Rows of a table by its label: [{title: {text, value}}]. One that is folded is made when it is opened.
+export async function rows(page, label) {
+  await page.waitForFunction((wanted) =>
+    [...document.querySelectorAll(".scroll")].some((e) => e.getAttribute("aria-label") === wanted), label);
   return page.evaluate((wanted) => {
     const region = [...document.querySelectorAll(".scroll")].find((e) => e.getAttribute("aria-label") === wanted);
     const titles = [...region.querySelectorAll("thead th")].map((th) => th.textContent);
