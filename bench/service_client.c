@@ -148,7 +148,9 @@ static void run(struct session *s, size_t repeats, bool outputs, int64_t *ret_ti
     struct prony_error err;
     struct prn_remote_result result;
     struct prn_remote_reply *reply;
+    const struct prn_remote_map map = {.n = 1, .indices = &(int32_t){0}};
     const struct prn_remote_run request = {.model = s->model,
+                                           .maps = &map,
                                            .inputs = &s->input,
                                            .n_inputs = 1,
                                            .repeats = repeats,
