@@ -1,10 +1,10 @@
 #include "exec/guard.h"
 
 #include "base/error.h"
+#include "exec/scratch.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <linux/capability.h>
 #include <sched.h>
@@ -176,29 +176,6 @@ static void mount_scratch(const struct prn_guard *g, char path[PATH_MAX])
     }
 }
 
-/* Without namespaces, a folder like any other, which the init removes. */
-static void make_scratch(char path[PATH_MAX])
-{
-    const char *parent = secure_getenv("TMPDIR");
-    snprintf(path, PATH_MAX, "%s/prony-XXXXXX", parent && parent[0] == '/' ? parent : "/tmp");
-    if (!mkdtemp(path))
-        path[0] = '\0';
-}
-
-static int remove_entry(const char *path, const struct stat *status, int kind, struct FTW *at)
-{
-    (void)status;
-    (void)kind;
-    (void)at;
-    remove(path);
-    return 0;
-}
-
-static void remove_scratch(const char *path)
-{
-    nftw(path, remove_entry, 16, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
-}
-
 /* Root reads what others may read, and is nobody special beyond that. */
 static int drop_capabilities(void)
 {
@@ -231,7 +208,7 @@ _Noreturn static void watch(pid_t child, struct prn_guard_status *status, const 
             _exit(1);
     record(status, wait_status);
     if (leftover)
-        remove_scratch(leftover);
+        prn_scratch_remove(leftover);
     _exit(0);
 }
 
@@ -304,8 +281,8 @@ static void enter_executor(const struct prn_guard *g, unsigned granted, char *re
         error = errno;
     if (g->scratch && confined && !error)
         mount_scratch(g, g->scratch);
-    else if (g->scratch)
-        make_scratch(g->scratch);
+    else if (g->scratch && prn_scratch_make(NULL, g->scratch) != 0) /* the init removes it */
+        g->scratch[0] = '\0';
     const pid_t init = getpid();
     pid_t child = fork();
     if (child < 0)

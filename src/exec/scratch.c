@@ -19,10 +19,24 @@ static int remove_entry(const char *path, const struct stat *status, int kind, s
     return 0;
 }
 
-/* From the inside out, and symbolic links are removed, not followed. */
-static void remove_folder(const char *path)
+/* From the inside out; symbolic links are removed, not followed, and what is mounted there stays.
+ */
+void prn_scratch_remove(const char *path)
 {
-    nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
+    nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
+}
+
+static const char *parent_of(const char *wanted)
+{
+    const char *parent = wanted ? wanted : secure_getenv("TMPDIR");
+    return parent && parent[0] == '/' ? parent : "/tmp";
+}
+
+int prn_scratch_make(const char *parent, char ret_path[PATH_MAX])
+{
+    if (snprintf(ret_path, PATH_MAX, "%s/prony-XXXXXX", parent_of(parent)) >= PATH_MAX)
+        return ENAMETOOLONG;
+    return mkdtemp(ret_path) ? 0 : errno;
 }
 
 /* In a session of its own, so that Ctrl-C and a closed terminal don't reach it, and without
@@ -35,7 +49,7 @@ static void keep(const char *path, int fd)
     close_range((unsigned)fd + 1, ~0U, 0);
     while (read(fd, &byte, 1) < 0 && errno == EINTR)
         ;
-    remove_folder(path);
+    prn_scratch_remove(path);
     _exit(0);
 }
 
@@ -60,14 +74,9 @@ static int start_keeper(struct prn_scratch *s, struct prony_error *err)
 int prn_scratch_open(const char *parent, struct prn_scratch *ret_scratch, struct prony_error *err)
 {
     struct prn_scratch s;
-    if (!parent)
-        parent = secure_getenv("TMPDIR");
-    if (!parent || parent[0] != '/')
-        parent = "/tmp";
-    if (snprintf(s.folder, sizeof s.folder, "%s/prony-XXXXXX", parent) >= (int)sizeof s.folder)
-        return prn_fail_errno(err, ENAMETOOLONG, "make a folder in", parent);
-    if (!mkdtemp(s.folder))
-        return prn_fail_errno(err, errno, "make a folder in", parent);
+    int error = prn_scratch_make(parent, s.folder);
+    if (error)
+        return prn_fail_errno(err, error, "make a folder in", parent_of(parent));
     int code = start_keeper(&s, err);
     if (code < 0)
         rmdir(s.folder);

@@ -28,4 +28,8 @@ PRONY_MUST_CHECK int prn_scratch_open(const char *parent, struct prn_scratch *re
 /* Removes the folder with what is in it. */
 void prn_scratch_close(struct prn_scratch *scratch);
 
+/* The same by hand, for who sees to its end: 0, or the errno that says why there is no folder. */
+int prn_scratch_make(const char *parent, char ret_path[PATH_MAX]);
+void prn_scratch_remove(const char *path);
+
 #endif
