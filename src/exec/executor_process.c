@@ -1,6 +1,8 @@
 /* The process of an executor, seen from prony: started, stopped, ended, measured. */
 #include "exec/executor_parts.h"
 
+#include "base/spawn.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -81,16 +83,7 @@ static int start(struct prn_executor *x, const char *program,
             posix_spawn_file_actions_addclose(&actions, i);
     /* What prony itself was given is none of the runtime's business. */
     posix_spawn_file_actions_addclosefrom_np(&actions, PRN_EXECUTOR_FD_END);
-    /* A group of its own: Ctrl-C is for prony, which then ends the executor in its own time. */
-    sigset_t none;
-    sigset_t defaults;
-    sigemptyset(&none);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                              POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    prn_spawn_apart(&attributes);
     char name[] = "prony";
     char command[] = "executor";
     char *argv[] = {name, command, NULL};

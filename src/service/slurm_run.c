@@ -1,5 +1,6 @@
 #include "service/slurm_run.h"
 
+#include "base/spawn.h"
 #include "service/slurm_text.h"
 
 #include <errno.h>
@@ -75,8 +76,6 @@ static int spawn(struct running *r, const int child[3])
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t none;
-    sigset_t defaults;
     char **environment = make_environment(r->call);
     if (!environment)
         return ENOMEM;
@@ -85,13 +84,7 @@ static int spawn(struct running *r, const int child[3])
     for (int i = 0; i < 3; i++)
         posix_spawn_file_actions_adddup2(&actions, child[i], i);
     posix_spawn_file_actions_addclosefrom_np(&actions, 3);
-    sigemptyset(&none);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                              POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    prn_spawn_apart(&attributes);
     int error = posix_spawnp(&r->pid, r->call->argv[0], &actions, &attributes,
                              (char *const *)(uintptr_t)r->call->argv, environment);
     posix_spawn_file_actions_destroy(&actions);
