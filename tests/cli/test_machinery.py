@@ -1,5 +1,6 @@
 """The test machinery can fail: the runner sees crashes, hangs and missing tests, and the replay of
 a fuzz corpus finds and names the input that breaks a harness."""
+import json
 import os
 import re
 import sys
@@ -100,3 +101,46 @@ def test_replay_needs_a_corpus(workdir):
     (workdir / "corpus" / "seed").unlink()
     done = run_program([workdir / "harness", workdir / "corpus"])
     assert done.status == 1 and "no corpus" in done.stderr
+
+
+# ---- clang-tidy ----
+
+@pytest.fixture
+def tidy(workdir):
+    """tools/tidy.py on a.c and b.c, which include a.h. What stands for clang-tidy finds the word BAD, and
+    what stands for ninja says what objects were made of. Returns how many sources were looked at."""
+    for name in ("a.c", "b.c", "a.h", "c.c"):
+        (workdir / name).write_text(name)
+    (workdir / "compile_commands.json").write_text(json.dumps(
+        [{"file": str(workdir / f"{x}.c"), "command": f"cc -o {x}.o -c {x}.c"} for x in "ab"]))
+    (workdir / "bin").mkdir()
+    for name, script in (
+            ("ninja", "for x in a b; do printf '%s.o: #deps 2, deps mtime 1 (VALID)\\n    %s.c\\n    a.h\\n\\n'"
+                      " $x $x; done"),
+            ("clang-tidy", 'for last; do :; done; [ "$last" = --version ] && exec cat version;'
+                           ' ! grep -H BAD "$last" a.h')):
+        (workdir / "bin" / name).write_text(f"#!/bin/sh\n{script}\n")
+        (workdir / "bin" / name).chmod(0o755)
+
+    def run(status=0):
+        done = run_program([sys.executable, ROOT / "tools/tidy.py", workdir,
+                            *(workdir / f"{x}.c" for x in "abc")], cwd=workdir,
+                           env={**os.environ, "PATH": f"{workdir / 'bin'}:{os.environ['PATH']}"})
+        assert done.status == status, done
+        return int(re.search(r"^(\d+) of 3 sources looked at", done.stdout, re.MULTILINE).group(1))
+
+    (workdir / "version").write_text("1")
+    return run
+
+
+def test_tidy_looks_again_at_what_has_changed(workdir, tidy):
+    """c.c was never compiled, so nobody knows what it is made of: it is looked at each time."""
+    assert tidy() == 3 and tidy() == 1
+    (workdir / "a.c").write_text("another")
+    assert tidy() == 2 and tidy() == 1
+    (workdir / "a.h").write_text("BAD")
+    assert tidy(status=1) == 3 and tidy(status=1) == 3
+    (workdir / "a.h").write_text("good")
+    assert tidy() == 3 and tidy() == 1
+    (workdir / "version").write_text("2")
+    assert tidy() == 3 and tidy() == 1
