@@ -7,9 +7,8 @@ of local code stand still between `start` and `finish`.
 
 from __future__ import annotations
 
-import operator
+import dataclasses
 import threading
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -17,6 +16,7 @@ from torch import fx
 
 from prony import _dtypes, _dump, _native, _weights
 from prony._forms import Exported, export
+from prony._lower import is_weight
 from prony._onnx import first_line
 from prony.errors import CompilationError, LoadModelError, OctomlProfileError
 
@@ -26,51 +26,74 @@ if TYPE_CHECKING:
 Tensors = list[tuple[str, int, tuple[int, ...], int, int]]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Loaded:
+    """A graph of the session, and the weights that it was loaded with. Holding those keeps their ids
+    from being given to others."""
+
+    graph: Any
+    weights: tuple[torch.Tensor, ...]
+    states: list[tuple[int, int]]
+
+    def is_stale(self) -> bool:
+        """Whether a weight has been written to or got other memory since, or may have."""
+        return _states(self.weights) != self.states or any(v == -1 for v, _ in self.states)
+
+
+def _states(weights: tuple[torch.Tensor, ...]) -> list[tuple[int, int]]:
+    return [(_weights.version(weight), weight.data_ptr()) for weight in weights]
+
+
 class Captured:
     """One graph of Dynamo's. It becomes one graph of the session for each set of weights."""
 
     def __init__(self, context: Context, module: fx.GraphModule, examples: list[Any]) -> None:
         self.context = context
         self.module = module
-        self.local = module.forward
         self.source = _dump.describe(module)
+        module.code  # noqa: B018 -- writes it, and only then is `forward` what was written
+        self.local = module.forward
         self.failure: str | None = None
         self.exported: Exported | None = None
-        self._graphs: dict[tuple[int, ...], tuple[Any, list[Any]]] = {}
+        self._positions: tuple[int, ...] = ()
+        """Where in the arguments the weights are."""
+        self._loaded: dict[int | None, list[_Loaded]] = {}
+        """By the id of the first weight."""
+        self._inputs: list[tuple[int, str, int, bool, tuple[int, ...] | None, int]] = []
+        """Position, name, type, whether it is overwritten, and dims and bytes if they are known."""
+        self.trivial = False
+        """Whether a backend would have nothing to return."""
         try:
             self.exported = export(module, examples, context.wants_onnx)
         except Exception as fault:
             self.failure = f"it can't be lowered to ATen operators: {first_line(fault)}"
-            self._pick = _picker([])
             return
         lowered = self.exported.lowered
         self.plan = lowered.plan
-        self._pick = _picker([w.position for w in lowered.weights if w.position is not None])
+        self._positions = tuple(w.position for w in lowered.weights if w.position is not None)
         self._constants = [w.constant for w in lowered.weights if w.constant is not None]
-        overwritten = set(self.plan.overwritten)
-        values = lowered.placeholders()[len(lowered.weights):]
-        self._inputs = [
-            (position, name, _dtypes.ONNX.get(getattr(node.meta["val"], "dtype", torch.int64)),
-             position in overwritten)
-            for position, name, node in zip(lowered.inputs, lowered.input_names, values)]
-        unknown = [node.meta["val"].dtype for entry, node in zip(self._inputs, values)
-                   if entry[2] is None]
-        if unknown:
-            self.failure = f"inputs of type {unknown[0]} can't be sent"
-
-    @property
-    def trivial(self) -> bool:
-        """Whether a backend would have nothing to return."""
-        return self.exported is not None and not self.exported.lowered.output_names
+        self.trivial = not lowered.output_names
+        placeholders = module.graph.find_nodes(op="placeholder")
+        for position, name in zip(lowered.inputs, lowered.input_names):
+            example = placeholders[position].meta["example_value"]
+            dtype = getattr(example, "dtype", torch.int64)
+            number = _dtypes.ONNX.get(dtype)
+            if number is None:
+                self.failure = f"inputs of type {dtype} can't be sent"
+                return
+            overwritten = position in self.plan.overwritten
+            guarded = not overwritten and not is_weight(examples[position])
+            self._inputs.append((position, name, number, overwritten,
+                                 *(_fixed(example) if guarded else (None, 0))))
 
     def profile(self, *arguments: Any) -> Any:
         """Runs on every backend, and returns what is computed here."""
         if self.trivial or not self.context.active:
             return self.local(*arguments)
-        if self.context.overlap and self.failure is None and \
-                tuple(map(id, self._pick(arguments))) not in self._graphs:
+        loaded = self._find(arguments)
+        if loaded is None and self.context.overlap and self.failure is None:
             return self._profile_while_loading(arguments)
-        graph = self._graph(arguments)
+        graph = self._graph(arguments) if loaded is None else loaded.graph
         if graph is None or graph.local_reason is not None:
             return self._run_locally(graph, arguments)
         tensors, _alive = self._tensors(arguments)
@@ -123,19 +146,20 @@ class Captured:
     def infer(self, *arguments: Any) -> Any:
         """Runs on the one backend, and returns what it returned."""
         if self.failure is not None:
-            raise CompilationError(f"a graph of '{self.context.function}' can't run on "
-                                   f"'{self.context.backend}': {self.failure}")
+            raise CompilationError(self._cannot_run(self.failure))
         if self.exported.lowered.was_training:
             raise CompilationError(f"a module in '{self.context.function}' is in training mode, "
                                    "which isn't run remotely: call its eval() first")
         if self.trivial:
             self.context.count_remote()
             return self.plan.assemble(arguments, [])
+        if self.plan.shares(arguments):
+            raise CompilationError(self._cannot_run(
+                "it overwrites a tensor that shares memory with another of its inputs"))
         graph = self._graph(arguments)
         reason = graph.local_reason if graph is not None else "the session is closed"
         if reason is not None:
-            raise LoadModelError(f"a graph of '{self.context.function}' can't run on "
-                                 f"'{self.context.backend}': {reason}")
+            raise LoadModelError(self._cannot_run(reason))
         tensors, _alive = self._tensors(arguments)
         try:
             outputs = graph.run(tensors, self.context.backend, True)
@@ -144,6 +168,10 @@ class Captured:
                                      f"{fault}") from fault
         self.context.count_remote()
         return self.plan.assemble(arguments, [_tensor(*output) for output in outputs])
+
+    def _cannot_run(self, reason: str) -> str:
+        return (f"a graph of '{self.context.function}' can't run on '{self.context.backend}': "
+                f"{reason}")
 
     def _run_locally(self, graph: Any, arguments: tuple[Any, ...]) -> Any:
         if graph is not None:
@@ -155,42 +183,54 @@ class Captured:
 
     def _graph(self, arguments: tuple[Any, ...]) -> Any:
         """The graph of the session with these weights; loaded the first time. None: no session."""
-        weights = self._pick(arguments)
-        key = tuple(map(id, weights))
-        known = self._graphs.get(key)
-        if known is not None and not (self.context.checks_weights and self._changed(known[1])):
-            return known[0]
+        known = self._find(arguments)
+        if known is not None and not (self.context.checks_weights and known.is_stale()):
+            return known.graph
+        weights = tuple([arguments[i] for i in self._positions])
+        states = _states(weights)
         graph = self.context.load(self, [*weights, *self._constants] if self.exported else [])
-        # Holding the weights keeps their ids from being given to others.
-        self._graphs[key] = (graph, [(w, _weights.version(w)) for w in weights])
+        key = self._key(arguments)
+        others = [other for other in self._loaded.get(key, []) if other is not known]
+        self._loaded[key] = [_Loaded(graph, weights, states), *others]
         return graph
 
-    @staticmethod
-    def _changed(weights: list[tuple[torch.Tensor, int]]) -> bool:
-        return any(_weights.version(weight) != before or before == -1 for weight, before in weights)
+    def _find(self, arguments: tuple[Any, ...]) -> _Loaded | None:
+        for loaded in self._loaded.get(self._key(arguments), ()):
+            if _native.are_at(loaded.weights, self._positions, arguments):
+                return loaded
+        return None
+
+    def _key(self, arguments: tuple[Any, ...]) -> int | None:
+        return id(arguments[self._positions[0]]) if self._positions else None
 
     def _tensors(self, arguments: tuple[Any, ...]) -> tuple[Tensors, list[torch.Tensor]]:
         """Where the inputs lie, and what has to stay alive for that."""
         tensors, alive = [], []
-        for position, name, dtype, overwritten in self._inputs:
+        for position, name, dtype, overwritten, dims, nbytes in self._inputs:
             value = arguments[position]
+            if dims is not None:
+                tensors.append((name, dtype, dims, value.data_ptr(), nbytes))
+                continue  # the caller has it
             if not isinstance(value, torch.Tensor):
                 value = torch.tensor(value)
             elif overwritten:
                 value = value.clone(memory_format=torch.contiguous_format)
-            elif value.is_conj() or value.is_neg() or not value.is_cpu or \
-                    not value.is_contiguous():
+            else:
                 value = _weights.packed(value)
             alive.append(value)
             tensors.append((name, dtype, tuple(value.shape), value.data_ptr(), value.nbytes))
         return tensors, alive
 
 
-def _picker(positions: list[int]) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """Takes these positions of a tuple, quickly."""
-    if len(positions) > 1:
-        return operator.itemgetter(*positions)
-    return lambda arguments: tuple([arguments[i] for i in positions])
+def _fixed(example: Any) -> tuple[tuple[int, ...] | None, int]:
+    """Dims and bytes of an input that lies row by row in this machine's memory whenever the graph is
+    called, because Dynamo checks that; None: it is to be looked at in each call."""
+    if not isinstance(example, torch.Tensor) or example.device.type != "cpu" or \
+            example.is_conj() or example.is_neg() or not all(
+                isinstance(n, int) for n in (*example.shape, *example.stride())) or \
+            not example.is_contiguous():
+        return None, 0
+    return tuple(example.shape), example.nbytes
 
 
 def _tensor(name: str, dtype: int, dims: list[int], data: Any) -> torch.Tensor:

@@ -49,6 +49,14 @@ class _Item:
     """Outputs with the same number share memory."""
 
 
+def _span(value: Any) -> tuple[int, int]:
+    """From where to where in memory a tensor reaches; nothing for what isn't one."""
+    if not isinstance(value, torch.Tensor) or not value.numel():
+        return 0, 0
+    last = sum((n - 1) * step for n, step in zip(value.shape, value.stride()))
+    return value.data_ptr(), value.data_ptr() + (last + 1) * value.element_size()
+
+
 class Plan:
     """See above."""
 
@@ -60,6 +68,15 @@ class Plan:
     def overwritten(self) -> list[int]:
         """Positions of arguments that the graph overwrites."""
         return [position for position, _ in self.overwrites]
+
+    def shares(self, arguments: Sequence[Any]) -> bool:
+        """Whether an argument that is overwritten shares memory with another one. The captured graph
+        follows that, and a lowered one doesn't; Dynamo doesn't ask."""
+        if not self.overwrites:
+            return False
+        spans = [_span(argument) for argument in arguments]
+        return any(spans[i][0] < end and begin < spans[i][1]
+                   for i in self.overwritten for k, (begin, end) in enumerate(spans) if k != i)
 
     def assemble(self, arguments: Sequence[Any], outputs: Sequence[torch.Tensor]) -> tuple[Any, ...]:
         """What the captured graph returns for `arguments`, given the backend's outputs."""

@@ -8,7 +8,7 @@ import threading
 import prony
 import pytest
 import torch
-from front import EAGER, ONNXRT
+from front import EAGER, ONNXRT, AnyGraphs
 from prony import accelerate, remote_inference, remote_profile
 from python_parts import serving
 from torch import nn
@@ -62,6 +62,29 @@ def test_an_operator_that_onnx_lacks_fails_there_alone(profiling):
     [error] = totals[ONNXRT].errors
     assert any("ONNX" in message for message in error.error_messages_to_count)
     assert f"on {ONNXRT}: it can't be exported to ONNX" in outcome.printed
+
+
+def test_the_older_exporter_does_what_the_newer_cannot(profiling, sessions, tmp_path):
+    """It has an operator for convolutions over time first, and the report says why it was asked."""
+    kernel = nn.Parameter(torch.randn(3, 4, 5))
+    bias = nn.Parameter(torch.randn(5))
+
+    @accelerate
+    def convolve(x):
+        return torch.relu(torch.conv_tbc(x, kernel, bias))
+
+    outcome = profiling(convolve, *[(torch.randn(6, 2, 4),) for _ in range(3)])
+    [graph] = outcome.check(calls=3, graphs=AnyGraphs(1)).footprint
+    [note] = [note for note in outcome.report.notes if "TorchScript" in note]
+    assert note.startswith(f"Graph #{graph} was exported to ONNX by way of TorchScript because of this: ")
+    assert "No ONNX function found" in note and "aten.conv_tbc" in note
+    said = " ".join(outcome.printed.split())
+    assert f"Graph #{graph} was exported to ONNX by way of TorchScript" in said
+    dump = (tmp_path / "report/convolve_1.graph_dump.txt").read_text()
+    assert "note: exported to ONNX by way of TorchScript because No ONNX function found" in dump
+    x = torch.randn(6, 2, 4)
+    with remote_inference(sessions.open(ONNXRT)):
+        torch.testing.assert_close(convolve(x), convolve.__wrapped__(x), rtol=1e-4, atol=1e-5)
 
 
 def test_a_graph_that_nobody_can_take_is_local(profiling, sessions):
@@ -144,13 +167,63 @@ def test_inference_is_what_the_backend_computed(sessions):
 
 
 def test_inference_sees_weights_that_changed(sessions):
-    net = nn.Linear(4, 4).eval()
+    """Written to, given other memory, replaced, replaced by one that was there before, tied."""
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 4)).eval()
     twin = accelerate(net)
     x = torch.randn(2, 4)
+    first = net[0].weight
+
+    def in_place():
+        net[1].bias.add_(1)
+
+    def other_memory():
+        net[1].weight.data = torch.randn(4, 4)
+
+    def another():
+        net[0].weight = nn.Parameter(torch.randn(4, 4))
+
+    def the_first_again():
+        net[0].weight = first
+
+    def tied():
+        net[1].weight = first
+
+    def load():
+        net.load_state_dict({name: t + 1 for name, t in net.state_dict().items()})
+
     with remote_inference(sessions.open(ONNXRT)):
-        for _ in range(3):
-            torch.testing.assert_close(twin(x), net(x), rtol=1e-4, atol=1e-5)
-            net.weight.mul_(2)
+        for change in (lambda: None, in_place, other_memory, another, the_first_again, tied, load):
+            change()
+            for _ in range(2):
+                torch.testing.assert_close(twin(x), net(x), rtol=1e-4, atol=1e-5, msg=repr(change))
+
+
+def test_inference_sees_how_inputs_lie(sessions):
+    """Where they lie is all that is asked of most of them in each call; Dynamo has asked the rest."""
+    @accelerate
+    def double(x):
+        return x * 2
+
+    base = torch.arange(12.0).reshape(3, 4)
+    with remote_inference(sessions.open(EAGER)):
+        for x in (base, base.t(), base[:, ::2], base[1:], base.expand(2, 3, 4), base[1:].clone(),
+                  torch._neg_view(base), base, torch.empty(0, 4), torch.tensor(3.0)):
+            assert torch.equal(double(x), x * 2)
+
+
+def test_inference_refuses_to_overwrite_what_is_shared(sessions):
+    """Which a graph that was captured with tensors apart can't know."""
+    @accelerate
+    def add(x, y):
+        x.add_(1)
+        return y * 2
+
+    with remote_inference(sessions.open(ONNXRT)):
+        x = torch.arange(4.0)
+        assert add(x[:2], x[2:]).tolist() == [4, 6] and x.tolist() == [1, 2, 2, 3]
+        with pytest.raises(prony.CompilationError, match="shares memory with another"):
+            add(x[:2], x[1:3])
+        assert x.tolist() == [1, 2, 2, 3]
 
 
 def test_inference_overwrites_and_shares_as_eager_does(sessions):
@@ -254,6 +327,18 @@ def test_backends_that_are_not_there(free):
         prony.RemoteInferenceSession(ONNXRT + "[nonsense=1]")
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+@pytest.mark.parametrize("software", ["onnxrt-cuda", "onnxrt-tensorrt", "torch-eager-cuda",
+                                      "torch-inductor-cuda"])
+def test_hardware_that_is_not_there(free, software):
+    """It is said before anything is captured, with what there is."""
+    asked = f"no 'local/{software}'; it has: {ONNXRT}, "
+    with pytest.raises(ValueError, match=asked), remote_profile(backends=[ONNXRT, f"local/{software}"]):
+        pass
+    with pytest.raises(ValueError, match=asked), remote_inference(backend=f"local/{software}"):
+        pass
+
+
 def test_a_server_that_is_not_there():
     with pytest.raises(prony.CreateSessionError, match="127.0.0.1:1"):
         prony.RemoteInferenceSession(ONNXRT, server_addr="127.0.0.1:1", insecure=True)
@@ -264,16 +349,24 @@ def test_a_server_that_is_not_there():
 def test_each_thread_has_its_own_context(session):
     """A thread that is in no block runs locally; the block of the other one doesn't notice."""
     x = torch.randn(4)
-    results = []
+    compiled, results = [], []
+
+    def local_backend(module, examples):
+        compiled.append(threading.current_thread())
+        return module.forward
+
+    @accelerate(local_backend=local_backend)
+    def function(x):
+        return torch.relu(x) + 1
+
     with remote_profile(session, num_repeats=1, print_results_to=None) as handle:
-        plain(x)
-        thread = threading.Thread(target=lambda: results.append(
-            (prony._context.current(), plain.__wrapped__(x))))
+        function(x)
+        thread = threading.Thread(target=lambda: results.append(function(x)))
         thread.start()
         thread.join()
-        plain(x)
-    assert results[0][0] is None
-    torch.testing.assert_close(results[0][1], plain.__wrapped__(x))
+        function(x)
+    assert compiled == [thread]
+    torch.testing.assert_close(results, [torch.relu(x) + 1])
     assert handle.report().profiles[0].num_runs == 1
 
 

@@ -79,6 +79,19 @@ def test_hashes():
     assert _native.sha256(0, 0) == hashlib.sha256(b"").digest()
 
 
+def test_which_objects_are_at():
+    a, b, c = [1], [1], [1]  # equal, and not the same
+    assert _native.are_at((a, c), (2, 0), (c, b, a))
+    assert not _native.are_at((a, b), (2, 0), (c, b, a))
+    assert _native.are_at((), (), (a,))
+    for wrong in [((a,), (0, 1), (a, b)), ((a,), [0], (a,)), ((a,), ("0",), (a,)), ((a,), (0,))]:
+        with pytest.raises(TypeError):
+            _native.are_at(*wrong)
+    for beyond in (1, -1, 1 << 70):
+        with pytest.raises((IndexError, OverflowError)):
+            _native.are_at((a,), (beyond,), (a,))
+
+
 # ---- Forms ----
 
 def test_each_backend_gets_its_form(server, open_session):
