@@ -376,6 +376,14 @@ class Session:
         return self.call("WaitUntilSessionReady",
                          base.WaitUntilSessionReadyRequest(session_uuid=self.uuid), timeout=timeout)
 
+    def place(self):
+        """What it is told while it waits, at once: a second one who asks has the first answered."""
+        request = base.WaitUntilSessionReadyRequest(session_uuid=self.uuid)
+        first, second = (self.client.start("WaitUntilSessionReady", request) for _ in range(2))
+        reply = first.result()
+        second.cancel()
+        return reply
+
     def heartbeat(self):
         return self.call("Heartbeat", base.HeartbeatRequest(session_uuid=self.uuid))
 

@@ -1,6 +1,7 @@
-"""A real Slurm on loopback, from Debian's packages: one controller and several virtual nodes of this
-machine, each a slurmd with a port of its own. It needs no root, no configuration of the machine and a
-second to start, and ends with whoever started it."""
+"""A real Slurm on loopback, from Debian's packages: one controller, several virtual nodes of this
+machine, each a slurmd with a port of its own, and unless it is to have none its accounting: a slurmdbd,
+and a database that listens on a socket in the folder only. It needs no root, no configuration of the
+machine and a few seconds to start, and ends with whoever started it."""
 import contextlib
 import os
 import pathlib
@@ -12,10 +13,11 @@ import subprocess
 import sys
 import time
 
-from conftest import sh
+from conftest import run_program, sh
 from service import eventually
 
-PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo", "scontrol")
+PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo", "scontrol",
+            "sacct", "sacctmgr", "slurmdbd", "mariadbd")
 NODES = {"n1": "fast,lab", "n2": "fast,lab", "n3": "slow,lab"}
 
 CONF = """\
@@ -25,6 +27,7 @@ SlurmUser={user}
 SlurmdUser={user}
 SlurmctldPort={port}
 SlurmdPort={first_node_port}
+CommunicationParameters=NoInAddrAny,NoCtldInAddrAny
 AuthType=auth/munge
 AuthInfo=socket={folder}/munge.socket
 StateSaveLocation={folder}/state
@@ -43,11 +46,11 @@ GresTypes=accel
 ReturnToService=2
 SlurmdTimeout=4
 SlurmctldTimeout=5
-MessageTimeout=5
+MessageTimeout=3
 KillWait=2
 MinJobAge=2
 JobAcctGatherType=jobacct_gather/none
-AccountingStorageType=accounting_storage/none
+{accounting}
 MpiDefault=none
 {nodes}
 PartitionName=bench Nodes={names} Default=YES MaxTime=60 PriorityTier=1 PreemptMode=CANCEL State=UP
@@ -55,6 +58,49 @@ PartitionName=short Nodes={names} MaxTime=1 PriorityTier=1 State=UP
 PartitionName=closed Nodes={names} MaxTime=60 State=DRAIN
 PartitionName=urgent Nodes={names} MaxTime=60 PriorityTier=10 PreemptMode=OFF State=UP
 """
+
+NO_ACCOUNTING = "AccountingStorageType=accounting_storage/none"
+ACCOUNTING = """\
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageHost=127.0.0.1
+AccountingStoragePort={port}
+AccountingStoragePass={folder}/munge.socket
+AccountingStorageEnforce=associations,limits,qos"""
+DATABASE_CONF = """\
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.socket
+DbdHost=localhost
+DbdAddr=127.0.0.1
+DbdPort={port}
+SlurmUser={user}
+StorageType=accounting_storage/mysql
+StorageHost=localhost
+StorageUser={user}
+StorageLoc=accounting
+PidFile={folder}/slurmdbd.pid
+"""
+# Who runs the tests may use `bench`, which is the default, `few`, for one job at a time, and `locked`, for
+# none; not `theirs`. Of the qualities of service it may have `normal` and `brief`, in which nothing takes
+# longer than a minute.
+ACCOUNTS = """\
+add cluster prony
+add qos brief MaxWall=1 Flags=DenyOnLimit
+add qos gold
+add account bench,few,locked,theirs cluster=prony
+add user {user} account=bench,few,locked cluster=prony DefaultAccount=bench
+modify user {user} set qos=normal,brief DefaultQOS=normal
+modify user {user} where account=few set MaxSubmitJobs=1
+modify user {user} where account=locked set MaxSubmitJobs=0
+"""
+# A database of a few megabytes that may be lost with the machine, and that takes no commands but through
+# its socket, where it asks nobody who he is: the folder is its owner's.
+DATABASE = ("--no-defaults --skip-grant-tables --skip-networking --performance-schema=OFF "
+            "--innodb-log-file-size=4M --innodb-buffer-pool-size=16M "
+            "--innodb-data-file-path=ibdata1:4M:autoextend "
+            "--innodb-temp-data-file-path=ibtmp1:4M:autoextend "
+            "--innodb-flush-method=nosync --sync-frm=0 --aria-sync-log-dir=NEVER "
+            "--innodb-flush-log-at-trx-commit=0 --innodb-doublewrite=0").split()
+TABLES = pathlib.Path("/usr/share/mysql/mysql_system_tables.sql")
 
 
 def missing():
@@ -77,13 +123,14 @@ def free_ports(n):
 class Slurm:
     """The cluster. `env` is what programs need to use it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, accounting=True):
         self.folder = pathlib.Path(folder)
+        self.folder.chmod(0o700)
         self.processes = {}
         self.conf = self.folder / "slurm.conf"
-        self.env = {"SLURM_CONF": str(self.conf)}
-        port, *node_ports = free_ports(1 + len(NODES))
-        user = sh("id", "-un").strip()
+        self.env = {"SLURM_CONF": str(self.conf), "MYSQL_UNIX_PORT": str(self.folder / "db.socket")}
+        port, self.accounting_port, *node_ports = free_ports(2 + len(NODES))
+        self.user = sh("id", "-un").strip()
         (self.folder / "state").mkdir()
         key = self.folder / "munge.key"
         key.write_bytes(secrets.token_bytes(1024))
@@ -92,8 +139,9 @@ class Slurm:
             f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={p} CPUs=1 "
             f"Features={features}{' Gres=accel:toy:2' if name == 'n3' else ''}"
             for (name, features), p in zip(NODES.items(), node_ports))
-        self.conf.write_text(CONF.format(user=user, port=port, first_node_port=node_ports[0],
-                                         folder=self.folder, nodes=nodes, names=",".join(NODES)))
+        self.conf.write_text(CONF.format(
+            user=self.user, port=port, first_node_port=node_ports[0], folder=self.folder, nodes=nodes,
+            names=",".join(NODES), accounting=self.fill(ACCOUNTING if accounting else NO_ACCOUNTING)))
         (self.folder / "gres.conf").write_text("NodeName=n3 Name=accel Type=toy Count=2\n")
         try:
             self.start("munged", "--foreground", "--force", f"--key-file={key}",
@@ -101,6 +149,8 @@ class Slurm:
                        f"--log-file={self.folder}/munged.log", f"--seed-file={self.folder}/munge.seed",
                        "--num-threads=2")
             eventually((self.folder / "munge.socket").exists, "munged listens")
+            if accounting:
+                self.make_accounting()
             self.start_controller()
             for name in NODES:
                 self.start_node(name)
@@ -115,6 +165,38 @@ class Slurm:
             [find(program or name), *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             start_new_session=True, env={**os.environ, **self.env})
         log.close()
+
+    def fill(self, text):
+        return text.format(folder=self.folder, port=self.accounting_port, user=self.user)
+
+    def make_accounting(self):
+        data = self.folder / "db"
+        data.mkdir()
+        database = [*DATABASE, f"--datadir={data}", f"--user={self.user}"]
+        sh(find("mariadbd"), *database, "--bootstrap",
+           input=f"create database mysql;\nuse mysql;\n{TABLES.read_text()}")
+        self.start("mariadbd", *database, f"--socket={self.folder}/db.socket",
+                   f"--pid-file={self.folder}/mariadbd.pid")
+        eventually((self.folder / "db.socket").exists, "the database listens")
+        conf = self.folder / "slurmdbd.conf"
+        conf.write_text(self.fill(DATABASE_CONF))
+        conf.chmod(0o600)
+        self.start_accounting()
+        self.account(self.fill(ACCOUNTS))
+
+    def start_accounting(self):
+        self.start("slurmdbd", "-D")
+
+        def listens():
+            with socket.socket() as s:
+                return s.connect_ex(("127.0.0.1", self.accounting_port)) == 0
+
+        eventually(listens, "slurmdbd listens")
+
+    def account(self, commands):
+        """Commands of sacctmgr's, a line each."""
+        done = run_program(["sacctmgr", "--immediate"], env={**os.environ, **self.env}, input=commands)
+        assert done.status == 0 and not done.stderr, done
 
     def start_controller(self):
         self.start("slurmctld", "-D")
@@ -134,6 +216,14 @@ class Slurm:
         process = self.processes.pop(name)
         process.kill()
         process.wait()
+
+    def forget(self):
+        """The controller loses all that it knows of jobs."""
+        self.kill("slurmctld")
+        shutil.rmtree(self.folder / "state")
+        (self.folder / "state").mkdir()
+        self.start_controller()
+        self.idle()
 
     def run(self, *argv):
         return sh(*argv, env=self.env)
@@ -174,8 +264,8 @@ class Slurm:
     def cancel_all(self):
         """No job is left, and the nodes are free again."""
         with contextlib.suppress(AssertionError):
-            self.run("scancel", "--state=PENDING", "-u", sh("id", "-un").strip())
-            self.run("scancel", "-u", sh("id", "-un").strip())
+            self.run("scancel", "--state=PENDING", "-u", self.user)
+            self.run("scancel", "-u", self.user)
 
     def log(self, name):
         path = self.folder / f"{name}.log"
@@ -202,8 +292,8 @@ class Slurm:
 
 
 @contextlib.contextmanager
-def cluster(folder):
-    slurm = Slurm(folder)
+def cluster(folder, **options):
+    slurm = Slurm(folder, **options)
     try:
         yield slurm
     except BaseException:

@@ -1,5 +1,6 @@
-// Bundles the page: one script and one style, whose hashes are all that its policy allows, as two
-// pieces of HTML between which prony puts the data. Written as C, for the program to hold.
+// Bundles the pages: each one script and one style, whose hashes are all that its policy allows. That of
+// reports is two pieces of HTML between which prony puts the data; that of the service is whole.
+// Written as C, for the program to hold.
 //   node build.mjs NODE_MODULES OUT.c
 import { createHash } from "node:crypto";
 import { readFileSync, writeFileSync } from "node:fs";
@@ -31,14 +32,17 @@ function hashed(text) {
   return `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 }
 
-const script = bundle("report.ts");
-const style = bundle("style.css");
-if (/<\/(script|style)/i.test(script + style)) throw new Error("the bundle would end its element");
 const licence = readFileSync(path.join(modules, "uplot", "LICENSE"), "utf8").trim();
-const policy =
-  `default-src 'none'; script-src ${hashed(script)}; style-src ${hashed(style)}; ` +
-  "img-src data:; base-uri 'none'; form-action 'none'";
-const head = `<!doctype html>
+
+// A page in two pieces, around what stands where its data are; `more` is what else its policy allows.
+function page(entry, more, notice, noscript, before, after) {
+  const script = bundle(`${entry}.ts`);
+  const style = bundle(`${entry}.css`);
+  if (/<\/(script|style)/i.test(script + style)) throw new Error("the bundle would end its element");
+  const policy =
+    `default-src 'none'; script-src ${hashed(script)}; style-src ${hashed(style)}; ${more}` +
+    "img-src data:; base-uri 'none'; form-action 'none'";
+  const head = `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -47,19 +51,23 @@ const head = `<!doctype html>
 <meta name="color-scheme" content="light dark">
 <title>prony</title>
 <link rel="icon" href="data:,">
-<!-- Holds uPlot.
-${licence.replaceAll("--", "- -")}
--->
-<style>${style}</style>
+${notice}<style>${style}</style>
 </head>
 <body>
-<noscript>This report is drawn by a script, and scripts are switched off here.</noscript>
-<script type="application/json" id="prony-data">`;
-const tail = `</script>
-<script>${script}</script>
+<noscript>${noscript}, and scripts are switched off here.</noscript>
+${before}`;
+  const tail = `${after}<script>${script}</script>
 </body>
 </html>
 `;
+  return { head, tail, policy: `${policy}; frame-ancestors 'none'` };
+}
+
+const report = page("report", "", `<!-- Holds uPlot.
+${licence.replaceAll("--", "- -")}
+-->
+`, "This report is drawn by a script", `<script type="application/json" id="prony-data">`, "</script>\n");
+const dashboard = page("dashboard", "connect-src 'self'; ", "", "This page is drawn by a script", "", "");
 
 // Numbers, because a string literal of that length is beyond what C promises.
 function array(name, text) {
@@ -74,14 +82,18 @@ writeFileSync(
   `/* Made by web/build.mjs. */
 #include "report/web.h"
 
-${array("head", head)}
-${array("tail", tail)}
+${array("head", report.head)}
+${array("tail", report.tail)}
+${array("dashboard", dashboard.head + dashboard.tail)}
 const struct prn_web prn_web = {
     .head = (const char *)head,
     .tail = (const char *)tail,
     .head_bytes = sizeof head,
     .tail_bytes = sizeof tail,
-    .policy = ${JSON.stringify(policy + "; frame-ancestors 'none'")},
+    .policy = ${JSON.stringify(report.policy)},
+    .dashboard = (const char *)dashboard,
+    .dashboard_bytes = sizeof dashboard,
+    .dashboard_policy = ${JSON.stringify(dashboard.policy)},
 };
 `,
 );

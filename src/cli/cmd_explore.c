@@ -6,6 +6,8 @@
 
 #include "cli/trace_page.h"
 #include "report/page.h"
+#include "report/timeline.h"
+#include "report/trace_report.h"
 
 #include <sched.h>
 #include <stdio.h>

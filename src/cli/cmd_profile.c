@@ -168,7 +168,7 @@ static int run_there(const struct profile_options *o, const struct prn_job *job,
 {
     struct prn_remote_job remote = {.chosen = announce_preset};
     struct prn_server_shown shown = {0};
-    struct prn_token *token = calloc(1, sizeof *token);
+    struct prn_token *token = prn_token_new();
     if (!token)
         return prn_fail_memory(err);
     int code = prn_server_config(&o->server, token, &remote.config, err);
@@ -177,8 +177,7 @@ static int run_there(const struct profile_options *o, const struct prn_job *job,
         code = prn_remote_job_run(&remote, job, ret_profile, err);
         *lost = remote.lost;
     }
-    explicit_bzero(token, sizeof *token);
-    free(token);
+    prn_token_free(token);
     return code;
 }
 

@@ -24,10 +24,12 @@ struct options {
 };
 
 /* One line per address, so that a script can read where to connect. */
-static void ready(const char *const *addresses, size_t n)
+static void ready(const char *const *addresses, size_t n, const char *page)
 {
     for (size_t i = 0; i < n; i++)
         printf("prony %s serves on %s\n", prony_version(), addresses[i]);
+    if (page)
+        printf("prony %s shows its page at %s\n", prony_version(), page);
     fflush(stdout);
 }
 
@@ -91,8 +93,9 @@ static const struct prn_option option_table[] = {
     {PRN_OPTION_TEXT, 0, "tls-cert", "FILE", "certificate, PEM; needed beyond this machine",
      FIELD(tls_cert), 0, 0, NULL},
     {PRN_OPTION_TEXT, 0, "tls-key", "FILE", "its key, PEM", FIELD(tls_key), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "http", "ADDR:PORT", "metrics for Prometheus, under /metrics", FIELD(http),
-     0, 0, NULL},
+    {PRN_OPTION_TEXT, 0, "http", "ADDR:PORT",
+     "a page that shows the service in a browser, and metrics for Prometheus under /metrics",
+     FIELD(http), 0, 0, NULL},
     {PRN_OPTION_TEXT, 0, "state", "FOLDER",
      "tokens, uploads and history (default ~/.local/state/prony)", FIELD(state), 0, 0, NULL},
     {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "the libonnxruntime.so that its workers load",

@@ -5,7 +5,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "cli/server.h"
-#include "format/json.h"
+#include "report/status_json.h"
 
 #include <math.h>
 #include <signal.h>
@@ -32,104 +32,6 @@ static void on_interrupt(int number)
 {
     (void)number;
     stopped = 1;
-}
-
-/* ---- JSON ---- */
-
-static void known(struct prn_json_writer *w, const char *key, int64_t value)
-{
-    if (value < 0)
-        prn_json_null(w, key);
-    else
-        prn_json_integer(w, key, value);
-}
-
-static void write_texts(struct prn_json_writer *w, const char *key, const char *const *texts,
-                        size_t n)
-{
-    prn_json_array(w, key);
-    for (size_t i = 0; i < n; i++)
-        prn_json_text(w, NULL, texts[i]);
-    prn_json_end(w);
-}
-
-static void write_hardware(struct prn_json_writer *w, const struct prn_remote_hardware *h)
-{
-    prn_json_object(w, NULL);
-    prn_json_text(w, "name", h->name);
-    prn_json_text(w, "processor", h->processor);
-    prn_json_number(w, "usd_per_hour", h->usd_per_hour);
-    known(w, "hosts", h->hosts);
-    known(w, "free", h->free);
-    known(w, "waiting", h->waiting);
-    prn_json_text(w, "note", h->note);
-    prn_json_end(w);
-}
-
-static void write_session(struct prn_json_writer *w, const struct prn_remote_session *s)
-{
-    prn_json_object(w, NULL);
-    prn_json_text(w, "id", s->id);
-    prn_json_text(w, "user", s->user);
-    prn_json_text(w, "state", s->state);
-    write_texts(w, "backends", s->backends, s->n_backends);
-    known(w, "age_ms", s->age_ms);
-    known(w, "waited_ms", s->waited_ms);
-    known(w, "idle_ms", s->idle_ms);
-    known(w, "place", s->place);
-    known(w, "models", s->models);
-    known(w, "runs", s->runs);
-    prn_json_text(w, "note", s->note);
-    prn_json_end(w);
-}
-
-static void write_worker(struct prn_json_writer *w, const struct prn_remote_worker *k)
-{
-    prn_json_object(w, NULL);
-    prn_json_text(w, "name", k->name);
-    prn_json_text(w, "hardware", k->hardware);
-    prn_json_text(w, "state", k->state);
-    write_texts(w, "software", k->software, k->n_software);
-    prn_json_text(w, "sandbox", k->sandbox);
-    known(w, "connected_ms", k->connected_ms);
-    prn_json_text(w, "session", k->session);
-    prn_json_text(w, "note", k->note);
-    prn_json_end(w);
-}
-
-static void write_json(const struct prn_remote_status *s, struct prn_buffer *out)
-{
-    struct prn_json_writer w = prn_json_writer_init(out);
-    prn_json_object(&w, NULL);
-    prn_json_text(&w, "schema", "prony.status/1");
-    prn_json_text(&w, "version", s->version);
-    known(&w, "uptime_ms", s->uptime_ms);
-    prn_json_bool(&w, "draining", s->draining);
-    prn_json_array(&w, "hardware");
-    for (size_t i = 0; i < s->n_hardware; i++)
-        write_hardware(&w, &s->hardware[i]);
-    prn_json_end(&w);
-    prn_json_array(&w, "sessions");
-    for (size_t i = 0; i < s->n_sessions; i++)
-        write_session(&w, &s->sessions[i]);
-    prn_json_end(&w);
-    known(&w, "sessions_others", s->sessions_others);
-    prn_json_array(&w, "workers");
-    for (size_t i = 0; i < s->n_workers; i++)
-        write_worker(&w, &s->workers[i]);
-    prn_json_end(&w);
-    if (s->has_cache) {
-        prn_json_object(&w, "cache");
-        known(&w, "blobs", s->blobs);
-        known(&w, "bytes", s->blob_bytes);
-        known(&w, "limit_bytes", s->blob_limit_bytes);
-        known(&w, "hits", s->hits);
-        known(&w, "misses", s->misses);
-        prn_json_end(&w);
-    } else {
-        prn_json_null(&w, "cache");
-    }
-    prn_json_end(&w);
 }
 
 /* ---- Tables ---- */
@@ -323,7 +225,7 @@ static int show(const struct status_options *o, const struct prn_remote_ops *ops
     struct prn_remote_status status;
     int code = ops->status(remote, &arena, &status, err);
     if (code == 0 && o->format == FORMAT_JSON)
-        write_json(&status, &out);
+        prn_status_write_json(&status, NULL, &out);
     else if (code == 0)
         code = write_text(&status, o->server.address, &out, err);
     if (code == 0 && o->watch && o->format == FORMAT_TEXT && isatty(STDOUT_FILENO))

@@ -1,6 +1,7 @@
 /* `prony view`: saved reports in a browser. */
 #include "cli/command.h"
 
+#include "base/spawn.h"
 #include "cli/trace_page.h"
 #include "record/net.h"
 #include "report/page.h"
@@ -9,7 +10,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -120,17 +120,14 @@ static void open_browser(const char *url)
     char *const argv[] = {strdup(program), strdup(url), NULL};
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
-    sigset_t none;
     pid_t pid;
-    sigemptyset(&none);
     if (argv[0] && argv[1] && posix_spawn_file_actions_init(&files) == 0) {
         if (posix_spawnattr_init(&attributes) == 0) {
             posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
             posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
             posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
             /* Ctrl-C in this terminal ends prony, not the browser. */
-            posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
-            posix_spawnattr_setsigmask(&attributes, &none);
+            prn_spawn_apart(&attributes);
             if (posix_spawnp(&pid, program, &files, &attributes, argv, environ) != 0)
                 prn_warn("cannot start '%s': open the address yourself, or name a browser in "
                          "BROWSER",

@@ -322,7 +322,7 @@ static int measure_where(const struct prn_layers_options *o, const struct prn_la
     struct prn_server_shown shown = {0};
     if (!o->server.address)
         return measure(o, job, profile, err);
-    struct prn_token *token = calloc(1, sizeof *token);
+    struct prn_token *token = prn_token_new();
     if (!token)
         return prn_fail_memory(err);
     int code = prn_server_config(&o->server, token, &remote.config, err);
@@ -332,8 +332,7 @@ static int measure_where(const struct prn_layers_options *o, const struct prn_la
         there.place = &place;
         code = measure(o, &there, profile, err);
     }
-    explicit_bzero(token, sizeof *token);
-    free(token);
+    prn_token_free(token);
     return code;
 }
 

@@ -49,15 +49,13 @@ static bool ask(const char *address, char text[PRN_TOKEN_MAX])
 
 static int try_token(const struct prn_remote_config *config, struct prony_error *err)
 {
-    const struct prn_net *net;
-    struct prn_remote *remote = NULL;
-    int code = prn_net_load(&net, err);
-    if (code == 0)
-        code = net->remote->connect(config, &remote, err);
-    if (code == 0)
-        code = net->remote->ping(remote, err);
-    if (remote)
-        net->remote->free(remote);
+    const struct prn_remote_ops *ops;
+    struct prn_remote *remote;
+    int code = prn_connect(config, &ops, &remote, err);
+    if (code < 0)
+        return code;
+    code = ops->ping(remote, err);
+    ops->free(remote);
     return code;
 }
 
@@ -137,17 +135,11 @@ int prn_server_config(const struct prn_server_options *o, struct prn_token *toke
         .address = o->address,
         .insecure = o->insecure,
         .ca_file = o->ca_file,
-        .token_source = token->source,
     };
-    int code = 0;
-    token->text[0] = token->source[0] = '\0';
-    if (prn_remote_is_secure(o->address, o->insecure, o->ca_file)) {
-        code = o->token_file ? prn_token_read(o->token_file, token, err)
-                             : prn_token_find(NULL, token, err);
-        config.token = token->text[0] ? token->text : NULL;
-        if (code == 0 && !config.token && isatty(STDIN_FILENO) && isatty(STDERR_FILENO))
-            code = ask_for_token(&config, token, err);
-    }
+    int code = prn_connect_token(&config, NULL, o->token_file, token, err);
+    if (code == 0 && !config.token && prn_remote_is_secure(o->address, o->insecure, o->ca_file) &&
+        isatty(STDIN_FILENO) && isatty(STDERR_FILENO))
+        code = ask_for_token(&config, token, err);
     if (code == 0)
         *ret_config = config;
     return code;
@@ -157,21 +149,15 @@ int prn_server_connect(const struct prn_server_options *o, const volatile int *c
                        const struct prn_remote_ops **ret_ops, struct prn_remote **ret_remote,
                        struct prony_error *err)
 {
-    const struct prn_net *net;
-    struct prn_token *token = calloc(1, sizeof *token);
+    struct prn_token *token = prn_token_new();
     if (!token)
         return prn_fail_memory(err);
     struct prn_remote_config config;
     int code = prn_server_config(o, token, &config, err);
-    if (code == 0)
-        code = prn_net_load(&net, err);
     if (code == 0) {
         config.cancelled = cancelled;
-        code = net->remote->connect(&config, ret_remote, err);
+        code = prn_connect(&config, ret_ops, ret_remote, err);
     }
-    if (code == 0)
-        *ret_ops = net->remote;
-    explicit_bzero(token, sizeof *token);
-    free(token);
+    prn_token_free(token);
     return code;
 }

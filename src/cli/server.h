@@ -3,9 +3,7 @@
 #define PRN_CLI_SERVER_H
 
 #include "cli/command.h"
-#include "record/net.h"
-#include "record/remote.h"
-#include "record/token.h"
+#include "record/connect.h"
 
 struct prn_server_options {
     const char *address, *token_file, *ca_file;
@@ -55,7 +53,7 @@ PRONY_MUST_CHECK int prn_server_config(const struct prn_server_options *o, struc
                                        struct prn_remote_config *ret_config,
                                        struct prony_error *err);
 
-/* The same, and connects. To be ended with prn_server_disconnect(). */
+/* The same, and connects. */
 PRONY_MUST_CHECK int prn_server_connect(const struct prn_server_options *o,
                                         const volatile int *cancelled,
                                         const struct prn_remote_ops **ret_ops,

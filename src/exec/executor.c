@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The last line that the process wrote to its standard error, "" if none. */
@@ -65,6 +66,10 @@ static bool is_cancelled(const struct prn_executor *x)
 static int wait_for_reply(struct prn_executor *x, double timeout_s, const char *doing,
                           struct prony_error *err)
 {
+    if (x->answered) {
+        x->answered = false;
+        return 0;
+    }
     int64_t deadline = prn_clock_ns() + (int64_t)(timeout_s * 1e9);
     for (;;) {
         int64_t left_ns = deadline - prn_clock_ns();
@@ -303,6 +308,15 @@ bool prn_executor_run_begin(struct prn_executor *x, size_t warmups, size_t repea
     return x->begun;
 }
 
+bool prn_executor_run_wait(struct prn_executor *x, int64_t most_ns)
+{
+    struct pollfd wait = {.fd = x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET], .events = POLLIN};
+    const struct timespec most = {.tv_sec = most_ns / 1000000000, .tv_nsec = most_ns % 1000000000};
+    if (x->begun && !x->answered)
+        x->answered = ppoll(&wait, 1, &most, NULL) > 0;
+    return x->answered;
+}
+
 /* What the reply to such a command says. */
 static int read_samples(struct prn_executor *x, size_t repeats, int64_t *samples, size_t *ret_n,
                         struct prony_error *err)
@@ -371,6 +385,22 @@ int prn_executor_drive(struct prn_executor *x, const struct prn_drive_plan *plan
     return 0;
 }
 
+int prn_executor_outputs_fd(const struct prn_executor *x)
+{
+    return x->handle.fds[PRN_EXECUTOR_HANDLE_OUTPUTS];
+}
+
+/* The file grows, so it is asked for its size only when more is said to lie there than ever. */
+static bool lie_in_file(struct prn_executor *x, const struct prn_place *place)
+{
+    size_t end = place->offset + place->bytes;
+    if (end > x->outputs_bytes) {
+        off_t size = lseek(prn_executor_outputs_fd(x), 0, SEEK_END);
+        x->outputs_bytes = size > 0 ? (size_t)size : 0;
+    }
+    return end <= x->outputs_bytes;
+}
+
 int prn_executor_outputs(struct prn_executor *x, size_t lane, struct prn_arena *arena,
                          struct prn_place **ret_outputs, size_t *ret_n, int *ret_fd,
                          struct prony_error *err)
@@ -388,7 +418,6 @@ int prn_executor_outputs(struct prn_executor *x, size_t lane, struct prn_arena *
     struct prn_place *places = PRN_ARENA_ARRAY(arena, n + 1, struct prn_place);
     if (!places)
         return prn_fail_memory(err);
-    off_t size = lseek(x->handle.fds[PRN_EXECUTOR_HANDLE_OUTPUTS], 0, SEEK_END);
     for (size_t i = 0; i < n && !m->failed; i++) {
         const char *name = prn_message_text(m);
         places[i].name = prn_arena_strdup(arena, name ? name : "");
@@ -396,19 +425,23 @@ int prn_executor_outputs(struct prn_executor *x, size_t lane, struct prn_arena *
         places[i].rank = prn_message_count(m, PRN_RUNTIME_RANK_MAX);
         for (size_t k = 0; k < places[i].rank; k++)
             places[i].dims[k] = prn_message_int(m);
-        places[i].offset = prn_message_count(m, (size_t)size);
-        places[i].bytes = prn_message_count(m, (size_t)size - places[i].offset);
+        places[i].offset = prn_message_count(m, SIZE_MAX / 2);
+        places[i].bytes = prn_message_count(m, SIZE_MAX / 2);
+        if (!lie_in_file(x, &places[i]))
+            return malformed_reply(x, err);
         if (!places[i].name)
             return prn_fail_memory(err);
     }
     if (m->failed)
         return malformed_reply(x, err);
-    int fd = fcntl(x->handle.fds[PRN_EXECUTOR_HANDLE_OUTPUTS], F_DUPFD_CLOEXEC, 0);
-    if (fd < 0)
-        return prn_fail_errno(err, errno, "keep", "outputs");
+    if (ret_fd) {
+        int fd = fcntl(prn_executor_outputs_fd(x), F_DUPFD_CLOEXEC, 0);
+        if (fd < 0)
+            return prn_fail_errno(err, errno, "keep", "outputs");
+        *ret_fd = fd;
+    }
     *ret_outputs = places;
     *ret_n = n;
-    *ret_fd = fd;
     return 0;
 }
 

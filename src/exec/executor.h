@@ -105,6 +105,8 @@ PRONY_MUST_CHECK int prn_executor_run(struct prn_executor *x, size_t warmups, si
  * can't), the second waits for the end. Should another command come instead, the result is dropped.
  */
 bool prn_executor_run_begin(struct prn_executor *x, size_t warmups, size_t repeats);
+/* In between, for up to so long: whether it has ended, or died. */
+bool prn_executor_run_wait(struct prn_executor *x, int64_t most_ns);
 PRONY_MUST_CHECK int prn_executor_run_end(struct prn_executor *x, size_t repeats, int64_t *samples,
                                           size_t *ret_n, struct prony_error *err);
 
@@ -120,12 +122,14 @@ PRONY_MUST_CHECK int prn_executor_drive(struct prn_executor *x, const struct prn
                                         struct prn_drive_end *ret_end, struct prony_error *err);
 
 /* The outputs of the last run of a lane, copied to a file of shared memory that the caller closes
- * and that the next call writes over. Lane 0 is what prn_executor_run runs, the others are the
- * further workers of prn_executor_drive. Names belong to `arena`. Outputs that aren't tensors have
- * dtype 0. */
+ * and that the next call writes over; a caller who wants to see it only now and then passes NULL
+ * and asks prn_executor_outputs_fd(), which lends it. Lane 0 is what prn_executor_run runs, the
+ * others are the further workers of prn_executor_drive. Names belong to `arena`. Outputs that
+ * aren't tensors have dtype 0. */
 PRONY_MUST_CHECK int prn_executor_outputs(struct prn_executor *x, size_t lane,
                                           struct prn_arena *arena, struct prn_place **ret_outputs,
                                           size_t *ret_n, int *ret_fd, struct prony_error *err);
+int prn_executor_outputs_fd(const struct prn_executor *x);
 
 /* Of a runtime with a `begin_profiling` that was opened with a `profile_folder`: the runs that
  * count begin here. */

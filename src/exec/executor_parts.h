@@ -17,7 +17,9 @@ struct prn_executor {
     const volatile int *cancelled;
     size_t slot;
     bool begun;                      /* a run whose answer nobody has read yet */
+    bool answered;                   /* it has come */
     bool wants_outputs, has_outputs; /* with the answer to a run; they are next in `message` */
+    size_t outputs_bytes;            /* that their file has at least, as far as anybody looked */
     struct prn_message message;
 };
 

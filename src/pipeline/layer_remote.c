@@ -1,7 +1,7 @@
 #include "pipeline/layer_remote.h"
 
+#include "record/connect.h"
 #include "record/files.h"
-#include "record/net.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -133,6 +133,7 @@ static int measure_there(struct work *w, struct prony_error *err)
         return code;
     const struct prn_remote_measure request = {.model = sent.model,
                                                .model_file = PRN_FILES_MODEL,
+                                               .model_name = job->model->path,
                                                .dims = texts->dims,
                                                .shapes = texts->shapes,
                                                .inputs = sent.inputs,
@@ -144,15 +145,10 @@ static int measure_there(struct work *w, struct prony_error *err)
 
 static int connect_and_measure(struct work *w, struct prony_error *err)
 {
-    const struct prn_net *net;
     struct prn_remote_config config = w->remote->config;
     struct prn_spec *backend;
-    int code = prn_net_load(&net, err);
-    if (code < 0)
-        return code;
     config.cancelled = w->job->cancelled;
-    w->ops = net->remote;
-    code = w->ops->connect(&config, &w->connection, err);
+    int code = prn_connect(&config, &w->ops, &w->connection, err);
     if (code == 0)
         code = choose_backend(w, &backend, err);
     if (code == 0) {

@@ -11,7 +11,7 @@
 
 static bool takes(const struct prn_spec *backend, int format)
 {
-    return (strncmp(backend->software, "torch-", 6) == 0) == (format == PRONY_FORMAT_FXPROTO);
+    return prn_software_takes_onnx(backend->software) == (format == PRONY_FORMAT_ONNX);
 }
 
 static const char *format_name(int format)

@@ -17,15 +17,16 @@ struct prn_serve_options {
     const char *config_file; /* NULL: none */
     const char *const *listen;
     size_t n_listen;
-    const char *http; /* address of the metrics; NULL: none */
+    const char *http; /* address of the page and the metrics; NULL: none */
     const char *tls_certificate, *tls_key;
     const char *state_folder; /* NULL: the user's own */
     const char *ort_library;
     const char *python;     /* the interpreter that has torch; NULL: as PRONY_PYTHON says */
     const char *log_format; /* "text" or "json" */
     bool ends_with_input;   /* also ends, at once, when standard input does */
-    /* Told once, when it serves: where, as a client must be told. */
-    void (*ready)(const char *const *addresses, size_t n);
+    /* Told once, when it serves: where, as a client must be told, and where its page is; NULL: it
+     * has none. */
+    void (*ready)(const char *const *addresses, size_t n, const char *page);
 };
 
 /* `prony worker` */

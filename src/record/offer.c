@@ -1,7 +1,6 @@
 /* The public functions for a service without a session: what it offers, and whether it takes the
  * user's token. */
 #include "record/connect.h"
-#include "record/token.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +22,9 @@ static int check(const struct prony_server_options *options, struct prony_error 
     return 0;
 }
 
-static int connect_to(const struct prony_server_options *o, const struct prn_remote_ops **ret_ops,
-                      struct prn_remote **ret_remote, struct prony_error *err)
+static struct prn_remote_config config_of(const struct prony_server_options *o)
 {
-    struct prn_remote_config config = {
+    return (struct prn_remote_config){
         .address = o->server,
         .insecure = o->insecure != 0,
         .ca_file = o->ca_file,
@@ -34,8 +32,16 @@ static int connect_to(const struct prony_server_options *o, const struct prn_rem
         .interrupted = o->interrupted,
         .context = o->context,
     };
+}
+
+static int connect_to(const struct prony_server_options *o, const struct prn_remote_ops **ret_ops,
+                      struct prn_remote **ret_remote, struct prony_error *err)
+{
     int code = check(o, err);
-    return code < 0 ? code : prn_connect(&config, o->token, ret_ops, ret_remote, err);
+    if (code < 0)
+        return code;
+    struct prn_remote_config config = config_of(o);
+    return prn_connect_as_user(&config, o->token, ret_ops, ret_remote, err);
 }
 
 int prony_server_ping(const struct prony_server_options *options, struct prony_error *err)
@@ -152,13 +158,13 @@ int prony_server_lacks_token(const struct prony_server_options *o, struct prony_
     int code = check(o, err);
     if (code < 0 || !prn_remote_is_secure(o->server, o->insecure != 0, o->ca_file))
         return code;
-    struct prn_token *token = calloc(1, sizeof *token);
+    struct prn_remote_config config = config_of(o);
+    struct prn_token *token = prn_token_new();
     if (!token)
         return prn_fail_memory(err);
-    code = prn_token_find(o->token, token, err);
-    int lacks = token->text[0] == '\0';
-    explicit_bzero(token, sizeof *token);
-    free(token);
+    code = prn_connect_token(&config, o->token, NULL, token, err);
+    int lacks = !config.token;
+    prn_token_free(token);
     return code < 0 ? code : lacks;
 }
 

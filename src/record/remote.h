@@ -24,6 +24,7 @@
 #define PRN_RECORD_REMOTE_H
 
 #include "measure/job.h"
+#include "record/remote_status.h"
 #include "spec/spec.h"
 
 /* Most backends of a session. */
@@ -84,42 +85,6 @@ struct prn_remote_offer {
     size_t n_backends, n_presets;
     struct prn_remote_backend *backends;
     struct prn_remote_preset *presets;
-};
-
-/* ---- How a service is ---- */
-
-struct prn_remote_hardware {
-    const char *name, *processor, *note;
-    double usd_per_hour;
-    int64_t hosts, free, waiting;
-};
-
-struct prn_remote_session {
-    const char *id, *user, *state, *note;
-    size_t n_backends;
-    const char *const *backends;
-    int64_t age_ms, waited_ms, idle_ms, place, models, runs;
-};
-
-struct prn_remote_worker {
-    const char *name, *hardware, *state, *sandbox, *session, *note;
-    size_t n_software;
-    const char *const *software;
-    int64_t connected_ms;
-};
-
-/* Texts may be NULL; numbers that weren't said are -1, or NAN. */
-struct prn_remote_status {
-    const char *version;
-    int64_t uptime_ms;
-    bool draining;
-    size_t n_hardware, n_sessions, n_workers;
-    struct prn_remote_hardware *hardware;
-    struct prn_remote_session *sessions;
-    struct prn_remote_worker *workers;
-    int64_t sessions_others; /* that are there but not shown */
-    bool has_cache;
-    int64_t blobs, blob_bytes, blob_limit_bytes, hits, misses;
 };
 
 /* ---- Models ---- */
@@ -200,6 +165,7 @@ struct prn_remote_begun;
 struct prn_remote_measure {
     uint64_t model;
     const char *model_file;
+    const char *model_name; /* what people call it; the folders of a path stay here */
     struct prn_texts dims, shapes, inputs;
     const char *inputs_folder;
     const struct prn_settings *settings;

@@ -1,8 +1,8 @@
 #include "record/remote_job.h"
 
 #include "measure/ops.h"
+#include "record/connect.h"
 #include "record/files.h"
-#include "record/net.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -38,11 +38,9 @@ struct work {
 static size_t keep_for_onnx(struct prn_spec *backends, size_t n)
 {
     size_t kept = 0;
-    for (size_t i = 0; i < n; i++) {
-        const struct prn_runtime_ops *ops = prn_runtime_find(backends[i].software);
-        if (!ops || !ops->python)
+    for (size_t i = 0; i < n; i++)
+        if (prn_software_takes_onnx(backends[i].software))
             backends[kept++] = backends[i];
-    }
     return kept;
 }
 
@@ -52,12 +50,7 @@ static int resolve(void *context, const struct prn_job *job, const struct prn_te
 {
     struct work *w = context;
     const char *preset = NULL;
-    const struct prn_net *net;
-    int code = prn_net_load(&net, err);
-    if (code < 0)
-        return code;
-    w->ops = net->remote;
-    code = w->ops->connect(&w->remote->config, &w->connection, err);
+    int code = prn_connect(&w->remote->config, &w->ops, &w->connection, err);
     if (code == 0)
         code = w->ops->list(w->connection, &w->arena, &w->offer, err);
     if (code == 0)
@@ -260,6 +253,7 @@ static int measure_there(struct work *w, struct prony_error *err)
     struct prn_remote_measure request = {
         .model = sent.model,
         .model_file = PRN_FILES_MODEL,
+        .model_name = job->model_path,
         .dims = job->dims,
         .shapes = job->shapes,
         .inputs = sent.inputs,

@@ -96,7 +96,7 @@ static int connect_to(struct prony_session *s, const struct prn_session_config *
     s->notice = config->notice;
     s->interrupted = config->interrupted;
     s->context = config->context;
-    return prn_connect(&remote, config->token, &s->host.remote, &s->host.connection, err);
+    return prn_connect_as_user(&remote, config->token, &s->host.remote, &s->host.connection, err);
 }
 
 static int open_there(struct prony_session *s, const struct prn_session_config *config,

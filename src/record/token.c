@@ -10,6 +10,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+struct prn_token *prn_token_new(void)
+{
+    return calloc(1, sizeof(struct prn_token));
+}
+
+void prn_token_free(struct prn_token *token)
+{
+    if (token)
+        explicit_bzero(token, sizeof *token);
+    free(token);
+}
+
 bool prn_token_is_sound(const char *text)
 {
     size_t len = strnlen(text, PRN_TOKEN_MAX);

@@ -17,6 +17,10 @@ struct prn_token {
     char source[PATH_MAX + 16]; /* "PRONY_TOKEN", "'/home/…/token'" */
 };
 
+/* Empty; NULL: no memory. Freeing one leaves nothing of it in memory. */
+struct prn_token *prn_token_new(void);
+void prn_token_free(struct prn_token *token);
+
 /* `given` (NULL: none) comes first. A file that can't be read, or holds what can't be a token, is
  * an error; one that isn't there is not. */
 PRONY_MUST_CHECK int prn_token_find(const char *given, struct prn_token *ret_token,

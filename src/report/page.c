@@ -3,6 +3,7 @@
 #include "format/json.h"
 #include "report/profile_json.h"
 #include "report/thin.h"
+#include "report/timeline.h"
 #include "report/trace_view.h"
 #include "report/web.h"
 

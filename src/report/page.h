@@ -17,9 +17,10 @@
 #define PRN_REPORT_PAGE_H
 
 #include "base/buffer.h"
-#include "measure/profile.h"
-#include "report/timeline.h"
-#include "report/trace_report.h"
+
+struct prn_profile;
+struct prn_timeline;
+struct prn_trace_report;
 
 /* Rows of a table that is sorted by what matters; more are counted. */
 #define PRN_PAGE_ROWS_MAX 2000

@@ -169,6 +169,12 @@ static const struct prn_method *choose(struct prn_rpc_call *call, bool surplus_c
     return *message ? call->method : &memory;
 }
 
+static grpc_op receive_close(struct prn_rpc_call *call)
+{
+    return (grpc_op){.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
+                     .data.recv_close_on_server.cancelled = &call->cancelled};
+}
+
 static void begin(struct prn_rpc_call *call)
 {
     struct prn_server *server = call->server;
@@ -179,14 +185,19 @@ static void begin(struct prn_rpc_call *call)
     call->peer = grpc_call_get_peer(call->core);
     if (!call->slot->handle)
         call->deadline = call->details.deadline;
-    grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
-                  .data.recv_close_on_server.cancelled = &call->cancelled};
     call->outstanding = BIT(PRN_CALL_CLOSED);
     call->busy = true;
-    start(call, PRN_CALL_CLOSED, &op, 1);
     struct prn_bytes *message;
     call->method = choose(call, surplus_call, &message);
     call->method->begin(call, message);
+    /* Most calls have been answered by now, and their end was asked for together with that. */
+    grpc_op op = receive_close(call);
+    pthread_mutex_lock(&call->lock);
+    bool wait = !call->close_asked;
+    call->close_asked = true;
+    pthread_mutex_unlock(&call->lock);
+    if (wait)
+        start(call, PRN_CALL_CLOSED, &op, 1);
 }
 
 static void finish_now(struct prn_rpc_call *call);
@@ -288,6 +299,12 @@ void prn_call_event(struct prn_call_tag *tag, bool ok)
         call->send_failed = !ok;
         call->pending |= BIT(PRN_CALL_SENT);
         finish = call->finished;
+        break;
+    case PRN_CALL_FINISHED:
+        if (call->close_with_finish) {
+            call->outstanding &= ~BIT(PRN_CALL_CLOSED);
+            call->closed = true;
+        }
         break;
     default:
         break;
@@ -435,9 +452,13 @@ void prn_rpc_call_send(struct prn_rpc_call *call, struct prn_out *out)
 /* Only one thread comes here, once: the one that has set PRN_CALL_FINISHED as outstanding. */
 static void finish_now(struct prn_rpc_call *call)
 {
-    grpc_op ops[3];
+    grpc_op ops[4];
     pthread_mutex_lock(&call->lock);
     size_t n = add_initial(call, ops);
+    call->close_with_finish = !call->close_asked;
+    call->close_asked = true;
+    if (call->close_with_finish)
+        ops[n++] = receive_close(call);
     pthread_mutex_unlock(&call->lock);
     if (call->last)
         ops[n++] =

@@ -60,6 +60,8 @@ struct prn_rpc_call {
     unsigned outstanding; /* events that gRPC will tell, as bits */
     unsigned pending;     /* events to hand on, as bits */
     bool closed, finished;
+    bool close_asked;       /* whether the client is still there, of gRPC */
+    bool close_with_finish; /* PRN_CALL_FINISHED tells that too */
     bool read_failed, send_failed;
 
     int cancelled; /* written by gRPC until PRN_CALL_CLOSED */

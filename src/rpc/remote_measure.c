@@ -51,6 +51,8 @@ static void fill_request(const struct prn_remote *r, const struct prn_remote_mea
         (ProtobufCBinaryData){sizeof r->session, (uint8_t *)(uintptr_t)r->session};
     request->model_id = m->model;
     request->model_file = (char *)(uintptr_t)m->model_file;
+    const char *slash = m->model_name ? strrchr(m->model_name, '/') : NULL;
+    request->model_name = (char *)(uintptr_t)(slash ? slash + 1 : m->model_name);
     request->n_dims = m->dims.n;
     request->dims = (char **)(uintptr_t)m->dims.items;
     request->n_shapes = m->shapes.n;

@@ -1,9 +1,9 @@
 /* What a service offers, and how it is: messages to plain data in an arena. */
+#include "rpc/remote.h"
 #include "rpc/remote_parts.h"
 
 #include "base/buffer.h"
 
-#include <prony.pb-c.h>
 #include <remote_inference.pb-c.h>
 #include <math.h>
 #include <string.h>
@@ -200,9 +200,13 @@ static void read_cache(const Prony__CacheStatus *from, struct prn_remote_status 
     to->misses = known(from->has_misses, from->misses);
 }
 
-static void read_status(struct keeper *k, const Prony__StatusReply *from,
-                        struct prn_remote_status *to)
+int prn_remote_read_status(const Prony__StatusReply *from, struct prn_arena *arena,
+                           struct prn_remote_status *ret_status, struct prony_error *err)
 {
+    struct keeper keeper = {.arena = arena};
+    struct keeper *k = &keeper;
+    struct prn_remote_status status = {0};
+    struct prn_remote_status *to = &status;
     to->version = keep(k, from->version);
     to->uptime_ms = known(from->has_uptime_ms, from->uptime_ms);
     to->draining = from->has_draining && from->draining;
@@ -211,7 +215,7 @@ static void read_status(struct keeper *k, const Prony__StatusReply *from,
     to->sessions = keep_room(k, from->n_sessions, sizeof *to->sessions);
     to->workers = keep_room(k, from->n_workers, sizeof *to->workers);
     if (k->failed)
-        return;
+        return prn_fail_memory(err);
     for (; to->n_hardware < from->n_hardware; to->n_hardware++)
         read_hardware(k, from->hardware[to->n_hardware], &to->hardware[to->n_hardware]);
     for (; to->n_sessions < from->n_sessions; to->n_sessions++)
@@ -219,24 +223,23 @@ static void read_status(struct keeper *k, const Prony__StatusReply *from,
     for (; to->n_workers < from->n_workers; to->n_workers++)
         read_worker(k, from->workers[to->n_workers], &to->workers[to->n_workers]);
     read_cache(from->cache, to);
+    if (k->failed)
+        return prn_fail_memory(err);
+    *ret_status = status;
+    return 0;
 }
 
 int prn_remote_status(struct prn_remote *r, struct prn_arena *arena,
                       struct prn_remote_status *ret_status, struct prony_error *err)
 {
     Prony__StatusRequest request = PRONY__STATUS_REQUEST__INIT;
-    struct prn_remote_status status = {0};
-    struct keeper k = {.arena = arena};
     ProtobufCMessage *reply = NULL;
     int code =
         prn_remote_call(r, "/prony.Prony/Status", &request.base, &prony__status_reply__descriptor,
                         PRN_REMOTE_CALL_S, &reply, NULL, err);
     if (code < 0)
         return code;
-    read_status(&k, (Prony__StatusReply *)reply, &status);
+    code = prn_remote_read_status((Prony__StatusReply *)reply, arena, ret_status, err);
     protobuf_c_message_free_unpacked(reply, NULL);
-    if (k.failed)
-        return prn_fail_memory(err);
-    *ret_status = status;
-    return 0;
+    return code;
 }

@@ -54,7 +54,7 @@ static bool seen(struct prn_service *s, const char *peer, bool add)
     int64_t now_ns = prn_service_now();
     pthread_mutex_lock(&s->seen_lock);
     bool found = now_ns < p->until_ns && strcmp(p->peer, peer) == 0;
-    if (add && strlen(peer) < sizeof p->peer) {
+    if (add) {
         memcpy(p->peer, peer, strlen(peer) + 1);
         p->until_ns = now_ns + SEEN_NS;
     }
@@ -62,21 +62,26 @@ static bool seen(struct prn_service *s, const char *peer, bool add)
     return found;
 }
 
-/* Without TLS the service is this user's own: whoever else is on the machine is kept out. Who may
- * use a socket in the file system is for its folder to say. */
-static bool own_connection(struct prn_service *s, const char *peer)
+bool prn_access_own(struct prn_service *s, const char *peer, const int *ports, size_t n_ports,
+                    struct prn_identity *ret_identity)
 {
     uid_t user;
-    if (strncmp(peer, "unix:", 5) == 0)
-        return true;
-    if (s->tls)
+    /* One port of the peer's may be connected to several of ours, by different users. */
+    char key[sizeof s->seen[0].peer];
+    int length = snprintf(key, sizeof key, "%s>%d", peer, n_ports > 0 ? ports[0] : 0);
+    bool own = strncmp(peer, "unix:", 5) == 0;
+    if (!own && s->tls)
         return false;
-    if (seen(s, peer, false))
-        return true;
-    bool own = prn_peer_is_local(peer) && prn_peer_user(peer, s->ports, s->n_ports, &user) &&
-               (user == geteuid() || user == getuid());
+    if (!own && length < (int)sizeof key)
+        own = seen(s, key, false);
+    if (!own && prn_peer_is_local(peer) && prn_peer_user(peer, ports, n_ports, &user) &&
+        (user == geteuid() || user == getuid())) {
+        own = true;
+        if (length < (int)sizeof key)
+            seen(s, key, true);
+    }
     if (own)
-        seen(s, peer, true);
+        *ret_identity = (struct prn_identity){.user = "local", .role = PRN_ROLE_ADMIN};
     return own;
 }
 
@@ -86,10 +91,8 @@ static bool authenticate(struct prn_rpc_call *call, struct prn_identity *ret_ide
     const char *header = prn_rpc_call_metadata(call, "authorization");
     const char *token = header ? prn_token_of_header(header) : NULL;
     struct prony_error err;
-    if (!token && own_connection(s, prn_rpc_call_peer(call))) {
-        *ret_identity = (struct prn_identity){.user = "local", .role = PRN_ROLE_ADMIN};
+    if (!token && prn_access_own(s, prn_rpc_call_peer(call), s->ports, s->n_ports, ret_identity))
         return true;
-    }
     if (!token) {
         prn_refuse(call, PRN_STATUS_UNAUTHENTICATED, "%s",
                    s->tls

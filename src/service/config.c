@@ -544,7 +544,6 @@ static int read_listen(const struct prn_config_reader *r, struct draft *draft,
     return 0;
 }
 
-/* Metrics are read without a token, so they stay on this machine. */
 static int read_http(const struct prn_config_reader *r, struct draft *draft,
                      const struct prn_serve_options *options)
 {
@@ -562,11 +561,6 @@ static int read_http(const struct prn_config_reader *r, struct draft *draft,
     if (fault || address.socket_file)
         return fail_at(&from, "bad address '%.200s': %s", text,
                        fault ? fault : "it must have a port");
-    if (!address.local)
-        return fail_at(&from,
-                       "'%.200s' is reached from other machines, but metrics are read without a "
-                       "token; use loopback, such as 127.0.0.1:9464",
-                       text);
     draft->config.http = text;
     return 0;
 }

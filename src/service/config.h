@@ -99,7 +99,7 @@ struct prn_config {
     const struct prn_config_address *listen;
     const char *tls_certificate; /* files; NULL, both of them: no TLS */
     const char *tls_key;
-    const char *http; /* where metrics are read, on loopback; NULL: nowhere */
+    const char *http; /* where the page and metrics are; NULL: nowhere */
     size_t n_pools;
     const struct prn_config_pool *pools;
     size_t n_presets; /* those that the file gives; see prn_config_preset() */

@@ -166,12 +166,17 @@ static int add_measurement(struct prn_history *h, const struct prn_history_measu
     return code;
 }
 
+uint64_t prn_history_report_max(const struct prn_history *history)
+{
+    return history->limits.report_bytes / 8;
+}
+
 int prn_history_add_measurement(struct prn_history *history,
                                 const struct prn_history_measurement *measurement,
                                 const void *report, size_t bytes, int64_t *ret_id,
                                 struct prony_error *err)
 {
-    if (bytes > history->limits.report_bytes / 8)
+    if (bytes > prn_history_report_max(history))
         return prn_fail(err, PRONY_ELIMIT, "a report of %zu bytes is too large for the history",
                         bytes);
     int64_t id = 0;

@@ -48,11 +48,13 @@ struct prn_history_measurement {
 PRONY_MUST_CHECK int prn_history_add_session(struct prn_history *history,
                                              const struct prn_history_session *session,
                                              struct prony_error *err);
-/* `report` is JSON. PRONY_ELIMIT: too large to be kept. */
+/* `report` is JSON. PRONY_ELIMIT: it has more than prn_history_report_max() bytes. */
 PRONY_MUST_CHECK int prn_history_add_measurement(struct prn_history *history,
                                                  const struct prn_history_measurement *measurement,
                                                  const void *report, size_t bytes, int64_t *ret_id,
                                                  struct prony_error *err);
+
+uint64_t prn_history_report_max(const struct prn_history *history);
 
 /* Newest first. */
 struct prn_history_query {

@@ -281,6 +281,11 @@ uint64_t prn_host_measure(struct prn_part *part)
                    &measure.n_files) < 0)
         return 0;
     measure.request = task->measure;
+    const struct prn_config_pool *pool = prn_config_pool(&task->service->config, held->hardware);
+    measure.processor =
+        pool && pool->processor ? (char *)(uintptr_t)pool->processor : held->host->hello->processor;
+    measure.has_usd_per_hour = pool && !isnan(pool->usd_per_hour);
+    measure.usd_per_hour = measure.has_usd_per_hour ? pool->usd_per_hour : 0;
     command.body_case = PRONY__WORKER_COMMAND__BODY_MEASURE;
     command.measure = &measure;
     return prn_host_command(held->host, &command, &(struct prn_command_wait){.part = part});

@@ -849,9 +849,10 @@ static int nonsense(struct prn_instance *i, struct prony_error *err)
 
 /* Maps the file up to `end`. Sealed, it can't become shorter; that it could before is why its size
  * is looked at again. */
-static int map_outputs(struct prn_instance *i, int fd, size_t end, struct prony_error *err)
+static int map_outputs(struct prn_instance *i, size_t end, struct prony_error *err)
 {
     struct prn_shelf *s = i->shelf;
+    const int fd = prn_executor_outputs_fd(i->executor);
     if (end <= s->map_bytes)
         return 0;
     struct stat status;
@@ -921,8 +922,8 @@ static int lend_outputs(struct prn_instance *i, struct prn_shelf_result *r, stru
 }
 
 static int take_outputs(struct prn_instance *i, const struct model *m,
-                        const struct prn_place *places, size_t n, int fd,
-                        struct prn_shelf_result *r, struct prony_error *err)
+                        const struct prn_place *places, size_t n, struct prn_shelf_result *r,
+                        struct prony_error *err)
 {
     struct prn_rpc_tensor *outputs =
         PRN_ARENA_ARRAY(&r->arena, m->n_outputs + 1, struct prn_rpc_tensor);
@@ -936,7 +937,7 @@ static int take_outputs(struct prn_instance *i, const struct model *m,
             return nonsense(i, err);
         int code = check_output(i, place, err);
         if (code == 0)
-            code = map_outputs(i, fd, place->offset + place->bytes, err);
+            code = map_outputs(i, place->offset + place->bytes, err);
         if (code < 0)
             return code;
         outputs[k] = (struct prn_rpc_tensor){
@@ -954,17 +955,14 @@ static int read_outputs(struct prn_instance *i, const struct model *m, const str
 {
     struct prn_place *places;
     size_t n;
-    int fd;
     double timeout_s;
     int code = begin_command(i, limit, 0, &timeout_s, err);
     if (code < 0)
         return code;
-    code = prn_executor_outputs(i->executor, 0, &r->arena, &places, &n, &fd, err);
+    code = prn_executor_outputs(i->executor, 0, &r->arena, &places, &n, NULL, err);
     if (code < 0)
         return ended(i, code, "reading outputs", timeout_s, err);
-    code = take_outputs(i, m, places, n, fd, r, err);
-    close(fd);
-    return code;
+    return take_outputs(i, m, places, n, r, err);
 }
 
 static int check_run(const struct model *m, const struct prn_instance_run *run,
@@ -999,6 +997,14 @@ bool prn_instance_run_begin(struct prn_instance *i, const struct prn_instance_ru
     prn_executor_unpark(i->executor);
     prn_executor_want_outputs(i->executor, run->outputs);
     return prn_executor_run_begin(i->executor, (size_t)run->warmups, 1);
+}
+
+bool prn_instance_run_wait(struct prn_instance *i, const struct prn_instance_run *run,
+                           int64_t most_ns)
+{
+    const struct model *m = i->models[find_slot(i, run->model_id)];
+    return run->warmups < (uint64_t)(most_ns / 2 / m->run_ns) &&
+           prn_executor_run_wait(i->executor, most_ns);
 }
 
 int prn_instance_run(struct prn_instance *i, const struct prn_instance_run *run,

@@ -128,6 +128,10 @@ PRONY_MUST_CHECK int prn_instance_run(struct prn_instance *instance,
  * are, hands them over and starts the run; prn_instance_run() then takes the result. False: it does
  * it all. */
 bool prn_instance_run_begin(struct prn_instance *instance, const struct prn_instance_run *run);
+/* Waits for what was begun, if the last run lets hope that it ends within half of `most_ns`. True:
+ * prn_instance_run() won't have to wait. */
+bool prn_instance_run_wait(struct prn_instance *instance, const struct prn_instance_run *run,
+                           int64_t most_ns);
 
 /* The next run that wants outputs waits for this, as they lie where that one's will. Takes a struct
  * prn_instance_result, NULL too; from any thread (prn_out_borrow). */

@@ -5,6 +5,7 @@
  */
 #include "service/service.h"
 
+#include "base/spawn.h"
 #include "exec/handle.h"
 
 #include <openssl/crypto.h>
@@ -31,6 +32,8 @@
 /* How long an executor that is alone on its host may wait for work before it is stopped: to stop
  * and to resume it takes a tenth of a small run. */
 #define PARK_NS ((int64_t)20 * 1000000)
+/* How long the network's thread may wait for a run, and other calls for that thread. */
+#define QUICK_NS ((int64_t)500 * 1000)
 
 struct prn_local {
     char hardware[256];
@@ -208,19 +211,6 @@ static int run(struct prn_part *part, size_t k, struct prn_task_outcome *o, stru
     return code;
 }
 
-/* The thread of the host has to wake up first, and then the executor: a small run of one that is
- * alone there is started right away, and the thread, woken meanwhile, takes its result. While it is
- * at nothing, and with the lock, it doesn't use the instance. */
-void prn_local_work(struct prn_held *held, struct prn_part *part)
-{
-    bool idle = held->first == part && !held->now && !held->ending && held->told;
-    if (idle && part->task->kind == PRN_TASK_RUN && held->n_backends == 1 && held->instances[0]) {
-        const struct prn_instance_run run = run_of(part, 0);
-        part->begun = prn_instance_run_begin(held->instances[0], &run);
-    }
-    prn_local_wake(held->host);
-}
-
 /* With the lock: the worker measures, and its events come by themselves. */
 static void measure(struct prn_part *part)
 {
@@ -271,6 +261,56 @@ static void work_part(struct prn_part *part)
     }
 }
 
+/* With the lock, which is given up meanwhile: waits for the run that was begun and takes its result
+ * in place of the host's thread, which keeps its hands off the session as long as `now` is set.
+ * False: it takes too long, and is the thread's again. */
+static bool finish_quickly(struct prn_held *held, struct prn_part *part)
+{
+    struct prn_service *s = part->task->service;
+    const struct prn_instance_run run = run_of(part, 0);
+    held->first = held->last = NULL;
+    held->now = part;
+    __atomic_store_n(&held->cancelled, 0, __ATOMIC_RELAXED);
+    pthread_mutex_unlock(&s->lock);
+    bool ended = prn_instance_run_wait(held->instances[0], &run, QUICK_NS);
+    pthread_mutex_lock(&s->lock);
+    if (ended)
+        work_part(part);
+    held->now = NULL;
+    if (!ended) {
+        /* Before those that came meanwhile. */
+        part->next = held->first;
+        held->first = part;
+        if (!held->last)
+            held->last = part;
+    }
+    return ended;
+}
+
+/* The thread of the host has to wake up first, and then the executor: a small run of one that is
+ * alone there is started right away, by the network's thread, which also waits for it unless that
+ * takes long. While the host's thread is at nothing, and with the lock, it doesn't use the
+ * instance. */
+void prn_local_work(struct prn_held *held, struct prn_part *part)
+{
+    struct prn_host *host = held->host;
+    bool idle = held->first == part && !held->now && !held->ending && held->told && !host->gone;
+    if (idle && part->task->kind == PRN_TASK_RUN && held->n_backends == 1 && held->instances[0]) {
+        const struct prn_instance_run run = run_of(part, 0);
+        part->begun = prn_instance_run_begin(held->instances[0], &run);
+    }
+    bool done = part->begun && held->session->n_held == 1 && finish_quickly(held, part);
+    if (done) {
+        host->worked_ns = prn_service_now();
+        prn_part_done(part);
+    }
+    /* Somebody has to stop the executor again, or to do what has come meanwhile. */
+    if (host->parked || !done || held->first || held->ending || host->gone) {
+        host->parked = false;
+        prn_local_wake(host);
+    }
+}
+
 /* With the lock, which is given up meanwhile: ends the executors of a session that is closed. */
 static void end_instances(struct prn_held *held)
 {
@@ -287,7 +327,7 @@ static void end_instances(struct prn_held *held)
 static bool work_once(struct prn_host *host)
 {
     struct prn_held *held = host->held;
-    if (!held)
+    if (!held || held->now)
         return false;
     if (held->ending) {
         if (host->due_ns)
@@ -324,6 +364,8 @@ static bool wait_a_while(struct prn_host *host)
     struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
     if (held && pthread_cond_timedwait(&host->work, &s->lock, &until) != ETIMEDOUT)
         return false;
+    if (host->held && (host->held->now || host->worked_ns + PARK_NS > until_ns))
+        return false;
     if (host->held && !host->held->first && !host->held->ending)
         park_all(host->held);
     return host->held == held;
@@ -333,15 +375,14 @@ static void *serve_host(void *opaque)
 {
     struct prn_host *host = opaque;
     struct prn_service *s = host->service;
-    bool parked = false;
     pthread_mutex_lock(&s->lock);
-    while (!host->gone) {
+    while (!host->gone || (host->held && host->held->now)) {
         if (work_once(host))
-            parked = false;
-        else if (parked)
+            host->parked = false;
+        else if (host->parked)
             pthread_cond_wait(&host->work, &s->lock);
         else
-            parked = wait_a_while(host);
+            host->parked = wait_a_while(host);
     }
     struct prn_held *held = host->held;
     if (held) {
@@ -457,11 +498,7 @@ static int spawn_worker(struct prn_service *s, struct prn_local *local, int chil
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, child_fd, HANDOFF_FD);
     posix_spawn_file_actions_addclosefrom_np(&actions, HANDOFF_FD + 1);
-    /* A group of its own: Ctrl-C is for the service, which then ends its workers. */
-    sigset_t none;
-    sigemptyset(&none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK);
-    posix_spawnattr_setsigmask(&attributes, &none);
+    prn_spawn_apart(&attributes);
     char *argv[] = {(char[]){"prony"},
                     (char[]){"worker"},
                     (char[]){"--server"},

@@ -2,7 +2,7 @@
  * The kernel knows the user of each end of a connection: the peer's end is the one whose local
  * address is the peer's. Asked for a connection by both of its addresses, it answers in
  * microseconds. Its tables take it tens of milliseconds to write, because it walks through all
- * that could be in them, but the peer's address alone is enough to find it there.
+ * that could be in them, but there the connection is found whatever our own address is.
  */
 #include "service/peer.h"
 
@@ -100,27 +100,46 @@ static bool same_address(const char *hex, const struct address *a)
     return true;
 }
 
-static bool find_user(const char *path, const struct address *a, uid_t *ret_user)
+/* The users of all connections that fit; one is an answer, several are none. */
+struct found {
+    size_t n;
+    uid_t user;
+};
+
+static void note_user(struct found *found, uid_t user)
+{
+    if (found->n == 0 || found->user != user)
+        found->n++;
+    found->user = user;
+}
+
+static bool is_among(unsigned port, const int *ports, size_t n_ports)
+{
+    for (size_t i = 0; i < n_ports; i++)
+        if (ports[i] >= 0 && (unsigned)ports[i] == port)
+            return true;
+    return n_ports == 0;
+}
+
+static void find_users(const char *path, const struct address *a, const int *ports, size_t n_ports,
+                       struct found *found)
 {
     FILE *table = fopen(path, "re");
     char line[512];
-    bool found = false;
-    while (table && !found && fgets(line, sizeof line, table)) {
+    while (table && fgets(line, sizeof line, table)) {
         char local[40];
         unsigned port;
+        unsigned to;
         unsigned state;
         unsigned user;
-        if (sscanf(line, " %*u: %39[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %u", local, &port,
-                   &state, &user) != 4 ||
-            strlen(local) != (a->v6 ? 32 : 8))
-            continue;
-        found = state == 1 && port == a->port && same_address(local, a);
-        if (found)
-            *ret_user = (uid_t)user;
+        if (sscanf(line, " %*u: %39[0-9A-F]:%x %*[0-9A-F]:%x %x %*s %*s %*s %u", local, &port, &to,
+                   &state, &user) == 5 &&
+            strlen(local) == (a->v6 ? 32 : 8) && state == 1 && port == a->port &&
+            is_among(to, ports, n_ports) && same_address(local, a))
+            note_user(found, (uid_t)user);
     }
     if (table)
         fclose(table);
-    return found;
 }
 
 static const unsigned char loopback4[4] = {127, 0, 0, 1};
@@ -174,32 +193,38 @@ static bool ask_user(int fd, const struct address *a, int port, uid_t *ret_user)
     return true;
 }
 
-static bool ask_users(const struct address *a, const int *ports, size_t n_ports, uid_t *ret_user)
+static void ask_users(const struct address *a, const int *ports, size_t n_ports,
+                      struct found *found)
 {
     int fd = socket(AF_NETLINK, SOCK_DGRAM | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
-    bool found = false;
-    for (size_t i = 0; fd >= 0 && !found && i < n_ports; i++)
-        found = ask_user(fd, a, ports[i], ret_user);
+    uid_t user;
+    for (size_t i = 0; fd >= 0 && i < n_ports; i++)
+        if (ask_user(fd, a, ports[i], &user))
+            note_user(found, user);
     if (fd >= 0)
         close(fd);
-    return found;
 }
 
 bool prn_peer_user(const char *peer, const int *ports, size_t n_ports, uid_t *ret_user)
 {
     struct address a;
+    struct found found = {0};
     if (!parse(peer, &a))
         return false;
-    if (ask_users(&a, ports, n_ports, ret_user))
-        return true;
-    if (!a.v6 && find_user("/proc/net/tcp", &a, ret_user))
-        return true;
-    if (!a.v6) {
-        memcpy(a.bytes + sizeof mapped, a.bytes, 4);
-        memcpy(a.bytes, mapped, sizeof mapped);
-        a.v6 = true;
+    ask_users(&a, ports, n_ports, &found);
+    if (found.n == 0 && !a.v6)
+        find_users("/proc/net/tcp", &a, ports, n_ports, &found);
+    if (found.n == 0) {
+        if (!a.v6) {
+            memcpy(a.bytes + sizeof mapped, a.bytes, 4);
+            memcpy(a.bytes, mapped, sizeof mapped);
+            a.v6 = true;
+        }
+        find_users("/proc/net/tcp6", &a, ports, n_ports, &found);
     }
-    return find_user("/proc/net/tcp6", &a, ret_user);
+    if (found.n == 1)
+        *ret_user = found.user;
+    return found.n == 1;
 }
 
 bool prn_peer_is_local(const char *peer)

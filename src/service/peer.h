@@ -8,8 +8,8 @@
 #include <sys/types.h>
 
 /* `peer` is as gRPC says it: "ipv4:127.0.0.1:40112", "ipv6:%5B::1%5D:40112"; `ports` are those it
- * may be connected to, and only make it quicker. False: not known, or no connection of this
- * machine. */
+ * may be connected to, since a port of the peer's may be shared by connections to different ones;
+ * none: any. False: not known, no connection of this machine, or those of several users. */
 bool prn_peer_user(const char *peer, const int *ports, size_t n_ports, uid_t *ret_user);
 
 /* Whether it is a connection within this machine. A Unix socket is one, and its folder says who may

@@ -115,33 +115,6 @@ static void make_metrics(struct prn_service *s)
         NULL, NULL);
 }
 
-static unsigned page_metrics(const struct prn_http_request *request, void *context,
-                             struct prn_buffer *out)
-{
-    (void)request;
-    struct prn_service *s = context;
-    prn_metrics_write(s->metrics, out);
-    return 200;
-}
-
-static unsigned page_health(const struct prn_http_request *request, void *context,
-                            struct prn_buffer *out)
-{
-    (void)request;
-    struct prn_service *s = context;
-    pthread_mutex_lock(&s->lock);
-    bool draining = s->draining;
-    pthread_mutex_unlock(&s->lock);
-    prn_buffer_add(out, draining ? "draining\n" : "ok\n");
-    return draining ? 503 : 200;
-}
-
-static const struct prn_http_route routes[] = {
-    {"/metrics", "text/plain; version=0.0.4; charset=utf-8", page_metrics},
-    {"/healthz", "text/plain; charset=utf-8", page_health},
-    {0},
-};
-
 /* ---- Set-up ---- */
 
 /* What sessions of an earlier process left behind goes. */
@@ -193,20 +166,16 @@ static const char *told_address(struct prn_arena *arena, const char *text, int p
     return copy ? copy : text;
 }
 
-static int listen_all(struct prn_service *s, const char **addresses, struct prony_error *err)
+static int listen_all(struct prn_service *s, const struct prn_server_tls *tls,
+                      const char **addresses, struct prony_error *err)
 {
     const struct prn_config *c = &s->config;
-    char *certificate = NULL;
-    char *key = NULL;
     int port;
-    int code = prn_config_read_tls(c, &certificate, &key, err);
-    struct prn_server_tls tls = {certificate, key};
     s->ports = PRN_ARENA_ARRAY(&s->config.arena, c->n_listen + 1, int);
-    if (code == 0 && !s->ports)
-        code = prn_fail_memory(err);
+    int code = s->ports ? 0 : prn_fail_memory(err);
     for (size_t i = 0; code == 0 && i < c->n_listen; i++) {
-        code = prn_server_listen(s->server, c->listen[i].text, c->listen[i].tls ? &tls : NULL,
-                                 &port, err);
+        code = prn_server_listen(s->server, c->listen[i].text, c->listen[i].tls ? tls : NULL, &port,
+                                 err);
         if (code == 0 && port > 0)
             s->ports[s->n_ports++] = port;
         if (code == 0)
@@ -217,8 +186,6 @@ static int listen_all(struct prn_service *s, const char **addresses, struct pron
         unlink(s->worker_address + strlen("unix:"));
         code = prn_server_listen(s->server, s->worker_address, NULL, &port, err);
     }
-    free(certificate);
-    free(key);
     return code;
 }
 
@@ -226,16 +193,21 @@ static int start_server(struct prn_service *s, const char **addresses, struct pr
 {
     const struct prn_server_config config = {
         .methods = methods, .service = s, .message_max = s->config.limits.message_bytes};
-    int code = prn_server_new(&config, &s->server, err);
+    char *certificate = NULL;
+    char *key = NULL;
+    int code = prn_config_read_tls(&s->config, &certificate, &key, err);
+    const struct prn_server_tls tls = {certificate, key};
+    const struct prn_http_tls http_tls = {certificate, key};
     if (code == 0)
-        code = listen_all(s, addresses, err);
+        code = prn_server_new(&config, &s->server, err);
+    if (code == 0)
+        code = listen_all(s, &tls, addresses, err);
     if (code == 0)
         code = prn_server_start(s->server, err);
-    if (code == 0 && s->config.http) {
-        const struct prn_http_config http = {
-            .address = s->config.http, .routes = routes, .context = s};
-        code = prn_http_start(&http, &s->http, err);
-    }
+    if (code == 0)
+        code = prn_dashboard_start(s, s->tls ? &http_tls : NULL, err);
+    free(certificate);
+    free(key);
     return code;
 }
 
@@ -325,6 +297,8 @@ static void reload_tls(struct prn_service *s, const struct prn_config *after)
     int code = prn_config_read_tls(after, &certificate, &key, &err);
     if (code == 0)
         code = prn_server_set_tls(s->server, &(struct prn_server_tls){certificate, key}, &err);
+    if (code == 0 && s->http)
+        code = prn_http_set_tls(s->http, &(struct prn_http_tls){certificate, key}, &err);
     if (code < 0)
         PRN_LOG(s->log, PRN_LOG_ERROR, "config.tls", PRN_LOG_TEXT("error", err.text));
     free(certificate);
@@ -539,7 +513,7 @@ static void stop(struct prn_service *s, pthread_t timer)
     pthread_mutex_unlock(&s->lock);
     prn_slurm_stop(s);
     prn_locals_stop(s);
-    prn_http_stop(s->http);
+    prn_dashboard_stop(s);
     prn_server_stop(s->server, STOP_S);
     wait_for_sessions(s);
     pthread_mutex_lock(&s->lock);
@@ -616,11 +590,12 @@ int prn_serve(const struct prn_serve_options *options, struct prony_error *err)
         if (!ended) {
             prn_server_set_serving(s->server, true);
             if (options->ready)
-                options->ready(addresses, s->config.n_listen);
+                options->ready(addresses, s->config.n_listen, s->page[0] ? s->page : NULL);
             serve_until_signal(s, &signals);
         }
         stop(s, timer);
     }
+    prn_dashboard_stop(s);
     prn_server_free(s->server);
     release(s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

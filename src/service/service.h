@@ -9,7 +9,9 @@
  *     hosts     workers that are connected, and the commands that they get
  *     local     workers that the service starts itself, whose executors it talks to directly
  *     slurm     workers in jobs of Slurm, which come and go with those who wait
- *     lists     what there is: backends, status, metrics
+ *     lists     what there is: backends and presets
+ *     status    how it is: hardware, sessions, workers, the cache
+ *     dashboard the page that shows all that in a browser
  *
  * One lock guards all that changes. It is never held while something is waited for: the network's
  * threads answer and go, disk work is the pool's, and each host of this machine has a thread of its
@@ -54,6 +56,7 @@ struct prn_session;
 struct prn_host;
 struct prn_task;
 struct prn_slurm;
+struct prn_signins;
 
 /* ---- Sessions ---- */
 
@@ -223,6 +226,8 @@ struct prn_host {
     struct prn_held *held;   /* the session that has it */
     struct prn_local *local; /* a worker of this machine's; NULL: elsewhere */
     pthread_cond_t work;     /* of its thread */
+    bool parked;             /* its executors are stopped, and its thread waits for work */
+    int64_t worked_ns;       /* when another thread worked for it (prn_local_work) */
     uint64_t next_id;
     struct prn_command_wait *waits;
     pthread_cond_t answered;
@@ -254,6 +259,8 @@ struct prn_service {
     struct prn_log *log;
     struct prn_metrics *metrics;
     struct prn_http *http;
+    struct prn_signins *signins;
+    char page[300]; /* its URL; "": there is no page */
     struct prn_server *server;
     int *ports; /* where it listens; in the configuration's arena */
     size_t n_ports;
@@ -276,7 +283,7 @@ struct prn_service {
     size_t n_threads;        /* of hosts */
     pthread_mutex_t seen_lock;
     struct prn_seen_peer {
-        char peer[64];
+        char peer[80];
         int64_t until_ns;
     } seen[64]; /* connections of this user (access.c) */
     struct prn_old_config {
@@ -299,6 +306,11 @@ int64_t prn_service_now(void); /* CLOCK_MONOTONIC, ns */
 /* Who calls; false: the call was refused, and is finished. */
 bool prn_access(struct prn_rpc_call *call, struct prn_identity *ret_identity);
 bool prn_access_worker(struct prn_rpc_call *call, struct prn_identity *ret_identity);
+/* Without TLS the service is its user's own: a connection of that user's within this machine needs
+ * no token, and whoever else is on the machine is kept out. Who may use a socket in the file system
+ * is for its folder to say. `peer` is as gRPC says it, `ports` are those it may have come to. */
+bool prn_access_own(struct prn_service *s, const char *peer, const int *ports, size_t n_ports,
+                    struct prn_identity *ret_identity);
 /* Finishes the call with what the error says, without paths. */
 void prn_refuse(struct prn_rpc_call *call, enum prn_status status, const char *format, ...)
     PRN_PRINTF(3, 4);
@@ -332,6 +344,11 @@ void prn_sessions_settle(struct prn_service *s);
 /* Leases, waiters and closers whose time has come; returns when the next one's will. */
 int64_t prn_sessions_tick(struct prn_service *s, int64_t now_ns);
 void prn_sessions_close_all(struct prn_service *s, const char *outcome);
+
+/* Without the lock: closes a user's own session, by its label. PRONY_ENOENT: there is none;
+ * PRONY_EDENIED: it is somebody else's. */
+PRONY_MUST_CHECK int prn_session_close_own(struct prn_service *s,
+                                           const struct prn_identity *identity, const char *label);
 
 void prn_create_session(struct prn_rpc_call *call, struct prn_bytes *message);
 void prn_wait_until_ready(struct prn_rpc_call *call, struct prn_bytes *message);
@@ -441,11 +458,25 @@ void prn_local_work(struct prn_held *held, struct prn_part *part);
 
 void prn_ping(struct prn_rpc_call *call, struct prn_bytes *message);
 void prn_list_backends(struct prn_rpc_call *call, struct prn_bytes *message);
-void prn_status(struct prn_rpc_call *call, struct prn_bytes *message);
 /* With the lock: a host that has this software, or NULL; and the reason, when `err` isn't NULL, why
  * a session can't have the backend. */
 PRONY_MUST_CHECK int prn_backend_check(struct prn_service *s, const struct prn_spec *spec,
                                        struct prony_error *err);
+
+/* status.c */
+
+void prn_status(struct prn_rpc_call *call, struct prn_bytes *message);
+/* Without the lock: the same as JSON, for the page. */
+PRONY_MUST_CHECK int prn_status_write(struct prn_service *s, const struct prn_identity *identity,
+                                      const char *signed_in_by, struct prn_buffer *out,
+                                      struct prony_error *err);
+
+/* dashboard.c */
+
+/* The HTTP server: metrics, and the page with what it asks for. */
+PRONY_MUST_CHECK int prn_dashboard_start(struct prn_service *s, const struct prn_http_tls *tls,
+                                         struct prony_error *err);
+void prn_dashboard_stop(struct prn_service *s); /* more than once is fine */
 
 /* service.c */
 

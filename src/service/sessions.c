@@ -765,6 +765,27 @@ void prn_close_session(struct prn_rpc_call *call, struct prn_bytes *message)
     protobuf_c_message_free_unpacked(&q->base, NULL);
 }
 
+int prn_session_close_own(struct prn_service *s, const struct prn_identity *identity,
+                          const char *label)
+{
+    struct prn_session *own = NULL;
+    int code = PRONY_ENOENT;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; !own && i < PRN_SESSION_BUCKETS; i++)
+        for (struct prn_session *session = s->buckets[i]; !own && session; session = session->next)
+            if (strcmp(session->label, label) == 0) {
+                code = PRONY_EDENIED;
+                if (strcmp(session->owner.user, identity->user) == 0)
+                    own = session;
+            }
+    if (own) {
+        prn_session_close(own, "closed on the service's page");
+        code = 0;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return code;
+}
+
 void prn_close_ended(struct prn_rpc_call *call, bool cancelled)
 {
     (void)cancelled;

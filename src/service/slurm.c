@@ -56,6 +56,32 @@ static int64_t delay_ns(size_t failures)
     return ns < RETRY_MAX_NS ? ns : RETRY_MAX_NS;
 }
 
+/* Slurm takes no more jobs than there are: a session that waits gets the host of one of them, or of
+ * one that is submitted when one of them has ended. */
+static void put_off(struct prn_slurm *slurm, const char *hardware, const char *text)
+{
+    struct prn_service *s = slurm->service;
+    struct prn_slurm_pool *pool = prn_slurm_pool_of(slurm, hardware);
+    if (!pool)
+        return;
+    if (!pool->full)
+        PRN_LOG(s->log, PRN_LOG_WARNING, "slurm.full", PRN_LOG_TEXT("hardware", hardware),
+                PRN_LOG_TEXT("error", text));
+    pool->full = true;
+    pool->retry_ns = prn_service_now() + BROKEN_NS;
+    snprintf(pool->trouble, sizeof pool->trouble, "%s", text);
+}
+
+/* There is room again, or nobody needs it. */
+static void forget_full(struct prn_slurm_pool *pool)
+{
+    if (!pool->full)
+        return;
+    pool->full = false;
+    pool->retry_ns = 0;
+    pool->trouble[0] = '\0';
+}
+
 /* A job came to nothing, or couldn't be submitted. */
 static void count_failure(struct prn_slurm *slurm, const char *hardware, const char *text)
 {
@@ -163,8 +189,12 @@ static void tend_absent(struct prn_slurm *slurm, struct prn_slurm_job *job,
 {
     if (job->cancel || job->id == 0 || !job->row.state[0])
         return;
-    if (!pool || (!job->has_key && job->row.phase == PRN_SLURM_PENDING)) {
-        cancel(job); /* a job that was queued again has a key that was used */
+    /* A job that was queued again has a key that was used; one that squeue saw waiting before its
+     * worker used it hasn't been. */
+    bool again =
+        !job->has_key && job->row.phase == PRN_SLURM_PENDING && job->used_ns < slurm->asked_ns;
+    if (!pool || again) {
+        cancel(job);
         return;
     }
     if (job->row.phase != PRN_SLURM_RUNNING)
@@ -219,6 +249,8 @@ static size_t plan_pool(struct prn_slurm *slurm, const struct prn_config_pool *p
     size_t needed = counts.waiting > counts.free ? counts.waiting - counts.free : 0;
     if (coming > needed)
         cancel_surplus(slurm, pool->hardware, coming - needed);
+    if (needed == 0 && state)
+        forget_full(state);
     if (coming >= needed || alive >= pool->slurm.hosts || !state || slurm->silent_ns)
         return 0;
     if (now_ns < state->retry_ns) {
@@ -308,6 +340,8 @@ static void end_job(struct prn_slurm *slurm, struct prn_slurm_job *job)
     }
     unlink_job(slurm, job);
     free(job);
+    for (struct prn_slurm_pool *pool = slurm->pools; pool; pool = pool->next)
+        forget_full(pool);
 }
 
 /* ---- Looking ---- */
@@ -401,6 +435,7 @@ static void look(struct prn_slurm *slurm)
     struct numbers orphans = {0};
     struct prony_error err;
     add_names(slurm, &names);
+    int64_t now_ns = prn_service_now();
     pthread_mutex_unlock(&s->lock);
     int code = prn_slurm_list(prn_buffer_text(&names), &slurm->stopping, &out, &err);
     pthread_mutex_lock(&s->lock);
@@ -411,6 +446,7 @@ static void look(struct prn_slurm *slurm)
             PRN_LOG(s->log, PRN_LOG_INFO, "slurm.answers",
                     PRN_LOG_INTEGER("silent_s", (prn_service_now() - slurm->silent_ns) / NS_PER_S));
         slurm->silent_ns = 0;
+        slurm->asked_ns = now_ns;
         take_list(slurm, prn_buffer_text(&out), &orphans);
     }
     pthread_mutex_unlock(&s->lock);
@@ -532,7 +568,11 @@ static bool submit(struct prn_slurm *slurm, const struct prn_config_pool *pool)
     }
     /* A controller that is away isn't the pool's fault, and comes back. */
     look(slurm);
-    if (!slurm->silent_ns)
+    if (slurm->silent_ns)
+        return false;
+    if (slurm->jobs && prn_slurm_full(err.text) != PRN_SLURM_NOT_FULL)
+        put_off(slurm, pool->hardware, err.text);
+    else
         count_failure(slurm, pool->hardware, err.text);
     return false;
 }

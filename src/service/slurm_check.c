@@ -131,6 +131,20 @@ static int check_time(const struct check *c)
     return code;
 }
 
+/* A limit of how many jobs there may be is none of the configuration's faults: a service that was
+ * restarted may have as many. One of none at all is. */
+static bool is_full_for_now(const char *complaint)
+{
+    enum prn_slurm_full full = prn_slurm_full(complaint);
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_SLURM_OUTPUT_MAX);
+    struct prony_error err;
+    bool some = full == PRN_SLURM_FULL_GROUP;
+    if (full == PRN_SLURM_FULL_USER)
+        some = prn_slurm_list(NULL, NULL, &out, &err) == 0 && out.len > 0;
+    prn_buffer_release(&out);
+    return some;
+}
+
 static int check_submission(const struct check *c)
 {
     const struct prn_slurm_job_order order = {
@@ -139,19 +153,25 @@ static int check_submission(const struct check *c)
     int code = prn_slurm_try(&order, &fault);
     if (code == PRONY_ENOMEM)
         return prn_fail_memory(c->err);
-    if (code == 0)
+    if (code == 0 || is_full_for_now(fault.text))
         return 0;
     /* Accounts and QoS are known to the accounting alone; what it says of them is about a key. */
     const struct prn_config_slurm *slurm = &c->pool->slurm;
-    size_t line = c->pool->line;
+    const struct prn_config_slurm_text *named = NULL;
+    enum prn_slurm_fault what = prn_slurm_fault(fault.text);
     const char *key = "pools";
-    if (slurm->account.text && strcasestr(fault.text, "account")) {
-        line = slurm->account.line;
+    size_t line = c->pool->line;
+    if (what == PRN_SLURM_FAULT_ACCOUNT) {
+        named = &slurm->account;
         key = "account";
-    } else if (slurm->qos.text && strcasestr(fault.text, "qos")) {
-        line = slurm->qos.line;
+    } else if (what == PRN_SLURM_FAULT_QOS) {
+        named = &slurm->qos;
         key = "qos";
     }
+    if (named && named->text)
+        line = named->line;
+    else
+        key = "pools";
     return fail_at(c, line, key, "Slurm takes no jobs of the pool '%s': %s", c->pool->hardware,
                    fault.text);
 }

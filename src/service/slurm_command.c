@@ -213,11 +213,15 @@ int prn_slurm_list(const char *names, const volatile int *hurry, struct prn_buff
     char user[32];
     struct prn_buffer name = PRN_BUFFER_INIT((size_t)1 << 20);
     snprintf(user, sizeof user, "--user=%u", (unsigned)geteuid());
-    prn_buffer_printf(&name, "--name=%s", names);
-    const char *const argv[] = {
-        "squeue", "--noheader",           "--states=all",
-        user,     prn_buffer_text(&name), "--format=" PRN_SLURM_SQUEUE_FORMAT,
-        NULL};
+    if (names)
+        prn_buffer_printf(&name, "--name=%s", names);
+    const char *const argv[] = {"squeue",
+                                "--noheader",
+                                user,
+                                "--format=" PRN_SLURM_SQUEUE_FORMAT,
+                                names ? "--states=all" : NULL, /* or the end */
+                                prn_buffer_text(&name),
+                                NULL};
     int code = prn_buffer_error(&name, err);
     if (code == 0)
         code = ask(argv, hurry, out, err);
@@ -238,12 +242,12 @@ int prn_slurm_outcome(uint64_t job, const volatile int *hurry,
                                  option,        "--format=" PRN_SLURM_SACCT_FORMAT,
                                  NULL};
     const char *const scontrol[] = {"scontrol", "--oneliner", "show", "job", number, NULL};
-    bool known = ask(sacct, hurry, &out, err) == 0 &&
-                 prn_slurm_parse_sacct(prn_buffer_text(&out), ret_outcome);
+    bool known = ask(scontrol, hurry, &out, err) == 0 &&
+                 prn_slurm_parse_scontrol(prn_buffer_text(&out), ret_outcome);
     if (!known) {
         prn_buffer_clear(&out);
-        known = ask(scontrol, hurry, &out, err) == 0 &&
-                prn_slurm_parse_scontrol(prn_buffer_text(&out), ret_outcome);
+        known = ask(sacct, hurry, &out, err) == 0 &&
+                prn_slurm_parse_sacct(prn_buffer_text(&out), ret_outcome);
     }
     prn_buffer_release(&out);
     return known ? 0 : prn_fail(err, PRONY_ENOENT, "Slurm doesn't know how job %s ended", number);

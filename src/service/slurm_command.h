@@ -31,11 +31,12 @@ PRONY_MUST_CHECK int prn_slurm_try(const struct prn_slurm_job_order *order,
 /* Those that have ended already don't matter. */
 PRONY_MUST_CHECK int prn_slurm_cancel(const uint64_t *jobs, size_t n, const volatile int *hurry,
                                       struct prony_error *err);
-/* Jobs of this user, as squeue lists them; names is a list with commas. */
+/* Jobs of this user, as squeue lists them: those of these names (a list with commas), also if they
+ * have ended, or with NULL all that haven't. */
 PRONY_MUST_CHECK int prn_slurm_list(const char *names, const volatile int *hurry,
                                     struct prn_buffer *out, struct prony_error *err);
-/* How a job ended: from the accounting if there is one, else from the controller, as long as it
- * remembers. PRONY_ENOENT: nobody knows. */
+/* How a job ended: from the controller as long as it remembers, then from the accounting if there
+ * is one, which hears of it some seconds later. PRONY_ENOENT: nobody knows. */
 PRONY_MUST_CHECK int prn_slurm_outcome(uint64_t job, const volatile int *hurry,
                                        struct prn_slurm_outcome *ret_outcome,
                                        struct prony_error *err);

@@ -96,6 +96,7 @@ static int exchange(struct prn_service *s, const char *key, char ret_token[PRN_T
         return code;
     job->has_key = false;
     job->has_token = true;
+    job->used_ns = prn_service_now();
     job->dirty = true;
     prn_slurm_wake(s);
     return 0;

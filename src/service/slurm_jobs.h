@@ -17,6 +17,7 @@ struct prn_slurm_job {
     char hardware[256];
     uint8_t key[PRN_TOKEN_HASH_BYTES], token[PRN_TOKEN_HASH_BYTES];
     bool has_key, has_token; /* a key that was used is no more */
+    int64_t used_ns;         /* when the key was used; 0: not since the service started */
     bool joined;             /* its worker was there once */
     bool listed;             /* squeue knows it */
     bool dirty;              /* the database doesn't know it like this */
@@ -35,6 +36,7 @@ struct prn_slurm_job {
 struct prn_slurm_pool {
     char hardware[256];
     size_t failures;  /* in a row */
+    bool full;        /* Slurm takes no further job as long as the service has these */
     int64_t retry_ns; /* no job is submitted before */
     char trouble[PRN_SLURM_TROUBLE_SIZE];
     struct prn_slurm_pool *next;
@@ -52,6 +54,7 @@ struct prn_slurm {
     struct prn_slurm_job *jobs;
     struct prn_slurm_pool *pools;
     int64_t poll_ns;   /* when squeue is asked next */
+    int64_t asked_ns;  /* when it was asked what jobs' rows say */
     int64_t silent_ns; /* since when Slurm doesn't answer; 0: it does */
     char silence[PRN_SLURM_TROUBLE_SIZE];
     struct prn_metric *failed;

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <limits.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -275,7 +276,7 @@ static bool read_state(const char *text, const char *ends, struct prn_slurm_outc
     o->state[length] = '\0';
     /* "CANCELLED by 0", "CANCELLED+" */
     o->state[strspn(o->state, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_")] = '\0';
-    return prn_slurm_phase(o->state) != PRN_SLURM_ODD;
+    return prn_slurm_phase(o->state) == PRN_SLURM_ENDED;
 }
 
 bool prn_slurm_parse_sacct(const char *text, struct prn_slurm_outcome *ret_outcome)
@@ -329,9 +330,22 @@ static const char *without_name(const char *line)
     return line;
 }
 
+/* The name of a limit that the accounting sets ("AssocMaxSubmitJobLimit", "QOSGrpCpuLimit"); 0:
+ * none begins here. */
+static size_t limit_name(const char *text)
+{
+    size_t who = strncmp(text, "Assoc", 5) == 0 ? 5 : strncmp(text, "QOS", 3) == 0 ? 3 : 0;
+    if (who == 0 || !isupper((unsigned char)text[who]))
+        return 0;
+    while (isalnum((unsigned char)text[who]))
+        who++;
+    return who;
+}
+
 void prn_slurm_complaint(struct prn_buffer *out, const char *text)
 {
     char line[256] = "";
+    char limit[64] = "";
     for (const char *at = text; *at;) {
         size_t length = strcspn(at, "\n");
         size_t kept = length < sizeof line ? length : sizeof line - 1;
@@ -339,6 +353,11 @@ void prn_slurm_complaint(struct prn_buffer *out, const char *text)
             memcpy(line, at, kept);
             line[kept] = '\0';
         }
+        /* A line before the last says only which limit it is. */
+        const char *word = without_name(line);
+        size_t name = limit_name(word);
+        if (name > 0 && name < sizeof limit && !word[name])
+            memcpy(limit, word, name + 1);
         at += length + (at[length] == '\n');
     }
     const char *said = without_name(line);
@@ -352,6 +371,39 @@ void prn_slurm_complaint(struct prn_buffer *out, const char *text)
             prn_buffer_add_char(&words, *c++);
         }
     }
+    if (limit[0] && strcmp(limit, said) != 0)
+        prn_buffer_printf(out, "%s: ", limit);
     prn_text_clean(out, words.len ? prn_buffer_text(&words) : "it doesn't say why");
     prn_buffer_release(&words);
+}
+
+/* The first limit that a complaint names; NULL: it names none. */
+static const char *find_limit(const char *complaint)
+{
+    for (const char *at = complaint; *at; at++)
+        if ((at == complaint || !isalnum((unsigned char)at[-1])) && limit_name(at) > 0)
+            return at;
+    return NULL;
+}
+
+enum prn_slurm_fault prn_slurm_fault(const char *complaint)
+{
+    const char *limit = find_limit(complaint);
+    if (limit)
+        return *limit == 'A' ? PRN_SLURM_FAULT_ACCOUNT : PRN_SLURM_FAULT_QOS;
+    if (strcasestr(complaint, "invalid account"))
+        return PRN_SLURM_FAULT_ACCOUNT;
+    return strcasestr(complaint, "invalid qos") ? PRN_SLURM_FAULT_QOS : PRN_SLURM_FAULT_OTHER;
+}
+
+enum prn_slurm_full prn_slurm_full(const char *complaint)
+{
+    char name[64] = "";
+    const char *limit = find_limit(complaint);
+    if (limit)
+        snprintf(name, sizeof name, "%.*s", (int)limit_name(limit), limit);
+    if (!strstr(name, "SubmitJob"))
+        return PRN_SLURM_NOT_FULL;
+    return strstr(name, "Grp") || strstr(name, "PerAccount") ? PRN_SLURM_FULL_GROUP
+                                                             : PRN_SLURM_FULL_USER;
 }

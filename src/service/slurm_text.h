@@ -65,7 +65,8 @@ bool prn_slurm_next_feature(const char **constraint, char ret_name[PRN_SLURM_NAM
 /* The number of the job that `sbatch --parsable` submitted; 0: it doesn't say. */
 uint64_t prn_slurm_submitted(const char *text);
 
-/* How a job ended: what sacct or `scontrol -o show job` says. */
+/* How a job ended: what sacct or `scontrol -o show job` says. False: it doesn't say, or that the
+ * job hasn't. */
 struct prn_slurm_outcome {
     char state[PRN_SLURM_STATE_SIZE];
     int status, signal;
@@ -74,7 +75,19 @@ struct prn_slurm_outcome {
 bool prn_slurm_parse_sacct(const char *text, struct prn_slurm_outcome *ret_outcome);
 bool prn_slurm_parse_scontrol(const char *text, struct prn_slurm_outcome *ret_outcome);
 
-/* Appends the last line that a program complained with, without its own name and without paths. */
+/* Appends the last line that a program complained with, without its own name and without paths; the
+ * limit of the accounting that stands above it, if there is one, comes first. */
 void prn_slurm_complaint(struct prn_buffer *out, const char *text);
+
+/* What of a pool is refused, as far as such a complaint tells. */
+enum prn_slurm_fault { PRN_SLURM_FAULT_OTHER, PRN_SLURM_FAULT_ACCOUNT, PRN_SLURM_FAULT_QOS };
+
+enum prn_slurm_fault prn_slurm_fault(const char *complaint);
+
+/* Whether it is about how many jobs there are, so that another one is taken when some have ended:
+ * of this user, or of all who share something. */
+enum prn_slurm_full { PRN_SLURM_NOT_FULL, PRN_SLURM_FULL_USER, PRN_SLURM_FULL_GROUP };
+
+enum prn_slurm_full prn_slurm_full(const char *complaint);
 
 #endif

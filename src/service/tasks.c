@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define ARENA_BYTES ((size_t)64 << 20)
+#define MODEL_NAME_MAX 255 /* in the history */
 #define EVENTS_MAX 64 /* of a measurement that may wait for a slow client; progress is dropped */
 
 /* ---- Texts without paths ---- */
@@ -365,8 +366,8 @@ static void start(struct prn_task *task)
 
 static bool takes_format(const char *software, int format)
 {
-    bool torch = strncmp(software, "torch-", 6) == 0;
-    return torch == (format == OCTOML_PROFILE__MODEL_FORMAT__MODEL_FORMAT_FXPROTO);
+    return prn_software_takes_onnx(software) !=
+           (format == OCTOML_PROFILE__MODEL_FORMAT__MODEL_FORMAT_FXPROTO);
 }
 
 /* With the lock. */
@@ -392,9 +393,9 @@ static bool prepare_load(struct prn_task *task, struct prn_session *session)
         task->files[i] = model->on[i].files;
         if (!skip[i] && !takes_format(software, (int)q->model_format)) {
             o->code = PRONY_EUNSUPPORTED;
-            o->error = strdup(strncmp(software, "torch-", 6) == 0
-                                  ? "this backend takes models as FXPROTO, not as ONNX"
-                                  : "this backend takes models as ONNX, not as FXPROTO");
+            o->error = strdup(prn_software_takes_onnx(software)
+                                  ? "this backend takes models as ONNX, not as FXPROTO"
+                                  : "this backend takes models as FXPROTO, not as ONNX");
         }
     }
     return true;
@@ -590,20 +591,80 @@ static size_t events_waiting(const struct prn_task *task)
     return n;
 }
 
-static void keep_report(struct prn_task *task, const Prony__MeasureEvent *event)
+/* A measurement on its way into the history, which takes the disk's time. */
+struct memory {
+    struct prn_pool_job job;
+    struct prn_job_line line;
+    struct prn_service *service;
+    struct prn_identity owner;
+    char model[MODEL_NAME_MAX + 1];
+    struct prn_buffer backends;
+    struct prn_history_measurement measurement;
+    struct prn_buffer report;
+};
+
+static void warn_of_history(struct prn_service *s, const char *text)
 {
-    const struct prn_session *session = task->session;
+    PRN_LOG(s->log, PRN_LOG_WARNING, "history", PRN_LOG_TEXT("error", text));
+}
+
+static void run_memory(struct prn_pool_job *job)
+{
+    struct memory *m = (struct memory *)job;
     struct prony_error err;
-    struct prn_history_measurement m = {
-        .user = session->owner.user,
-        .model = task->measure->model_file ? task->measure->model_file : "",
-        .backends = event->hardware ? event->hardware : "",
-        .created_ms = prn_now_ms(),
-        .duration_ms = (prn_service_now() - task->start_ns) / 1000000};
     int64_t id;
-    if (prn_history_add_measurement(task->service->history, &m, event->result.data,
-                                    event->result.len, &id, &err) < 0)
-        PRN_LOG(task->service->log, PRN_LOG_WARNING, "history", PRN_LOG_TEXT("error", err.text));
+    int code = prn_buffer_error(&m->report, &err);
+    if (code == 0)
+        code = prn_history_add_measurement(m->service->history, &m->measurement,
+                                           prn_buffer_text(&m->report), m->report.len, &id, &err);
+    if (code < 0)
+        warn_of_history(m->service, err.text);
+}
+
+static void memory_over(struct prn_pool_job *job)
+{
+    struct memory *m = (struct memory *)job;
+    prn_buffer_release(&m->backends);
+    prn_buffer_release(&m->report);
+    free(m);
+}
+
+/* What its user calls it; the request doesn't have to say. */
+static const char *model_name(const Prony__MeasureRequest *request)
+{
+    const char *name = request->model_name ? request->model_name : request->model_file;
+    return name ? name : "";
+}
+
+/* The result of one host: of its backends. */
+static void keep_report(const struct prn_part *part, const ProtobufCBinaryData *report)
+{
+    const struct prn_task *task = part->task;
+    const struct prn_session *session = task->session;
+    struct prn_service *s = task->service;
+    int64_t took_ms = (prn_service_now() - task->start_ns) / 1000000;
+    struct memory *m = calloc(1, sizeof *m);
+    if (!m || report->len > prn_history_report_max(s->history)) {
+        free(m);
+        warn_of_history(s, "a report is too large to be kept");
+        return;
+    }
+    *m = (struct memory){.job = {.run = run_memory, .over = memory_over},
+                         .service = s,
+                         .owner = session->owner,
+                         .backends = PRN_BUFFER_INIT((size_t)64 << 10),
+                         .report = PRN_BUFFER_INIT(report->len)};
+    snprintf(m->model, sizeof m->model, "%s", model_name(task->measure));
+    for (size_t i = 0; i < part->held->n_backends; i++)
+        prn_buffer_printf(&m->backends, "%s%s", i ? ", " : "",
+                          session->backends[part->held->backends[i]].name);
+    prn_buffer_append(&m->report, report->data, report->len);
+    m->measurement = (struct prn_history_measurement){.user = m->owner.user,
+                                                      .model = m->model,
+                                                      .backends = prn_buffer_text(&m->backends),
+                                                      .created_ms = prn_now_ms() - took_ms,
+                                                      .duration_ms = took_ms};
+    prn_pool_add(s->pool, &m->line, &m->job);
 }
 
 void prn_task_event(struct prn_part *part, const Prony__MeasureEvent *report)
@@ -616,10 +677,19 @@ void prn_task_event(struct prn_part *part, const Prony__MeasureEvent *report)
     event->has_host = true;
     event->host = (uint32_t)(part->held - session->held);
     event->hardware = (char *)(uintptr_t)part->held->hardware;
+    /* What ended is known better here than there. */
+    OctomlProfile__ErrorValue closed = OCTOML_PROFILE__ERROR_VALUE__INIT;
+    char why[PRONY_ERROR_TEXT_SIZE];
+    if (event->error && session->state == PRN_SESSION_CLOSED) {
+        snprintf(why, sizeof why, "the session is closed: %s", session->outcome);
+        closed.message = why;
+        closed.code = event->error->code;
+        event->error = &closed;
+    }
     /* A client that reads slowly misses progress, not results. */
     bool only_progress = !event->has_checkpoint && !event->has_result && !event->error;
     if (event->has_result)
-        keep_report(task, event);
+        keep_report(part, &event->result);
     struct prn_event *waiting = calloc(1, sizeof *waiting);
     if (task->over || !waiting || (only_progress && events_waiting(task) > EVENTS_MAX)) {
         free(waiting);

@@ -203,16 +203,26 @@ bool prn_token_hash(const char *text, uint8_t ret_hash[PRN_TOKEN_HASH_BYTES])
     return EVP_Digest(text, strlen(text), ret_hash, NULL, EVP_sha256(), NULL) == 1;
 }
 
+static int refuse(struct prony_error *err)
+{
+    return prn_fail(err, PRONY_EDENIED, "the token is missing or wrong");
+}
+
 int prn_tokens_check(struct prn_tokens *tokens, const char *text, struct prn_identity *ret_identity,
                      struct prony_error *err)
 {
-    static const char refused[] = "the token is missing or wrong";
     /* Nothing else is ever handed out, and nobody makes us hash megabytes. */
     if (!text || strnlen(text, PRN_TOKEN_SIZE) != PRN_TOKEN_SIZE - 1)
-        return prn_fail(err, PRONY_EDENIED, refused);
+        return refuse(err);
     uint8_t hash[HASH_BYTES];
     if (!prn_token_hash(text, hash))
         return prn_fail_memory(err);
+    return prn_tokens_check_hash(tokens, hash, ret_identity, err);
+}
+
+int prn_tokens_check_hash(struct prn_tokens *tokens, const uint8_t hash[HASH_BYTES],
+                          struct prn_identity *ret_identity, struct prony_error *err)
+{
     pthread_mutex_lock(&tokens->lock);
     int code = refresh(tokens, false, err);
     struct token *token = code == 0 ? find(tokens, hash) : NULL;
@@ -222,7 +232,7 @@ int prn_tokens_check(struct prn_tokens *tokens, const char *text, struct prn_ide
         *ret_identity = token->identity;
     }
     pthread_mutex_unlock(&tokens->lock);
-    return code < 0 || token ? code : prn_fail(err, PRONY_EDENIED, refused);
+    return code < 0 || token ? code : refuse(err);
 }
 
 size_t prn_tokens_count(struct prn_tokens *tokens)

@@ -37,6 +37,12 @@ void prn_tokens_free(struct prn_tokens *tokens); /* flushes; NULL does nothing *
  * and nobody is let in. */
 PRONY_MUST_CHECK int prn_tokens_check(struct prn_tokens *tokens, const char *text,
                                       struct prn_identity *ret_identity, struct prony_error *err);
+/* The same of a token whose hash was kept: whether it is still good. */
+#define PRN_TOKEN_HASH_BYTES 32
+PRONY_MUST_CHECK int prn_tokens_check_hash(struct prn_tokens *tokens,
+                                           const uint8_t hash[PRN_TOKEN_HASH_BYTES],
+                                           struct prn_identity *ret_identity,
+                                           struct prony_error *err);
 /* The token inside "Bearer …", the value of the authorization header; NULL: none. */
 const char *prn_token_of_header(const char *header);
 
@@ -57,7 +63,6 @@ PRONY_MUST_CHECK int prn_tokens_list(struct prn_tokens *tokens, struct prn_buffe
                                      struct prony_error *err);
 
 /* A new one that nobody has, and what is kept of one: for secrets that live shorter. */
-#define PRN_TOKEN_HASH_BYTES 32
 PRONY_MUST_CHECK int prn_token_make(char ret_token[PRN_TOKEN_SIZE], struct prony_error *err);
 bool prn_token_hash(const char *text, uint8_t ret_hash[PRN_TOKEN_HASH_BYTES]);
 

@@ -7,8 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static unsigned send_page(const struct prn_http_request *request, void *context,
-                          struct prn_buffer *out)
+static unsigned send_page(struct prn_http_request *request, void *context, struct prn_buffer *out)
 {
     (void)request;
     const struct prn_view_options *options = context;
@@ -17,8 +16,8 @@ static unsigned send_page(const struct prn_http_request *request, void *context,
 }
 
 static const struct prn_http_route routes[] = {
-    {"/", "text/html; charset=utf-8", send_page},
-    {NULL, NULL, NULL},
+    {.path = "/", .media = "text/html; charset=utf-8", .page = send_page},
+    {0},
 };
 
 /* Loopback only: what is shown is the user's own business, and nobody signs in. */

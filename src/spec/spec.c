@@ -296,3 +296,8 @@ bool prn_spec_equal(const struct prn_spec *a, const struct prn_spec *b)
     }
     return true;
 }
+
+bool prn_software_takes_onnx(const char *software)
+{
+    return strncmp(software, "torch-", 6) != 0;
+}

@@ -9,6 +9,7 @@
 
 #include "base/buffer.h"
 #include "base/io.h"
+#include "base/spawn.h"
 #include "base/text.h"
 
 #include <errno.h>
@@ -145,23 +146,6 @@ static int set_actions(posix_spawn_file_actions_t *actions, const struct child *
     return error;
 }
 
-/* A group of its own, so that one signal ends the program and all that it started. */
-static int set_attributes(posix_spawnattr_t *attributes)
-{
-    sigset_t none;
-    sigset_t defaults;
-    sigemptyset(&none);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
-    int error = posix_spawnattr_setflags(
-        attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    if (!error)
-        error = posix_spawnattr_setsigmask(attributes, &none);
-    if (!error)
-        error = posix_spawnattr_setsigdefault(attributes, &defaults);
-    return error;
-}
-
 static int start(struct child *c, struct prony_error *err)
 {
     posix_spawn_file_actions_t actions;
@@ -172,9 +156,8 @@ static int start(struct child *c, struct prony_error *err)
     char *argv[] = {argument, NULL};
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
+    prn_spawn_apart(&attributes); /* so that one signal ends it and all that it started */
     int error = set_actions(&actions, c);
-    if (!error)
-        error = set_attributes(&attributes);
     if (!error)
         error = posix_spawnp(&c->pid, c->command, &actions, &attributes, argv, environ);
     posix_spawn_file_actions_destroy(&actions);

@@ -1,5 +1,6 @@
 #include "worker/host.h"
 
+#include "base/spawn.h"
 #include "exec/handle.h"
 #include "measure/launch.h"
 #include "worker/files.h"
@@ -295,11 +296,6 @@ static int start_job(const char *folder, int socket_fd, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
-    sigset_t none;
-    sigset_t defaults;
-    sigemptyset(&none);
-    sigemptyset(&defaults);
-    sigaddset(&defaults, SIGPIPE);
     posix_spawn_file_actions_init(&actions);
     posix_spawnattr_init(&attributes);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -307,10 +303,7 @@ static int start_job(const char *folder, int socket_fd, pid_t *ret_pid)
     posix_spawn_file_actions_adddup2(&actions, socket_fd, PRN_JOB_FD);
     posix_spawn_file_actions_addclosefrom_np(&actions, PRN_JOB_FD + 1);
     posix_spawn_file_actions_addchdir_np(&actions, folder);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK |
-                                              POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &defaults);
+    prn_spawn_apart(&attributes);
     char name[] = "prony";
     char command[] = "job";
     char *argv[] = {name, command, NULL};
@@ -332,6 +325,9 @@ static int send_order(const struct prn_worker_host *h, int fd, const Prony__Meas
     job.backends = names;
     job.hardware = (char *)(uintptr_t)h->config.hardware;
     job.ort_library = (char *)(uintptr_t)h->config.ort_library;
+    job.processor = measure->processor;
+    job.has_usd_per_hour = measure->has_usd_per_hour;
+    job.usd_per_hour = measure->usd_per_hour;
     return prn_job_send(fd, &job.base, err);
 }
 

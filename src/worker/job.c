@@ -294,6 +294,20 @@ static int run_job(const Prony__Job *order, struct prn_job_told *told,
     return code;
 }
 
+/* What the service knows better, for who reads the result there: the client has its own. */
+static void describe(const Prony__Job *order, struct prn_profile *profile)
+{
+    if (order->request->model_name)
+        profile->model_path = order->request->model_name;
+    for (size_t i = 0; i < profile->n_results; i++) {
+        struct prn_result *r = &profile->results[i];
+        if (order->processor)
+            r->processor = order->processor;
+        if (order->has_usd_per_hour)
+            r->usd_per_hour = order->usd_per_hour;
+    }
+}
+
 static int measure_model(const Prony__Job *order, struct prn_job_told *told, struct prn_buffer *out,
                          struct prony_error *err)
 {
@@ -301,6 +315,7 @@ static int measure_model(const Prony__Job *order, struct prn_job_told *told, str
     int code = run_job(order, told, &profile, err);
     if (code < 0)
         return code;
+    describe(order, profile);
     code = write_profile(told, profile, out, err);
     prn_profile_free(profile);
     return code;

@@ -62,6 +62,7 @@ static int measure(const struct prn_layer_order *order, const struct prn_layer_j
         return code;
     code = prn_layers_measure(job, profile, &measurement, err);
     if (code == 0) {
+        measurement->model_path = model_name;
         code = prn_layers_write_json(measurement, profile, out, err);
         prn_layer_measurement_free(measurement);
     }
@@ -89,7 +90,9 @@ static int cut_and_measure(const Prony__Job *from, const struct prn_layer_order 
     if (code == 0) {
         code = prn_layer_plan_job(&plan, &inputs, arena, job, err);
         if (code == 0)
-            code = measure(order, job, request->model_file, out, err);
+            code =
+                measure(order, job, request->model_name ? request->model_name : request->model_file,
+                        out, err);
         prn_layer_plan_release(&plan);
     }
     prn_model_free(model);

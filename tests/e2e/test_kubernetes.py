@@ -1,8 +1,12 @@
-"""The manifests of examples/kubernetes: their fields are the ones that Kubernetes has, what refers to
-something finds it, and prony takes what they give it. No cluster and no network."""
+"""The manifests of examples/kubernetes: Kubernetes' own schemas take them, what the schemas leave open is
+as it should be, what refers to something finds it, and prony takes what they give it. No cluster and no
+network: PyPI's kubernetes-validate brings the schemas of each release."""
+import copy
 import re
+import shlex
 
 import jsonschema
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -11,78 +15,35 @@ from service import make_certificate
 
 FOLDER = ROOT / "examples/kubernetes"
 FILES = sorted(FOLDER.glob("*.yml"))
+PAGE = (ROOT / "docs/cluster.md").read_text()
+VERSIONS = ("1.25", kubernetes_validate.latest_version())  # the first that is carried, and the last
 
-# Of the API's schema (v1, apps/v1, batch/v1) what the manifests use. Nothing else is let through, so
-# that a field in the wrong place or with a wrong name is found.
+# To the schemas a name, an amount and a path are any text, and nothing has to be limited.
 NAME = {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"}
-PATH = {"type": "string", "pattern": "^/[^:]*$"}
-QUANTITY = {"type": "string", "pattern": r"^\d+(\.\d+)?(m|Ki|Mi|Gi|Ti|k|M|G|T)?$"}
-COUNT = {"type": "integer", "minimum": 0}
-PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
-TRUTH = {"type": "boolean"}
-MODE = {"type": "integer", "minimum": 0, "maximum": 0o777}
-LABEL = r"^([a-z0-9.-]+/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-
-
-def obj(required="", **fields):
-    return {"type": "object", "properties": fields, "required": required.split(),
-            "additionalProperties": False}
-
-
-def many(item, least=1):
-    return {"type": "array", "items": item, "minItems": least}
-
-
-LABELS = {"type": "object", "minProperties": 1, "additionalProperties": False,
-          "patternProperties": {LABEL: {"type": "string", "pattern": r"^[A-Za-z0-9._-]{1,63}$"}}}
-SELECTOR = obj("matchLabels", matchLabels=LABELS)
-AMOUNTS = obj(cpu=QUANTITY, memory=QUANTITY, storage=QUANTITY)
-PROBE = obj("tcpSocket", tcpSocket=obj("port", port={"anyOf": [PORT, NAME]}), periodSeconds=COUNT)
-CONTAINER = obj(
-    "name image args resources securityContext volumeMounts", name=NAME,
-    image={"type": "string", "pattern": r"^[a-z0-9./-]+:[\w.-]+$"}, args=many({"type": "string"}),
-    ports=many(obj("containerPort", name=NAME, containerPort=PORT)), readinessProbe=PROBE,
-    livenessProbe=PROBE, resources=obj("requests", requests=AMOUNTS, limits=AMOUNTS),
-    securityContext=obj(
-        "allowPrivilegeEscalation capabilities", allowPrivilegeEscalation={"const": False},
-        readOnlyRootFilesystem=TRUTH, capabilities=obj("drop", drop={"const": ["ALL"]})),
-    volumeMounts=many(obj("name mountPath", name=NAME, mountPath=PATH, readOnly=TRUTH)))
-VOLUME = {**obj(
-    "name", name=NAME, configMap=obj("name", name=NAME),
-    secret=obj("secretName", secretName=NAME, defaultMode=MODE,
-               items=many(obj("key path", key={"type": "string"}, path={"type": "string"}))),
-    persistentVolumeClaim=obj("claimName", claimName=NAME), emptyDir=obj()),
-    "minProperties": 2, "maxProperties": 2}
-ANTI_AFFINITY = obj("requiredDuringSchedulingIgnoredDuringExecution",
-                    requiredDuringSchedulingIgnoredDuringExecution=many(
-                        obj("topologyKey labelSelector", topologyKey={"type": "string"},
-                            labelSelector=SELECTOR)))
-POD = obj(
-    "metadata spec", metadata=obj("labels", labels=LABELS),
-    spec=obj(
-        "containers securityContext automountServiceAccountToken", containers=many(CONTAINER),
-        volumes=many(VOLUME), restartPolicy={"enum": ["Always", "OnFailure", "Never"]},
-        automountServiceAccountToken={"const": False}, terminationGracePeriodSeconds=COUNT,
-        affinity=obj(podAntiAffinity=ANTI_AFFINITY),
-        securityContext=obj("runAsNonRoot", runAsNonRoot={"const": True}, runAsUser=COUNT,
-                            runAsGroup=COUNT, fsGroup=COUNT,
-                            seccompProfile=obj("type", type={"enum": ["RuntimeDefault"]}))))
-KINDS = {
-    ("v1", "ConfigMap"): ("data", {"data": {"type": "object",
-                                            "additionalProperties": {"type": "string"}}}),
-    ("v1", "PersistentVolumeClaim"): ("spec", {"spec": obj(
-        "accessModes resources", accessModes=many({"enum": ["ReadWriteOnce", "ReadWriteMany"]}),
-        resources=obj("requests", requests=AMOUNTS))}),
-    ("v1", "Service"): ("spec", {"spec": obj("selector ports", selector=LABELS, ports=many(obj(
-        "port", name=NAME, port=PORT, targetPort={"anyOf": [PORT, NAME]},
-        protocol={"enum": ["TCP", "UDP"]})))}),
-    ("apps/v1", "Deployment"): ("spec", {"spec": obj(
-        "selector template", replicas=COUNT, selector=SELECTOR, template=POD,
-        strategy=obj("type", type={"enum": ["Recreate", "RollingUpdate"]}))}),
-    ("batch/v1", "Job"): ("spec", {"spec": obj(
-        "template", parallelism=COUNT, completions=COUNT, backoffLimit=COUNT,
-        ttlSecondsAfterFinished=COUNT, template=POD)}),
-}
+AMOUNTS = {"additionalProperties": {"pattern": r"^\d+(\.\d+)?(m|Ki|Mi|Gi|Ti|k|M|G|T)?$"}}
+ONE_KIND = {"minProperties": 2, "maxProperties": 2}  # beside the volume's name
+OBJECT = {"properties": {"metadata": {"properties": {"name": NAME}}}}
+POD = {
+    "required": ["securityContext", "automountServiceAccountToken"],
+    "properties": {
+        "automountServiceAccountToken": {"const": False},
+        "securityContext": {"required": ["runAsNonRoot", "seccompProfile"],
+                            "properties": {"runAsNonRoot": {"const": True}}},
+        "volumes": {"items": {"properties": {"name": NAME}, **ONE_KIND}},
+        "containers": {"items": {
+            "required": ["image", "args", "resources", "securityContext", "volumeMounts"],
+            "properties": {
+                "image": {"pattern": r"^[a-z0-9./-]+:[\w.-]+$"},
+                "resources": {"required": ["requests", "limits"],
+                              "properties": {"requests": AMOUNTS, "limits": AMOUNTS}},
+                "securityContext": {
+                    "required": ["allowPrivilegeEscalation", "capabilities", "readOnlyRootFilesystem"],
+                    "properties": {"allowPrivilegeEscalation": {"const": False},
+                                   "readOnlyRootFilesystem": {"const": True},
+                                   "capabilities": {"const": {"drop": ["ALL"]}}}},
+                "volumeMounts": {"items": {"properties": {"mountPath": {"pattern": "^/[^:]*$"}}}},
+            }}}}}
+CLAIM = {"properties": {"resources": {"properties": {"requests": AMOUNTS}}}}
 
 
 def documents(path):
@@ -90,13 +51,18 @@ def documents(path):
 
 
 def check(document):
-    """Raises jsonschema.ValidationError."""
-    required, fields = KINDS[document["apiVersion"], document["kind"]]
-    jsonschema.validate(document, obj(
-        f"apiVersion kind metadata {required}", apiVersion={"type": "string"}, kind={"type": "string"},
-        metadata=obj("name", name=NAME, labels=LABELS), **fields))
+    """Raises one of FAULTS."""
+    for version in VERSIONS:
+        kubernetes_validate.validate(document, version, strict=True)
+    jsonschema.validate(document, OBJECT)
+    spec = document.get("spec", {})
+    if "template" in spec:
+        jsonschema.validate(spec["template"]["spec"], POD)
+    if document["kind"] == "PersistentVolumeClaim":
+        jsonschema.validate(spec, CLAIM)
 
 
+FAULTS = (kubernetes_validate.ValidationError, jsonschema.ValidationError)
 ALL = [d for path in FILES for d in documents(path)]
 
 
@@ -108,31 +74,32 @@ def pods():
     return [d["spec"]["template"] for d in ALL if d["kind"] in ("Deployment", "Job")]
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_fields_are_the_api_s(path):
-    for document in documents(path):
-        check(document)
+@pytest.mark.parametrize("document", ALL, ids=lambda d: f"{d['kind']}-{d['metadata']['name']}")
+def test_they_are_valid(document):
+    check(document)
 
 
 @pytest.mark.parametrize("damage", [
     lambda d: d["spec"]["template"]["spec"].pop("containers"),
     lambda d: d["spec"].update(replica=1),
+    lambda d: d["spec"].update(replicas="one"),
+    lambda d: d.update(apiVersion="apps/v1beta1"),
+    lambda d: d["spec"]["template"]["spec"].update(securityContexts={}),
     lambda d: d["spec"]["template"]["spec"]["containers"][0].update(command="prony"),
     lambda d: d["spec"]["template"]["spec"]["volumes"][0].update(emptyDir={}),
+    lambda d: d["spec"]["template"]["spec"]["securityContext"].pop("runAsNonRoot"),
     lambda d: d["metadata"].update(name="Prony_1"),
     lambda d: d["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"].update(cpu="1 core"),
 ])
 def test_faults_are_found(damage):
-    document = next(d for d in documents(FOLDER / "serve.yml") if d["kind"] == "Deployment")
-    check(document)
+    document = copy.deepcopy(find("Deployment")[0])
     damage(document)
-    with pytest.raises(jsonschema.ValidationError):
+    with pytest.raises((*FAULTS, kubernetes_validate.SchemaNotFoundError)):
         check(document)
 
 
 def test_what_refers_to_something_finds_it():
     names = {(d["kind"], d["metadata"]["name"]) for d in ALL}
-    page = (ROOT / "docs/cluster.md").read_text()
     for pod in pods():
         spec = pod["spec"]
         volumes = {v["name"]: v for v in spec["volumes"]}
@@ -148,7 +115,7 @@ def test_what_refers_to_something_finds_it():
             if "persistentVolumeClaim" in volume:
                 assert ("PersistentVolumeClaim", volume["persistentVolumeClaim"]["claimName"]) in names
             if "secret" in volume:  # the page says how it is made
-                assert re.search(rf"kubectl create secret \S+ {volume['secret']['secretName']}\b", page)
+                assert re.search(rf"kubectl create secret \S+ {volume['secret']['secretName']}\b", PAGE)
     deployment, = find("Deployment")
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     service, = find("Service")
@@ -158,8 +125,7 @@ def test_what_refers_to_something_finds_it():
     assert not service["spec"]["selector"].items() <= job["spec"]["template"]["metadata"]["labels"].items()
 
 
-def test_prony_takes_what_they_say(prony, workdir):
-    """The configuration, and the arguments of both containers."""
+def test_prony_takes_the_configuration(prony, workdir):
     text = find("ConfigMap")[0]["data"]["serve.yml"]
     make_certificate(workdir)
     text = (text.replace("/run/prony/tls/tls.crt", "cert.pem").replace("/run/prony/tls/tls.key", "key.pem")
@@ -167,13 +133,29 @@ def test_prony_takes_what_they_say(prony, workdir):
     (workdir / "serve.yml").write_text(text + "colour: red\n")
     done = prony("serve", "--config", "serve.yml")
     assert f"line {text.count(chr(10)) + 1}: unknown key 'colour'" in done.stderr  # and nothing before
-    config = yaml.safe_load(text)
+
+
+def test_prony_takes_the_command_lines(prony, workdir):
+    """Of both containers, and of the page: what they lack is the files, which would be in this folder."""
+    def call(command, *more):
+        assert command[0] == "prony"
+        return prony(*(f"{workdir}{word}" if word.startswith("/") else word for word in command[1:]), *more)
+
     (serve,), (worker,) = ([c["args"] for c in pod["spec"]["containers"]] for pod in pods())
-    assert serve[:2] == ["prony", "serve"] and worker[:2] == ["prony", "worker"]
-    for arguments in (serve, worker):
-        known = prony(arguments[1], "--help").stdout
-        for option in (a for a in arguments if a.startswith("--")):
-            assert re.search(rf"{option}\b", known)
+    for command, path in ((serve, "/etc/prony/serve.yml"), (worker, "/run/prony/token/token")):
+        done = call(command)
+        assert done.status == 1 and f"'{workdir}{path}': No such file or directory" in done.stderr
+        assert call(command, "--colour").status == 2  # what the tables don't know
+    token = shlex.split(re.search(r"^\$ kubectl exec deploy/prony -- (.*) > token$", PAGE,
+                                  re.MULTILINE).group(1))
+    (workdir / "var/lib/prony").mkdir(parents=True)
+    done = call(token)
+    assert done.status == 0 and re.fullmatch(r"prony_\S+\n", done.stdout)
+
+
+def test_worker_and_service_find_each_other():
+    (worker,), = ([c["args"] for c in pod["spec"]["containers"]] for pod in pods()[1:])
+    config = yaml.safe_load(find("ConfigMap")[0]["data"]["serve.yml"])
     assert worker[worker.index("--hardware") + 1] in [p["name"] for p in config["pools"]]
     service, = find("Service")
     assert worker[worker.index("--server") + 1] == (

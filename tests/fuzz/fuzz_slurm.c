@@ -57,7 +57,7 @@ static void outcomes(const char *text)
 {
     struct prn_slurm_outcome o;
     if (prn_slurm_parse_sacct(text, &o) || prn_slurm_parse_scontrol(text, &o))
-        need(prn_slurm_phase(o.state) != PRN_SLURM_ODD && o.status >= 0 && o.signal >= 0);
+        need(prn_slurm_phase(o.state) == PRN_SLURM_ENDED && o.status >= 0 && o.signal >= 0);
     double seconds = prn_slurm_time_s(text);
     need(isnan(seconds) || seconds >= 0);
     uint64_t job = prn_slurm_submitted(text);
@@ -74,6 +74,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     prn_slurm_complaint(&out, text);
     need(out.error == 0 && out.len > 0);
     clean(prn_buffer_text(&out), out.limit);
+    if (prn_slurm_full(prn_buffer_text(&out)) != PRN_SLURM_NOT_FULL)
+        need(prn_slurm_fault(prn_buffer_text(&out)) != PRN_SLURM_FAULT_OTHER);
     prn_buffer_release(&out);
     rows(text);
     outcomes(text);

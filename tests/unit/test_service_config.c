@@ -247,9 +247,6 @@ static void test_faults(void **state)
          "line 1: 'tls': cannot open '/nowhere/a': No such file or directory"},
         {"tls: {certificate: /dev/null, key: tls/key.pem}\n",
          "line 1: 'tls': cannot read '/dev/null': not a regular file"},
-        {"http: 0.0.0.0:9464\n",
-         "line 1: 'http': '0.0.0.0:9464' is reached from other machines, but metrics are read "
-         "without a token; use loopback, such as 127.0.0.1:9464"},
         {"http: unix:/x\n", "line 1: 'http': bad address 'unix:/x': it must have a port"},
         {"http: 9464\n", "line 1: 'http': bad address '9464': no port; it is written HOST:PORT, "
                          "with port 0 for any that is free"},
@@ -424,7 +421,7 @@ static void test_options(void **state)
     snprintf(key, sizeof key, "%s", path_in(f, "tls/key.pem"));
     struct prn_serve_options options = {.listen = listen,
                                         .n_listen = 2,
-                                        .http = "127.0.0.1:3",
+                                        .http = "0.0.0.0:3",
                                         .tls_certificate = certificate,
                                         .tls_key = key,
                                         .python = "python3",
@@ -440,7 +437,7 @@ static void test_options(void **state)
     assert_int_equal(config.n_listen, 2);
     assert_string_equal(config.listen[0].text, "0.0.0.0:1");
     assert_true(config.listen[0].tls);
-    assert_string_equal(config.http, "127.0.0.1:3");
+    assert_string_equal(config.http, "0.0.0.0:3");
     assert_string_equal(config.python, "python3");
     assert_string_equal(config.state_folder, "here");
     assert_string_equal(config.log_format, "json");
@@ -453,9 +450,8 @@ static void test_options(void **state)
         {{.listen = listen, .n_listen = 1},
          "--listen: '0.0.0.0:1' is reached from other machines, so it needs a certificate and a "
          "key; without them only loopback is served, such as 127.0.0.1:0"},
-        {{.http = "[::]:1"},
-         "--http: '[::]:1' is reached from other machines, but metrics are read without a token; "
-         "use loopback, such as 127.0.0.1:9464"},
+        {{.http = "[::]:"},
+         "--http: bad address '[::]:': the port is not a number from 0 to 65535"},
         {{.tls_key = "x"}, "--tls-cert, --tls-key: a key without a certificate"},
         {{.tls_key = "/nowhere/x", .tls_certificate = "/nowhere/x"},
          "--tls-cert, --tls-key: cannot open '/nowhere/x': No such file or directory"},

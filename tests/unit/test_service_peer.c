@@ -70,6 +70,73 @@ static void test_user(void **state)
     assert_false(prn_peer_user(peer, &to, 1, &user));
 }
 
+static int listen_here(struct sockaddr_in *address)
+{
+    socklen_t size = sizeof *address;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    *address =
+        (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    assert_int_equal(bind(fd, (struct sockaddr *)address, size), 0);
+    assert_int_equal(listen(fd, 5), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)address, &size), 0);
+    return fd;
+}
+
+/* From `port`, if it isn't 0, which others may have too. */
+static int connect_from(uid_t user, const struct sockaddr_in *to, unsigned *port)
+{
+    const int on = 1;
+    struct sockaddr_in from = {.sin_family = AF_INET,
+                               .sin_port = htons((uint16_t)*port),
+                               .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t size = sizeof from;
+    assert_int_equal(seteuid(user), 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on), 0);
+    assert_int_equal(bind(fd, (struct sockaddr *)&from, size), 0);
+    assert_int_equal(connect(fd, (const struct sockaddr *)to, sizeof *to), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&from, &size), 0);
+    *port = ntohs(from.sin_port);
+    return fd;
+}
+
+/* Two users' connections from the same port, to different ones of ours: whose it is depends on
+ * where it leads, and where that isn't known it is nobody's. */
+static void test_shared_port(void **state)
+{
+    (void)state;
+    const uid_t other = 65534;
+    struct sockaddr_in to[2];
+    int ports[3];
+    int fds[4];
+    unsigned port = 0;
+    char peer[64];
+    uid_t user = (uid_t)-1;
+    if (geteuid() != 0)
+        skip();
+    for (size_t i = 0; i < 2; i++) {
+        fds[i] = listen_here(&to[i]);
+        ports[i] = ntohs(to[i].sin_port);
+    }
+    ports[2] = ports[0];
+    fds[2] = connect_from(0, &to[0], &port);
+    fds[3] = connect_from(other, &to[1], &port);
+    snprintf(peer, sizeof peer, "ipv4:127.0.0.1:%u", port);
+    assert_true(prn_peer_user(peer, &ports[0], 1, &user));
+    assert_int_equal(user, 0);
+    assert_true(prn_peer_user(peer, &ports[1], 1, &user));
+    assert_int_equal(user, other);
+    assert_false(prn_peer_user(peer, ports, 2, &user));
+    assert_false(prn_peer_user(peer, ports, 3, &user));
+    assert_false(prn_peer_user(peer, NULL, 0, &user));
+    close(fds[3]);
+    assert_true(prn_peer_user(peer, ports, 2, &user));
+    assert_int_equal(user, 0);
+    for (size_t i = 0; i < 3; i++)
+        close(fds[i]);
+}
+
 static void test_user_v6(void **state)
 {
     (void)state;
@@ -137,9 +204,8 @@ static void test_nonsense(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_user),
-        cmocka_unit_test(test_user_v6),
-        cmocka_unit_test(test_local),
+        cmocka_unit_test(test_user),     cmocka_unit_test(test_shared_port),
+        cmocka_unit_test(test_user_v6),  cmocka_unit_test(test_local),
         cmocka_unit_test(test_nonsense),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -202,6 +202,8 @@ static void test_outcomes(void **state)
                                         "NONSENSE|1:0\n",
                                         "FAILED|1\n",
                                         "FAILED|99999999999:0\n",
+                                        "RUNNING|0:0\n",
+                                        "PENDING|0:0\n",
                                         "Slurm accounting storage is disabled\n"};
     for (size_t i = 0; i < PRN_ARRAY_SIZE(wrong); i++)
         assert_false(prn_slurm_parse_sacct(wrong[i], &o));
@@ -212,6 +214,7 @@ static void test_outcomes(void **state)
     assert_string_equal(o.state, "NODE_FAIL");
     assert_int_equal(o.signal, 9);
     assert_false(prn_slurm_parse_scontrol("JobId=2 JobState=FAILED\n", &o));
+    assert_false(prn_slurm_parse_scontrol("JobId=2 JobState=RUNNING ExitCode=0:0\n", &o));
     assert_false(prn_slurm_parse_scontrol("JobState=FAILED ExitCode=", &o));
     assert_false(prn_slurm_parse_scontrol("", &o));
 }
@@ -229,6 +232,11 @@ static void test_complaints(void **state)
          "allocation failure: Invalid feature specification"},
         {"sbatch: fatal: cannot open /srv/ann/secret.conf: gone", "cannot open ...: gone"},
         {"slurm: \033[1mbold\n", "slurm: ?[1mbold"},
+        {"sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job "
+         "violates accounting/QOS policy\n",
+         "AssocMaxSubmitJobLimit: Batch job submission failed: Job violates accounting/QOS policy"},
+        {"sbatch: error: QOSMaxWallDurationPerJobLimit\n", "QOSMaxWallDurationPerJobLimit"},
+        {"sbatch: error: Associations aren't Here\nno", "no"},
         {"", "it doesn't say why"},
         {"\n \n", "it doesn't say why"},
     };
@@ -237,6 +245,36 @@ static void test_complaints(void **state)
         prn_slurm_complaint(&out, cases[i].said);
         assert_string_equal(prn_buffer_text(&out), cases[i].told);
         prn_buffer_release(&out);
+    }
+}
+
+static void test_faults(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *complaint;
+        enum prn_slurm_fault fault;
+        enum prn_slurm_full full;
+    } cases[] = {
+        {"Invalid account or account/partition combination specified", PRN_SLURM_FAULT_ACCOUNT,
+         PRN_SLURM_NOT_FULL},
+        {"allocation failure: Invalid qos specification", PRN_SLURM_FAULT_QOS, PRN_SLURM_NOT_FULL},
+        {"QOSMaxWallDurationPerJobLimit: Job violates accounting/QOS policy", PRN_SLURM_FAULT_QOS,
+         PRN_SLURM_NOT_FULL},
+        {"AssocMaxSubmitJobLimit: Job violates accounting/QOS policy", PRN_SLURM_FAULT_ACCOUNT,
+         PRN_SLURM_FULL_USER},
+        {"'sbatch' failed: AssocGrpSubmitJobsLimit: no", PRN_SLURM_FAULT_ACCOUNT,
+         PRN_SLURM_FULL_GROUP},
+        {"QOSMaxSubmitJobPerUserLimit", PRN_SLURM_FAULT_QOS, PRN_SLURM_FULL_USER},
+        {"QOSMaxSubmitJobPerAccountLimit", PRN_SLURM_FAULT_QOS, PRN_SLURM_FULL_GROUP},
+        {"QOSGrpSubmitJobsLimit", PRN_SLURM_FAULT_QOS, PRN_SLURM_FULL_GROUP},
+        {"Job violates accounting/QOS policy", PRN_SLURM_FAULT_OTHER, PRN_SLURM_NOT_FULL},
+        {"MyAssocMaxSubmitJobLimit", PRN_SLURM_FAULT_OTHER, PRN_SLURM_NOT_FULL},
+        {"", PRN_SLURM_FAULT_OTHER, PRN_SLURM_NOT_FULL},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        assert_int_equal(prn_slurm_fault(cases[i].complaint), cases[i].fault);
+        assert_int_equal(prn_slurm_full(cases[i].complaint), cases[i].full);
     }
 }
 
@@ -335,8 +373,9 @@ int main(void)
         cmocka_unit_test(test_times),          cmocka_unit_test(test_resources),
         cmocka_unit_test(test_constraints),    cmocka_unit_test(test_submitted),
         cmocka_unit_test(test_outcomes),       cmocka_unit_test(test_complaints),
-        cmocka_unit_test(test_names),          cmocka_unit_test(test_runs),
-        cmocka_unit_test(test_runs_that_fail), cmocka_unit_test(test_runs_that_hang),
+        cmocka_unit_test(test_faults),         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_runs),           cmocka_unit_test(test_runs_that_fail),
+        cmocka_unit_test(test_runs_that_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

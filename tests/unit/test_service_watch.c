@@ -1,17 +1,14 @@
-/* What the service tells about itself: log, metrics, HTTP, history. */
+/* What the service tells about itself: log, metrics, history. */
 #include "service_unit.h"
 
 #include "format/json.h"
 #include "service/history.h"
-#include "service/http.h"
 #include "service/log.h"
 #include "service/metrics.h"
 #include "service/tokens.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sys/socket.h>
 
 /* What was written to a pipe so far. */
 static const char *lines_of(int fd)
@@ -216,153 +213,6 @@ static void counts_from_many_threads(void **state)
     prn_metrics_free(m);
 }
 
-static unsigned page_hello(const struct prn_http_request *request, void *context,
-                           struct prn_buffer *out)
-{
-    const char *name = prn_http_parameter(request, "name");
-    prn_buffer_printf(out, "hello %s of %s\n", name ? name : "you", (const char *)context);
-    return 200;
-}
-
-static unsigned page_empty(const struct prn_http_request *request, void *context,
-                           struct prn_buffer *out)
-{
-    (void)context;
-    (void)out;
-    return prn_http_header(request, "X-Fail") ? 503 : 200;
-}
-
-static const struct prn_http_route routes[] = {{"/hello", "text/plain; charset=utf-8", page_hello},
-                                               {"/healthz", "text/plain", page_empty},
-                                               {0}};
-
-static int dial(int port)
-{
-    const struct sockaddr_in to = {.sin_family = AF_INET,
-                                   .sin_port = htons((uint16_t)port),
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    const struct timeval patience = {.tv_sec = 20};
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-    assert_int_equal(connect(fd, (const struct sockaddr *)&to, sizeof to), 0);
-    return fd;
-}
-
-/* The whole answer to a request on a connection of its own. */
-static const char *ask(int port, const char *request, size_t length)
-{
-    static char text[1 << 16];
-    size_t used = 0;
-    int fd = dial(port);
-    send(fd, request, length, MSG_NOSIGNAL);
-    shutdown(fd, SHUT_WR);
-    for (ssize_t n;
-         used < sizeof text - 1 && (n = recv(fd, text + used, sizeof text - 1 - used, 0)) > 0;)
-        used += (size_t)n;
-    text[used] = '\0';
-    close(fd);
-    return text;
-}
-
-static const char *get(int port, const char *method, const char *path)
-{
-    char request[256];
-    int n = snprintf(request, sizeof request,
-                     "%s %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", method, path);
-    return ask(port, request, (size_t)n);
-}
-
-static struct prn_http *start(const char *address)
-{
-    char whom[] = "prony";
-    static char context[sizeof whom];
-    memcpy(context, whom, sizeof whom);
-    struct prn_http *http = NULL;
-    const struct prn_http_config config = {
-        .address = address, .routes = routes, .context = context};
-    assert_done(prn_http_start(&config, &http, err));
-    assert_true(prn_http_port(http) > 0);
-    return http;
-}
-
-static void serves_pages(void **state)
-{
-    (void)state;
-    struct prn_http *http = start("127.0.0.1:0");
-    int port = prn_http_port(http);
-    const char *answer = get(port, "GET", "/hello?name=ann&x=1");
-    assert_contains(answer, "HTTP/1.1 200");
-    assert_contains(answer, "\r\n\r\nhello ann of prony\n");
-    assert_contains(answer, "text/plain; charset=utf-8");
-    answer = get(port, "HEAD", "/hello");
-    assert_contains(answer, "HTTP/1.1 200");
-    assert_contains(answer, "Content-Length: 19");
-    assert_null(strstr(answer, "hello"));
-    assert_contains(get(port, "GET", "/healthz"), "HTTP/1.1 200");
-    assert_contains(get(port, "GET", "/"), "HTTP/1.1 404");
-    assert_contains(get(port, "GET", "/hello/../healthz"), "HTTP/1.1 404");
-    answer = get(port, "POST", "/hello");
-    assert_contains(answer, "HTTP/1.1 405");
-    assert_contains(answer, "Allow: GET, HEAD");
-    static const char header[] = "GET /healthz HTTP/1.1\r\nHost: x\r\nX-Fail: 1\r\n"
-                                 "Connection: close\r\n\r\n";
-    assert_contains(ask(port, header, strlen(header)), "HTTP/1.1 503");
-    static const char body[] = "GET /hello HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n"
-                               "Connection: close\r\n\r\n12345";
-    assert_contains(ask(port, body, strlen(body)), "hello you of prony");
-    prn_http_stop(http);
-}
-
-static void survives_rubbish_and_slow_clients(void **state)
-{
-    (void)state;
-    struct prn_http *http = start("localhost:0");
-    int port = prn_http_port(http);
-    /* Some stay half open the whole time. */
-    int open_fds[20];
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(open_fds); i++) {
-        open_fds[i] = dial(port);
-        send(open_fds[i], "GET /hel", 8, MSG_NOSIGNAL);
-    }
-    size_t size = 1 << 20;
-    char *rubbish = malloc(size);
-    for (unsigned round = 0; round < 30; round++) {
-        srand(round);
-        for (size_t i = 0; i < size; i++)
-            rubbish[i] = (char)rand();
-        if (round % 3 == 1)
-            memcpy(rubbish, "GET ", 4);
-        else if (round % 3 == 2)
-            memset(rubbish, 'A' + (int)round, size);
-        const char *answer = ask(port, rubbish, round % 2 ? size : 500 * round);
-        assert_null(strstr(answer, " 200 "));
-    }
-    free(rubbish);
-    assert_contains(get(port, "GET", "/hello"), "hello you of prony");
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(open_fds); i++)
-        close(open_fds[i]);
-    prn_http_stop(http);
-}
-
-static void refuses_addresses(void **state)
-{
-    (void)state;
-    static const char *const bad[] = {"",      "9464",          "127.0.0.1",    "127.0.0.1:",
-                                      ":80",   "127.0.0.1:x",   "127.0.0.1:-1", "host.example:1",
-                                      "[::1]", "1.2.3.4:65536", "[]:1",         "::1"};
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(bad); i++) {
-        struct prn_http *http = NULL;
-        const struct prn_http_config config = {.address = bad[i], .routes = routes};
-        assert_refused(prn_http_start(&config, &http, err), PRONY_EUSAGE, "no address for HTTP");
-    }
-    struct prn_http *http = start("127.0.0.1:0"), *second = NULL;
-    char taken[32];
-    snprintf(taken, sizeof taken, "127.0.0.1:%d", prn_http_port(http));
-    const struct prn_http_config config = {.address = taken, .routes = routes};
-    assert_refused(prn_http_start(&config, &second, err), PRONY_EIO, "in use");
-    prn_http_stop(http);
-}
-
 struct page {
     size_t n;
     int64_t ids[20];
@@ -475,9 +325,6 @@ int main(void)
         cmocka_unit_test(writes_metrics),
         cmocka_unit_test(bounds_series),
         cmocka_unit_test(counts_from_many_threads),
-        cmocka_unit_test(serves_pages),
-        cmocka_unit_test(survives_rubbish_and_slow_clients),
-        cmocka_unit_test(refuses_addresses),
         unit_test_in_folder(remembers_sessions),
         unit_test_in_folder(remembers_reports),
     };

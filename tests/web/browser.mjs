@@ -20,6 +20,18 @@ mkdirSync(shots, { recursive: true });
 
 export const data = (name) => path.join(ROOT, "tests/data", name);
 
+// Names that strangers could give to what is shown.
+export const HOSTILE = [
+  "</script><script>globalThis.pwned=1</script>",
+  "<img src=x onerror=\"globalThis.pwned=1\">",
+  "\"'><svg onload=globalThis.pwned=1>",
+  "]]><!--<script>-->",
+  "x".repeat(10000),
+  "\u202Eevil\u202C \u05E9\u05DC\u05D5\u05DD \u0645\u0631\u062D\u0628\u0627",
+  "=HYPERLINK(\"http://example.org\")",
+  "\u2028\u0000 {{constructor}} ${1}",
+];
+
 // Runs prony in the scratch folder; it must succeed.
 export function prony(...argv) {
   const done = spawnSync(PROGRAM, argv, { cwd: folder, encoding: "utf8", maxBuffer: 1 << 28, timeout: 120000 });
@@ -47,16 +59,14 @@ export async function close() {
   rmSync(folder, { recursive: true, force: true });
 }
 
-// A page with what it said and asked for; `faults` must stay empty.
-export async function visit(address, options = {}) {
-  const context = await (await open()).newContext({
-    viewport: { width: options.width ?? 1200, height: 900 }, colorScheme: options.scheme ?? "light",
-  });
-  const page = await context.newPage();
-  const url = address.startsWith("http") ? address : pathToFileURL(path.resolve(folder, address)).href;
+// Keeps what goes wrong on a page in `page.faults`: what it says, and what it asks for beyond `allowed`
+// addresses. `page.expected` is what it may say, since a browser itself tells of answers that are errors.
+function watch(page, allowed) {
   page.faults = [];
+  page.expected = null;
   page.on("console", (message) => {
-    if (message.type() === "error" || message.type() === "warning") page.faults.push(message.text());
+    if (!["error", "warning"].includes(message.type()) || page.expected?.test(message.text())) return;
+    page.faults.push(message.text());
   });
   page.on("pageerror", (error) => page.faults.push(error.message));
   page.on("dialog", (dialog) => {
@@ -64,12 +74,38 @@ export async function visit(address, options = {}) {
     void dialog.dismiss();
   });
   page.on("request", (request) => {
-    if (request.url() !== url && !request.url().startsWith("data:") && !request.url().startsWith("blob:"))
-      page.faults.push(`request: ${request.url()}`);
+    if (!allowed(request.url()) && !/^(data|blob):/.test(request.url())) page.faults.push(`request: ${request.url()}`);
   });
+  return page;
+}
+
+async function newPage(options, allowed) {
+  const context = await (await open()).newContext({
+    viewport: { width: options.width ?? 1200, height: 900 }, colorScheme: options.scheme ?? "light",
+    // The certificates of tests are signed by nobody.
+    ignoreHTTPSErrors: true,
+  });
+  return watch(await context.newPage(), allowed);
+}
+
+// A page with what it said and asked for; `faults` must stay empty.
+export async function visit(address, options = {}) {
+  const url = address.startsWith("http") ? address : pathToFileURL(path.resolve(folder, address)).href;
+  const page = await newPage(options, (asked) => asked === url);
   await page.goto(url);
   await page.waitForSelector("article");
   await settle(page);
+  return page;
+}
+
+// A service's page, which may ask that service; reports that it opens are watched too.
+export async function visitService(address, options = {}) {
+  const page = await newPage(options, (asked) => asked.startsWith(address));
+  page.opened = [];
+  page.context().on("page", (other) => page.opened.push(watch(other, (asked) => asked.startsWith(address))));
+  page.expected = options.expected ?? null;
+  await options.prepare?.(page);
+  await page.goto(address);
   return page;
 }
 
@@ -87,7 +123,7 @@ export async function unfold(page) {
 }
 
 export async function leave(page) {
-  assert.deepEqual(page.faults, []);
+  assert.deepEqual([page, ...(page.opened ?? [])].flatMap((p) => p.faults), []);
   await page.context().close();
 }
 

@@ -92,11 +92,13 @@ test("a browser is opened with the address", async () => {
   const fifo = path.join(folder, "opened");
   const browser = path.join(folder, "browser");
   assert.equal(spawnSync("mkfifo", [fifo]).status, 0);
-  writeFileSync(browser, `#!/bin/sh\necho "$1" > '${fifo}'\n`, { mode: 0o755 });
+  writeFileSync(browser, `#!/bin/sh\nexec > '${fifo}'\necho "$1"\ngrep SigIgn /proc/self/status\n`, { mode: 0o755 });
   await viewing([data("profile-single.json")], async (address) => {
     let opened = "";
     for await (const piece of createReadStream(fifo, "utf8")) opened += piece;
-    assert.equal(opened.trim(), address);
+    const [said, ignored] = opened.trim().split("\n");
+    assert.equal(said, address);
+    assert.equal(BigInt(`0x${ignored.split("\t")[1]}`) & 0x1000n, 0n, "SIGPIPE is as usual");
   }, [], { BROWSER: browser });
 });
 

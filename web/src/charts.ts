@@ -5,7 +5,7 @@ import { dashes, seriesColour } from "./theme";
 
 const ruler = document.createElement("canvas").getContext("2d");
 
-function textWidth(text: string): number {
+export function textWidth(text: string): number {
   if (!ruler) return 7 * text.length;
   ruler.font = '12px system-ui, "Liberation Sans", sans-serif';
   return ruler.measureText(text.slice(0, 400)).width;
@@ -71,12 +71,12 @@ export function ticks(axis: Scale, most: number): number[] {
   return inside.filter((_, i) => i % every === 0);
 }
 
-interface Frame {
+export interface Frame {
   svg: SVGSVGElement;
   marks: Mark[];
 }
 
-function frame(width: number, height: number): Frame {
+export function frame(width: number, height: number): Frame {
   return { svg: s("svg", { viewBox: `0 0 ${width} ${height}`, width, height }), marks: [] };
 }
 
@@ -92,7 +92,7 @@ function xAxis(f: Frame, axis: Scale, top: number, bottom: number, width: number
   });
 }
 
-function label(text: string, x: number, y: number, width: number, attributes: Record<string, string | number> = {}): SVGTextElement {
+export function label(text: string, x: number, y: number, width: number, attributes: Record<string, string | number> = {}): SVGTextElement {
   return s("text", { x, y, ...attributes }, fit(text, width));
 }
 

@@ -123,7 +123,11 @@ export interface Column<Row> {
   help?: string;
   // What is sorted, and exported: the data's own number or text.
   value: (row: Row) => number | string | null | undefined;
+  // A node is made again when the value has changed, a text is put into the one that is there.
   show?: (row: Row) => string | Node;
+  field?: string; // its name in CSV, with the unit of the value
+  number?: boolean; // where there may be no rows that could tell
+  plain?: boolean; // neither sorted nor exported, such as buttons
 }
 
 export interface Table<Row> {
@@ -132,9 +136,11 @@ export interface Table<Row> {
   rows: Row[];
   leftOut?: number;
   file?: string;
+  empty?: string; // said instead of a table without rows
 }
 
 const ROWS_SHOWN = 100;
+const FILTERED = 8; // rows that are seen without a filter
 
 function csvField(value: number | string | null | undefined): string {
   if (value === null || value === undefined) return "";
@@ -145,8 +151,9 @@ function csvField(value: number | string | null | undefined): string {
 }
 
 export function csv<Row>(table: Table<Row>): string {
-  const lines = [table.columns.map((c) => csvField(c.title)).join(",")];
-  for (const row of table.rows) lines.push(table.columns.map((c) => csvField(c.value(row))).join(","));
+  const columns = table.columns.filter((c) => !c.plain);
+  const lines = [columns.map((c) => csvField(c.field ?? c.title)).join(",")];
+  for (const row of table.rows) lines.push(columns.map((c) => csvField(c.value(row))).join(","));
   return lines.join("\n") + "\n";
 }
 
@@ -164,95 +171,162 @@ function compare(a: number | string | null | undefined, b: number | string | nul
   return String(a).localeCompare(String(b), "en", { numeric: true });
 }
 
-function cell<Row>(column: Column<Row>, row: Row, head: boolean): HTMLElement {
+// What a node in a cell was made for.
+const madeFor = new WeakMap<HTMLElement, unknown>();
+
+// What a cell says of a row, and does so again when the row has changed.
+function tell<Row>(place: HTMLElement, column: Column<Row>, row: Row): void {
   const value = column.value(row);
-  const number = typeof value === "number";
+  const number = typeof value === "number" && !column.plain;
+  const set = (attribute: string, text: string | null): void => {
+    if (text === null) place.removeAttribute(attribute);
+    else if (place.getAttribute(attribute) !== text) place.setAttribute(attribute, text);
+  };
   const shown = column.show ? column.show(row) : (value ?? "");
-  const content = typeof shown === "object" ? shown : number ? String(shown) : name(String(shown));
-  return h(head ? "th" : "td", {
-    class: number || value === null || value === undefined ? "number" : null,
-    scope: head ? "row" : null,
-    "data-value": number ? value : null,
-    title: !number && typeof value === "string" && value.length > 40 ? shorten(value, 1000) : null,
-  }, content);
+  if (typeof shown === "object") {
+    if (!madeFor.has(place) || madeFor.get(place) !== value) place.replaceChildren(shown);
+    madeFor.set(place, value);
+  } else if (madeFor.delete(place) || place.textContent !== String(shown)) {
+    place.replaceChildren(number ? String(shown) : name(String(shown)));
+  }
+  set("class", column.plain ? "plain" : number || value === null || value === undefined ? "number" : null);
+  set("data-value", number ? String(value) : null);
+  set("title", typeof value === "string" && value.length > 40 ? shorten(value, 1000) : null);
 }
 
-export function table<Row>(spec: Table<Row>): HTMLElement {
+// Puts rows in order without moving the one that has the focus, which would lose it.
+function arrange(body: HTMLElement, wanted: HTMLElement[]): void {
+  const stay = new Set<Element>(wanted);
+  for (const row of [...body.children]) if (!stay.has(row)) row.remove();
+  const focused = wanted.findIndex((row) => row.contains(document.activeElement));
+  let next: Element | null = null;
+  for (let i = wanted.length - 1; i >= 0; i--) {
+    if (i !== focused && (wanted[i].nextElementSibling !== next || !wanted[i].isConnected)) body.insertBefore(wanted[i], next);
+    next = wanted[i];
+  }
+}
+
+export interface LiveTable<Row> {
+  element: HTMLElement;
+  update: (rows: Row[]) => void;
+}
+
+// A table whose rows change: `key` says which is which, and what a row has in the page stays in the
+// page, with its focus and what is selected in it.
+export function liveTable<Row>(given: Table<Row>, key: (row: Row) => unknown): LiveTable<Row> {
+  const spec = { ...given };
   const body = h("tbody");
-  const more = h("p", { class: "more" });
-  let rows = spec.rows;
+  const said = h("span", { tabindex: -1 });
+  const all = h("button", { type: "button", hidden: true });
+  const drawn = new Map<unknown, HTMLTableRowElement>();
   let filter = "";
   let shown = ROWS_SHOWN;
   let sorted: { column: Column<Row>; up: boolean } | null = null;
 
-  function draw(): void {
-    const wanted = filter
-      ? rows.filter((row) => spec.columns.some((c) => String(c.value(row) ?? "").toLowerCase().includes(filter)))
-      : rows;
-    body.replaceChildren(
-      ...wanted.slice(0, shown).map((row) => h("tr", {}, ...spec.columns.map((c, i) => cell(c, row, i === 0)))));
-    more.replaceChildren();
-    if (wanted.length > shown) {
-      const all = h("button", { type: "button" }, `Show all ${wanted.length.toLocaleString("en-US")}`);
-      all.addEventListener("click", () => {
-        shown = Infinity;
-        draw();
-      });
-      more.append(`${shown} of ${wanted.length.toLocaleString("en-US")} rows. `, all);
+  const numeric = (column: Column<Row>): boolean =>
+    column.number ?? spec.rows.every((row) => typeof (column.value(row) ?? 0) === "number");
+
+  function order(rows: Row[]): Row[] {
+    if (!sorted) return rows;
+    const { column, up } = sorted;
+    return [...rows].sort((a, b) => {
+      const [x, y] = [column.value(a), column.value(b)];
+      const missing = Number(x === null || x === undefined) - Number(y === null || y === undefined);
+      return missing || (up ? compare(x, y) : compare(y, x));
+    });
+  }
+
+  function line(row: Row): HTMLElement {
+    let element = drawn.get(key(row));
+    if (!element) {
+      element = h("tr", {}, ...spec.columns.map((_, i) => (i === 0 ? h("th", { scope: "row" }) : h("td"))));
+      drawn.set(key(row), element);
     }
-    if (spec.leftOut) more.append(` ${spec.leftOut.toLocaleString("en-US")} smaller ones are left out.`);
-    if (filter && wanted.length === 0) more.append("No row has that.");
+    spec.columns.forEach((column, i) => tell((element as HTMLElement).children[i] as HTMLElement, column, row));
+    return element;
+  }
+
+  function draw(): void {
+    const wanted = order(filter
+      ? spec.rows.filter((row) => spec.columns.some((c) => !c.plain && String(c.value(row) ?? "").toLowerCase().includes(filter)))
+      : spec.rows);
+    const nothing = spec.rows.length === 0 && spec.empty !== undefined;
+    const focused = document.activeElement;
+    const within = region.contains(focused) || more.contains(focused);
+    arrange(body, wanted.slice(0, shown).map(line));
+    const says = [
+      wanted.length > shown && `${shown} of ${wanted.length.toLocaleString("en-US")} rows.`,
+      spec.leftOut && `${spec.leftOut.toLocaleString("en-US")} smaller ones are left out.`,
+      filter && wanted.length === 0 && "No row has that.",
+      nothing && spec.empty,
+    ].filter(Boolean).join(" ");
+    if (said.textContent !== says) said.textContent = says;
+    all.textContent = `Show all ${wanted.length.toLocaleString("en-US")}`;
+    all.hidden = wanted.length <= shown;
+    region.hidden = tools.hidden = nothing;
+    // It stays once it was there: somebody may be typing.
+    if (spec.rows.length > FILTERED) input.hidden = false;
+    // What had the focus may be gone; the next key then works where it was.
+    if (within && (!focused?.isConnected || focused === all && all.hidden || nothing)) (nothing ? said : region).focus({ preventScroll: true });
   }
 
   const heads = spec.columns.map((column) => {
+    if (column.plain) return h("th", { scope: "col", class: "plain" }, column.title);
     const button = h("button", { type: "button", title: column.help }, column.title);
-    const numeric = spec.rows.every((row) => typeof (column.value(row) ?? 0) === "number");
-    const head = h("th", { scope: "col", "aria-sort": "none", class: numeric ? "number" : null }, button);
+    const head = h("th", { scope: "col", "aria-sort": "none", class: numeric(column) ? "number" : null }, button);
     button.addEventListener("click", () => {
       // Numbers from the largest on, texts from A.
-      const up = sorted?.column === column ? !sorted.up : !numeric;
-      sorted = { column, up };
-      rows = [...spec.rows].sort((a, b) => {
-        const [x, y] = [column.value(a), column.value(b)];
-        const missing = Number(x === null || x === undefined) - Number(y === null || y === undefined);
-        return missing || (up ? compare(x, y) : compare(y, x));
-      });
-      heads.forEach((other) => other.setAttribute("aria-sort", "none"));
-      head.setAttribute("aria-sort", up ? "ascending" : "descending");
+      sorted = { column, up: sorted?.column === column ? !sorted.up : !numeric(column) };
+      heads.forEach((other) => other.hasAttribute("aria-sort") && other.setAttribute("aria-sort", "none"));
+      head.setAttribute("aria-sort", sorted.up ? "ascending" : "descending");
       draw();
     });
     return head;
   });
 
-  const tools = h("div", { class: "tools" });
-  if (spec.rows.length > 8) {
-    const input = h("input", { type: "search", placeholder: "Filter", "aria-label": `Filter ${spec.label}` });
-    input.addEventListener("input", () => {
-      filter = input.value.trim().toLowerCase();
-      draw();
-    });
-    tools.append(input);
-  }
+  all.addEventListener("click", () => {
+    shown = Infinity;
+    draw();
+  });
+  const input = h("input", { type: "search", placeholder: "Filter", "aria-label": `Filter ${spec.label}`, hidden: true });
+  input.addEventListener("input", () => {
+    filter = input.value.trim().toLowerCase();
+    draw();
+  });
   const save = h("button", { type: "button", class: "csv", "aria-label": `${spec.label} as CSV` }, "CSV");
   save.addEventListener("click", () => download(`${spec.file ?? spec.label.replace(/\W+/g, "-").toLowerCase()}.csv`, csv(spec)));
-  tools.append(save);
+  const tools = h("div", { class: "tools" }, input, save);
+  const region = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": spec.label },
+    h("table", {}, h("caption", { class: "unseen" }, spec.label), h("thead", {}, h("tr", {}, ...heads)), body));
+  const more = h("p", { class: "more" }, said, " ", all);
   draw();
-  return h("div", { class: "table" }, tools,
-    h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": spec.label },
-      h("table", {}, h("caption", { class: "unseen" }, spec.label), h("thead", {}, h("tr", {}, ...heads)), body)),
-    more);
+  return {
+    element: h("div", { class: "table" }, tools, region, more),
+    update(rows) {
+      spec.rows = rows;
+      const keys = new Set(rows.map(key));
+      for (const old of drawn.keys()) if (!keys.has(old)) drawn.delete(old);
+      draw();
+    },
+  };
 }
+
+export const table = <Row>(spec: Table<Row>): HTMLElement => liveTable(spec, (row) => row).element;
 
 // ---- Figures ----
 
 const PAPER = 700; // px that a sheet has, at least
 
 // Draws for the width that there is, again when that changes, and when the theme does.
-export function responsive(draw: (width: number) => Element, minimum = 240): HTMLElement {
+export function responsive(draw: (width: number) => Element, minimum = 240, paper = PAPER): HTMLElement {
   const box = h("div", { class: "picture" });
   let width = 0;
+  const put = (picture: Element): void => {
+    // One that is there already keeps the focus.
+    if (box.firstElementChild !== picture) box.replaceChildren(picture);
+  };
   const redraw = (): void => {
-    if (width > 0 && box.isConnected) box.replaceChildren(draw(Math.max(minimum, width)));
+    if (width > 0 && box.isConnected) put(draw(Math.max(minimum, width)));
   };
   new ResizeObserver((entries) => {
     const now = Math.floor(entries[0].contentRect.width);
@@ -264,7 +338,7 @@ export function responsive(draw: (width: number) => Element, minimum = 240): HTM
     else redraw();
   }).observe(box);
   addEventListener("themechange", redraw);
-  addEventListener("beforeprint", () => box.isConnected && box.replaceChildren(draw(PAPER)));
+  addEventListener("beforeprint", () => box.isConnected && put(draw(paper)));
   addEventListener("afterprint", redraw);
   return box;
 }

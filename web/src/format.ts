@@ -70,6 +70,29 @@ export function dollars(value: Value, digits = 2): string {
 export const seconds: Show = (s, digits) => duration(known(s) ? 1e9 * s : s, digits);
 export const micros: Show = (us, digits) => duration(known(us) ? 1e3 * us : us, digits);
 
+// How long something has lasted: "4.2 s", "12 min", "3.4 h", "5.1 days".
+export const lasted: Show = (ms) => {
+  if (!known(ms)) return UNKNOWN;
+  if (ms < 120e3) return `${(ms / 1e3).toFixed(1)} s`;
+  if (ms < 7200e3) return `${Math.round(ms / 60e3)} min`;
+  return ms < 172800e3 ? `${(ms / 3600e3).toFixed(1)} h` : `${(ms / 86400e3).toFixed(1)} days`;
+};
+
+const two = (n: number): string => String(n).padStart(2, "0");
+
+export function clockTime(ms: Value): string {
+  if (!known(ms)) return UNKNOWN;
+  const t = new Date(ms);
+  return [t.getHours(), t.getMinutes(), t.getSeconds()].map(two).join(":");
+}
+
+// A moment, on the reader's clock.
+export function moment(ms: Value): string {
+  if (!known(ms)) return UNKNOWN;
+  const t = new Date(ms);
+  return `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())} ${clockTime(ms)}`;
+}
+
 // The numbers of an axis, in as few digits as say them exactly: "5 ms", "10 ms", "15 ms".
 export function axisTexts(values: number[], show: Show): string[] {
   for (let digits = 1; digits < 7; digits++) {

@@ -1,0 +1,43 @@
+/* How a service is, as plain data. */
+#ifndef PRN_RECORD_REMOTE_STATUS_H
+#define PRN_RECORD_REMOTE_STATUS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct prn_remote_hardware {
+    const char *name, *processor, *note;
+    double usd_per_hour;
+    int64_t hosts, free, waiting;
+};
+
+struct prn_remote_session {
+    const char *id, *user, *state, *note;
+    size_t n_backends;
+    const char *const *backends;
+    int64_t age_ms, waited_ms, idle_ms, place, models, runs;
+};
+
+struct prn_remote_worker {
+    const char *name, *hardware, *state, *sandbox, *session, *note;
+    size_t n_software;
+    const char *const *software;
+    int64_t connected_ms;
+};
+
+/* Texts may be NULL; numbers that weren't said are -1, or NAN. */
+struct prn_remote_status {
+    const char *version;
+    int64_t uptime_ms;
+    bool draining;
+    size_t n_hardware, n_sessions, n_workers;
+    struct prn_remote_hardware *hardware;
+    struct prn_remote_session *sessions;
+    struct prn_remote_worker *workers;
+    int64_t sessions_others; /* that are there but not shown */
+    bool has_cache;
+    int64_t blobs, blob_bytes, blob_limit_bytes, hits, misses;
+};
+
+#endif
