@@ -62,6 +62,8 @@ class Fake:
         self.raw = {}             # method → bytes to answer with
         self.metadata = []        # (method, metadata) of all calls
         self.calls = []           # names of all methods called
+        self.streams = 0          # calls of Runs
+        self.lacks = set()        # methods that it doesn't have; before it starts
         self.sessions = set()
         self.closed = threading.Event()
         self.blobs = {}
@@ -235,6 +237,7 @@ class Fake:
         },
         "prony.Prony": {
             "Status": ("unary", own.StatusRequest, status),
+            "Runs": ("stream_stream", base.RunRequest, run),
             "Measure": ("unary_stream", own.MeasureRequest,
                         lambda self, r, c: self.measure(r, c)),
         },
@@ -260,10 +263,18 @@ class Fake:
                 return
             yield from function(self, request, context)
 
-        wrap = {"unary": grpc.unary_unary_rpc_method_handler,
-                "stream_unary": grpc.stream_unary_rpc_method_handler,
-                "unary_stream": grpc.unary_stream_rpc_method_handler}[kind]
-        return wrap(answers if kind == "unary_stream" else answer, request_type.FromString,
+        def each(requests, context):
+            """A call of many, each as if it were one of its own."""
+            self.streams += 1
+            alone = self.handler(method.removesuffix("s"), "unary", request_type, function)
+            for request in requests:
+                yield alone.unary_unary(request, context)
+
+        wrap, answer = {"unary": (grpc.unary_unary_rpc_method_handler, answer),
+                        "stream_unary": (grpc.stream_unary_rpc_method_handler, answer),
+                        "stream_stream": (grpc.stream_stream_rpc_method_handler, each),
+                        "unary_stream": (grpc.unary_stream_rpc_method_handler, answers)}[kind]
+        return wrap(answer, request_type.FromString,
                     lambda m: m if isinstance(m, bytes) else m.SerializeToString())
 
     def start(self, address="127.0.0.1:0", credentials=None):
@@ -271,7 +282,8 @@ class Fake:
                                   options=[("grpc.max_receive_message_length", 1 << 30)])
         for service, methods in self.METHODS.items():
             self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(
-                service, {name: self.handler(name, *m) for name, m in methods.items()}),))
+                service, {name: self.handler(name, *m) for name, m in methods.items()
+                          if name not in self.lacks}),))
         port = (self.server.add_secure_port(address, credentials) if credentials
                 else self.server.add_insecure_port(address))
         self.server.start()

@@ -257,8 +257,9 @@ class Client:
         ("octoml_profile.RemoteInference", rpc.RemoteInferenceStub,
          "Ping ListSupportedBackends CreateSession WaitUntilSessionReady Heartbeat CloseSession "
          "LoadModelComponent LoadCachedModelComponent LoadModel Run"),
-        ("prony.Prony", own_rpc.PronyStub, "Status Measure"),
+        ("prony.Prony", own_rpc.PronyStub, "Status Runs Measure"),
         ("prony.Workers", own_rpc.WorkersStub, "Attach Fetch")) for name in names.split()}
+    STREAMS = ("Runs", "Measure", "Attach", "Fetch")
 
     def __init__(self, address, token=None, ca=None, messages=None):
         options = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1),
@@ -281,15 +282,14 @@ class Client:
     def start(self, name, request, timeout=PATIENCE):
         """The call as grpcio has it: a future, or a stream."""
         method = getattr(self.stubs[self.METHODS[name][0]], name)
-        streams = name in ("Measure", "Attach", "Fetch")
-        begin = method if streams else method.future
+        begin = method if name in self.STREAMS else method.future
         return begin(request, timeout=timeout, metadata=self.metadata)
 
     def call(self, name, request, timeout=PATIENCE):
         """The reply, or for a stream of them the list; grpc.RpcError is raised."""
         under_way = self.start(name, request, timeout)
         try:
-            reply = list(under_way) if name in ("Measure", "Attach", "Fetch") else under_way.result()
+            reply = list(under_way) if name in self.STREAMS else under_way.result()
         except grpc.RpcError as error:
             self.messages.append(error.details())
             raise

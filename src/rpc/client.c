@@ -94,6 +94,9 @@ static grpc_channel *create_core(const struct prn_channel *channel)
         prn_rpc_arg(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1),
         prn_rpc_arg(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),
         prn_rpc_arg(GRPC_ARG_ENABLE_CHANNELZ, 0),
+        /* Neither side compresses. */
+        prn_rpc_arg(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0),
+        prn_rpc_arg(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0),
         prn_rpc_arg(GRPC_ARG_ENABLE_HTTP_PROXY, !channel->local),
     };
     return grpc_channel_create(channel->address, channel->credentials,
@@ -565,14 +568,12 @@ int prn_stream_end(struct prn_stream *stream, struct prony_error *err)
     return 0;
 }
 
-int prn_stream_receive(struct prn_stream *stream, double timeout_s, struct prn_bytes **ret_message,
-                       struct prony_error *err)
+/* Waits for what a batch with the tag `in` receives; NULL at the end. */
+static int take_message(struct prn_stream *stream, double timeout_s, struct prn_bytes **ret_message,
+                        struct prony_error *err)
 {
-    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &stream->in};
-    if (!stream->receiving)
-        start(&stream->call, &op, 1, &stream->in);
-    stream->receiving = true;
     bool ok = false;
+    stream->receiving = true;
     int r = stream_wait(stream, &stream->in, timeout_s, &ok, err);
     if (r < 0)
         return r;
@@ -589,6 +590,40 @@ int prn_stream_receive(struct prn_stream *stream, double timeout_s, struct prn_b
     if (r == 0)
         *ret_message = message;
     return r;
+}
+
+int prn_stream_receive(struct prn_stream *stream, double timeout_s, struct prn_bytes **ret_message,
+                       struct prony_error *err)
+{
+    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &stream->in};
+    if (!stream->receiving)
+        start(&stream->call, &op, 1, &stream->in);
+    return take_message(stream, timeout_s, ret_message, err);
+}
+
+int prn_stream_ask(struct prn_stream *stream, struct prn_out *out, double timeout_s,
+                   struct prn_bytes **ret_message, struct prony_error *err)
+{
+    assert(!stream->sending && !stream->receiving && !stream->out);
+    stream->out = prn_out_take(out);
+    if (!stream->out)
+        return prn_fail_memory(err);
+    const grpc_op ops[] = {
+        {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = stream->out},
+        {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &stream->in},
+    };
+    start(&stream->call, ops, PRN_ARRAY_SIZE(ops), &stream->in);
+    int r = take_message(stream, timeout_s, ret_message, err);
+    if (stream->receiving)
+        return r; /* the message is still gRPC's */
+    grpc_byte_buffer_destroy(stream->out);
+    stream->out = NULL;
+    return r;
+}
+
+enum prn_status prn_stream_status(const struct prn_stream *stream)
+{
+    return (enum prn_status)stream->call.status;
 }
 
 void prn_stream_cancel(struct prn_stream *stream)

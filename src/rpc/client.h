@@ -63,6 +63,13 @@ PRONY_MUST_CHECK int prn_stream_end(struct prn_stream *stream, struct prony_erro
  * stream; PRONY_ETIMEDOUT leaves the stream as it is, and the message will come to a later call. */
 PRONY_MUST_CHECK int prn_stream_receive(struct prn_stream *stream, double timeout_s,
                                         struct prn_bytes **ret_message, struct prony_error *err);
+/* Sends a message and waits for one: a question and its answer, for less than the two above cost.
+ * In a stream in which nothing else is done. After a failure it can only be freed. */
+PRONY_MUST_CHECK int prn_stream_ask(struct prn_stream *stream, struct prn_out *out,
+                                    double timeout_s, struct prn_bytes **ret_message,
+                                    struct prony_error *err);
+/* Of a call that has failed: what the service said. */
+enum prn_status prn_stream_status(const struct prn_stream *stream);
 /* Ends the call from any thread: whoever waits in it returns PRONY_ECANCELED. */
 void prn_stream_cancel(struct prn_stream *stream);
 void prn_stream_free(struct prn_stream *stream); /* cancels it first; NULL does nothing */

@@ -229,6 +229,7 @@ static void free_remote(struct prn_remote *r)
     if (!r)
         return;
     close_session(r);
+    prn_remote_end_runs(r);
     prn_channel_close(r->calls);
     prn_channel_close(r->control);
     pthread_cond_destroy(&r->wake);

@@ -31,6 +31,9 @@ struct prn_remote {
     bool open; /* there is a session, waiting or ready */
     size_t n_backends, n_hosts;
     uint64_t last_model;
+    struct prn_stream *runs; /* through which the last run went; NULL: none */
+    int64_t ran_ns;          /* when that ended */
+    bool only_calls;         /* the service has no Runs */
     size_t n_hashes;
     struct prn_remote_hash *hashes;
     /* the heartbeat's */
@@ -105,6 +108,8 @@ int prn_remote_finish(struct prn_remote *r, struct prn_remote_begun *begun,
                       struct prn_remote_result *results, struct prn_remote_reply **ret_reply,
                       struct prony_error *err);
 void prn_remote_abandon(struct prn_remote_begun *begun);
+/* Lets go of the stream of runs. */
+void prn_remote_end_runs(struct prn_remote *r);
 int prn_remote_outputs(const struct prn_remote_reply *reply, size_t backend,
                        const char *const *names, size_t n_names, struct prony_outputs **ret_outputs,
                        struct prony_error *err);

@@ -11,6 +11,7 @@
 #define ARENA_BYTES ((size_t)256 << 20)
 #define ALIGNMENT 64
 #define TIMEOUT_MAX_S 604800.0
+#define STREAM_IDLE_NS 100000000
 
 struct prn_remote_reply {
     struct prn_arena arena;
@@ -68,21 +69,66 @@ static double timeout_of(const struct prn_remote *r, const struct prn_remote_run
     return fmin(PRN_REMOTE_CALL_S + run->timeout_s * runs, TIMEOUT_MAX_S);
 }
 
+void prn_remote_end_runs(struct prn_remote *r)
+{
+    prn_stream_free(r->runs);
+    r->runs = NULL;
+}
+
+/* A call for each run, as the contract has it. */
+static int ask_by_call(struct prn_remote *r, struct prn_out *out, double timeout_s,
+                       struct prn_remote_reply *reply, enum prn_status *ret_status,
+                       struct prony_error *err)
+{
+    struct prn_answer answer = {0};
+    int code = prn_channel_call(r->calls, PRN_REMOTE_METHOD("Run"), out, timeout_s, &reply->bytes,
+                                &answer, err);
+    *ret_status = answer.status;
+    return code;
+}
+
+/* Runs that come close upon each other go through one stream, because to begin and to end a call
+ * takes gRPC longer than to carry a message. One that has been idle is replaced: nobody has looked
+ * whether its connection is still there. */
+static int ask_by_stream(struct prn_remote *r, struct prn_out *out, double timeout_s,
+                         struct prn_remote_reply *reply, enum prn_status *ret_status,
+                         struct prony_error *err)
+{
+    if (r->runs && prn_clock_ns() - r->ran_ns > STREAM_IDLE_NS)
+        prn_remote_end_runs(r);
+    int code = r->runs ? 0 : prn_stream_open(r->calls, "/prony.Prony/Runs", 0, &r->runs, err);
+    if (code < 0) {
+        prn_out_free(out);
+        return code;
+    }
+    code = prn_stream_ask(r->runs, out, timeout_s, &reply->bytes, err);
+    r->ran_ns = prn_clock_ns();
+    if (code == 0 && reply->bytes)
+        return 0;
+    *ret_status = prn_stream_status(r->runs);
+    prn_remote_end_runs(r);
+    return code < 0 ? code : prn_remote_odd(r, "without a message", err);
+}
+
 static int call(struct prn_remote *r, const struct prn_remote_run *run,
                 struct prn_remote_reply *reply, struct prony_error *err)
 {
     struct prn_loan loan = PRN_LOAN_INIT;
     struct prn_rpc_run request;
-    struct prn_answer answer = {0};
+    enum prn_status status = PRN_STATUS_OK;
+    double timeout_s = timeout_of(r, run);
     int code = fill_request(r, run, &reply->arena, &request, err);
-    if (code == 0) {
+    for (bool again = code == 0; again;) {
         prn_loan_take(&loan);
         struct prn_out *out = prn_rpc_write_run(&request, prn_loan_return, &loan);
-        code = prn_channel_call(r->calls, PRN_REMOTE_METHOD("Run"), out, timeout_of(r, run),
-                                &reply->bytes, &answer, err);
-        if (code < 0)
-            code = prn_remote_denied(r, answer.status, code, err);
+        code =
+            (r->only_calls ? ask_by_call : ask_by_stream)(r, out, timeout_s, reply, &status, err);
+        /* An older service. */
+        again = code < 0 && !r->only_calls && status == PRN_STATUS_UNIMPLEMENTED;
+        r->only_calls |= again;
     }
+    if (code < 0)
+        code = prn_remote_denied(r, status, code, err);
     prn_loan_settle(&loan);
     return code;
 }

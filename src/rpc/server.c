@@ -65,6 +65,7 @@ static grpc_server *create_core(size_t message_max)
         /* A kilobyte that becomes a gigabyte isn't looked at. */
         prn_rpc_arg(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE),
         prn_rpc_arg(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0),
+        prn_rpc_arg(GRPC_ARG_ENABLE_PER_MESSAGE_COMPRESSION, 0),
         prn_rpc_arg(GRPC_ARG_ENABLE_CHANNELZ, 0),
     };
     return grpc_server_create(&(grpc_channel_args){PRN_ARRAY_SIZE(args), args}, NULL);

@@ -39,6 +39,11 @@ static uint8_t next_byte(struct prn_rpc_wire *w)
 
 int prn_rpc_wire_varint(struct prn_rpc_wire *w, uint64_t *ret_value)
 {
+    /* Most numbers are one byte of the piece at hand. */
+    if (w->at >= w->from && w->at < w->to && w->at < w->end && w->piece[w->at - w->from] < 0x80) {
+        *ret_value = w->piece[w->at++ - w->from];
+        return 0;
+    }
     uint64_t value = 0;
     for (int shift = 0; shift < 64; shift += 7) {
         if (w->at == w->end)

@@ -56,6 +56,8 @@ static const struct prn_method methods[] = {
     {METHOD("octoml_profile.RemoteInference", "Run"), PRN_METHOD_UNARY, prn_run, NULL, NULL,
      prn_task_ended},
     {METHOD("prony.Prony", "Status"), PRN_METHOD_UNARY, prn_status, NULL, NULL, NULL},
+    {METHOD("prony.Prony", "Runs"), PRN_METHOD_BOTH, prn_runs_begin, prn_runs_message,
+     prn_runs_sent, prn_task_ended},
     {METHOD("prony.Prony", "Measure"), PRN_METHOD_SERVER_STREAM, prn_measure_model, NULL,
      prn_task_sent, prn_task_ended},
     {METHOD("prony.Workers", "Join"), PRN_METHOD_UNARY, prn_join, NULL, NULL, NULL},

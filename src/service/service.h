@@ -190,7 +190,8 @@ struct prn_task {
     const struct prn_model_file **files; /* LoadModel, Measure: of each backend */
     int64_t deadline_ns;
     int64_t start_ns;
-    bool over; /* the client has gone */
+    bool over;        /* the client has gone */
+    bool one_of_many; /* Run: others come after it in the same call */
     size_t parts_left;
     struct prn_part *parts;
     struct prn_task_outcome *outcomes; /* per backend */
@@ -385,6 +386,9 @@ void prn_load_cached(struct prn_rpc_call *call, struct prn_bytes *message);
 
 void prn_load_model(struct prn_rpc_call *call, struct prn_bytes *message);
 void prn_run(struct prn_rpc_call *call, struct prn_bytes *message);
+void prn_runs_begin(struct prn_rpc_call *call, struct prn_bytes *message);
+void prn_runs_message(struct prn_rpc_call *call, struct prn_bytes *message);
+void prn_runs_sent(struct prn_rpc_call *call, bool ok);
 void prn_measure_model(struct prn_rpc_call *call, struct prn_bytes *message);
 void prn_task_sent(struct prn_rpc_call *call, bool ok);
 void prn_task_ended(struct prn_rpc_call *call, bool cancelled);

@@ -221,7 +221,9 @@ static void answer_run(struct prn_task *task)
     task->references++;
     pthread_mutex_unlock(&task->service->lock);
     struct prn_out *out = prn_rpc_write_results(results, n, release_outputs, task);
-    if (out)
+    if (out && task->one_of_many)
+        prn_rpc_call_send(task->call, out);
+    else if (out)
         prn_rpc_call_finish(task->call, out);
     else
         prn_refuse(task->call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service is out of memory");
@@ -504,6 +506,7 @@ void prn_run(struct prn_rpc_call *call, struct prn_bytes *message)
         return;
     }
     task->bytes = message;
+    task->one_of_many = prn_rpc_call_method(call)->kind == PRN_METHOD_BOTH;
     int code = prn_rpc_read_run(message, &task->arena, &task->run, &err);
     if (code < 0) {
         prn_refuse(call, prn_status_of(code), "%s", err.text);
@@ -512,6 +515,35 @@ void prn_run(struct prn_rpc_call *call, struct prn_bytes *message)
     }
     task->model_id = task->run.model_id;
     begin_task(task, &identity, task->run.session, PRN_SESSION_ID_BYTES, prepare_run);
+}
+
+/* ---- Runs ---- */
+
+void prn_runs_begin(struct prn_rpc_call *call, struct prn_bytes *message)
+{
+    struct prn_identity identity;
+    prn_bytes_free(message); /* there is none */
+    if (prn_access(call, &identity))
+        prn_rpc_call_read(call);
+}
+
+void prn_runs_message(struct prn_rpc_call *call, struct prn_bytes *message)
+{
+    if (message)
+        prn_run(call, message);
+    else
+        prn_rpc_call_finish(call, NULL);
+}
+
+/* The call is done with the task, and has room for the next one. */
+void prn_runs_sent(struct prn_rpc_call *call, bool ok)
+{
+    struct prn_task *task = prn_rpc_call_data(call);
+    prn_rpc_call_set_data(call, NULL);
+    pthread_mutex_lock(&task->service->lock);
+    unref_task(task);
+    if (ok)
+        prn_rpc_call_read(call);
 }
 
 /* ---- Measure ---- */

@@ -115,6 +115,39 @@ def test_a_program_runs_on_the_service(fake, double):
     assert {kind for kind, *_ in session.notices} == {1}
 
 
+def test_runs_share_a_stream(fake, double):
+    with RemoteSession(fake.address) as session:
+        graph = session.load(double)
+        graph.run(x=x())
+        runs, streams = fake.calls.count("Run"), fake.streams
+        for n in range(1, 30):
+            np.testing.assert_array_equal(graph.run(x=x(n))["y"], 2 * x(n))
+    assert fake.calls.count("Run") == runs + 29 and fake.streams < streams + 29
+
+
+def test_a_stream_that_was_idle_is_not_relied_on(double):
+    """Its connection may have gone; a service that is there again is found."""
+    fake = Fake().start()
+    with RemoteSession(fake.address) as session:
+        graph = session.load(double)
+        graph.run(x=x())
+        fake.server.stop(None).wait()
+        fake.start(fake.address)
+        time.sleep(0.2)  # longer than a stream is kept: a condition, not a wait for something
+        np.testing.assert_array_equal(graph.run(x=x())["y"], 2 * x())
+    fake.server.stop(None).wait()
+
+
+def test_a_service_without_streams_of_runs(double):
+    fake = Fake()
+    fake.lacks = {"Runs"}
+    with fake.start(), RemoteSession(fake.address) as session:
+        graph = session.load(double)
+        for n in range(1, 4):
+            np.testing.assert_array_equal(graph.run(x=x(n))["y"], 2 * x(n))
+    assert fake.streams == 0 and fake.calls.count("Run") >= 3
+
+
 def test_files_go_up_once(fake, double):
     with RemoteSession(fake.address) as session:
         session.load(double)

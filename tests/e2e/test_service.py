@@ -556,6 +556,62 @@ def test_two_calls_of_a_session_take_turns(client, session):
         check_small(array(result.result_value.outputs[0].tensor), X * k)
 
 
+class Runs:
+    """A call of Runs: ask() sends a request and waits for its answer."""
+
+    def __init__(self, client):
+        self.requests = queue.Queue()
+        self.call = client.start("Runs", iter(self.requests.get, None))
+
+    def ask(self, request):
+        self.requests.put(request)
+        return next(self.call).result_per_backend
+
+    def end(self):
+        self.requests.put(None)
+        assert not list(self.call)
+        return self.call.code()
+
+
+def test_many_runs_in_one_call(client, pair):
+    pair.load(SMALL)
+    runs = Runs(client)
+    for k in range(50):
+        for result in runs.ask(pair.run_request([X * k], mode=base.INFERENCE)):
+            check_small(array(result.result_value.outputs[0].tensor), X * k)
+    # Others of the session's take turns with them.
+    check_small(pair.infer([X])[0][0])
+    assert runs.end() == Code.OK
+
+
+def test_a_refused_run_ends_its_call(client, session):
+    session.load(SMALL)
+    for request, code in ((session.run_request([X], model=9), Code.NOT_FOUND),
+                          (session.run_request([X, X], maps=[[0, 7]]), Code.INVALID_ARGUMENT)):
+        runs = Runs(client)
+        assert runs.ask(session.run_request([X]))[0].HasField("result_value")
+        with pytest.raises(grpc.RpcError) as refused:
+            runs.ask(request)
+        assert refused.value.code() == code
+    # One that fails isn't refused.
+    session.load(endless(), model=2)
+    runs = Runs(client)
+    assert runs.ask(session.run_request([X, X], model=2))[0].HasField("error_value")
+    assert runs.ask(session.run_request([X]))[0].HasField("result_value")
+    assert runs.end() == Code.OK
+
+
+def test_many_runs_can_be_left_in_the_middle(client, session):
+    session.load(endless(), model=1)
+    session.load(SMALL, model=2)
+    runs = Runs(client)
+    assert runs.ask(session.run_request([X], model=2))[0].HasField("result_value")
+    runs.requests.put(session.run_request([np.zeros(4, np.float32), np.int64(1 << 60)]))
+    eventually(lambda: client.status().sessions[0].idle_ms == 0, "it runs")
+    runs.call.cancel()
+    check_small(session.infer([X], model=2)[0][0])
+
+
 # ---- Measuring ----
 
 SETTINGS = json.dumps({"seed": 1, "precision": 0.01, "smallest_difference": 0.005, "launches": 2,
@@ -741,8 +797,10 @@ def test_drain(tmp_path):
         eventually(lambda: client.status().draining, "it drains")
         assert client.refused("CreateSession", create_request(LOCAL))[0] == Code.UNAVAILABLE
         assert client.raw("/grpc.health.v1.Health/Check", b"") == b"\x08\x02"  # NOT_SERVING
-        check_small(session.infer([X])[0][0])
+        runs = Runs(client)
+        assert runs.ask(session.run_request([X]))[0].HasField("result_value")
         session.close()
+        # A call that nobody ends isn't waited for.
         assert service.wait() == 0
 
 

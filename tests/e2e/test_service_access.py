@@ -73,6 +73,7 @@ def requests(uuid):
             sha256_hash=hashlib.sha256(SMALL).digest(), **component),
         "LoadModel": base.LoadModelRequest(session_uuid=uuid, model_id=1, model_format=ONNX),
         "Run": base.RunRequest(session_uuid=uuid, model_id=1),
+        "Runs": [base.RunRequest(session_uuid=uuid, model_id=1)],
         "Measure": own.MeasureRequest(session_uuid=uuid, model_id=1),
     }
 
