@@ -21,6 +21,8 @@ def cluster(request, tmp_path_factory):
     """With accounting, unless the module's ACCOUNTING says otherwise."""
     accounting = getattr(request.module, "ACCOUNTING", True)
     with slurm.cluster(tmp_path_factory.mktemp("slurm"), accounting=accounting) as cluster:
+        pool.scratch = cluster.folder / "scratch"  # workers that Slurm kills leave their files
+        pool.scratch.mkdir()
         yield cluster
 
 
@@ -30,6 +32,7 @@ def nothing_is_left(cluster):
     try:
         eventually(lambda: not cluster.jobs(), "no job is left", timeout=10)
         cluster.idle()
+        eventually(lambda: not cluster.leftovers(), "no process of a job is left", timeout=10)
     finally:
         cluster.cancel_all()
 
@@ -37,7 +40,8 @@ def nothing_is_left(cluster):
 def pool(name="lab", **keys):
     """A pool as YAML; keys that are None are left out."""
     keys = {"type": "slurm", "software": "[onnxrt-cpu]", "constraint": "fast", "hosts": 2, "idle": "30s",
-            "poll": "200ms", "time": "10m", "environment": f"{{PRONY_ORT_LIB: '{ORT}'}}", **keys}
+            "poll": "200ms", "time": "10m", "environment": f"{{PRONY_ORT_LIB: '{ORT}', TMPDIR: '{pool.scratch}'}}",
+            **keys}
     keys.setdefault("program", os.environ.get("PRONY_PROGRAM"))  # a service under a sanitizer has another
     lines = [f"    {key}: {value}" for key, value in keys.items() if value is not None]
     return "\n".join([f"  - name: {name}", *lines]) + "\n"

@@ -208,10 +208,13 @@ static void tend_absent(struct prn_slurm *slurm, struct prn_slurm_job *job,
         return;
     if (!job->joined) {
         char why[PRN_SLURM_TROUBLE_SIZE];
-        snprintf(why, sizeof why,
-                 "the worker of Slurm job %llu on %s didn't join within %g s; can it reach %s?",
-                 (unsigned long long)job->id, job->row.node, pool->slurm.join_s,
-                 pool->slurm.server ? pool->slurm.server : slurm->address);
+        snprintf(
+            why, sizeof why,
+            "the worker of Slurm job %llu on %s didn't join within %g s; can it reach %s%s? What "
+            "it said is in the pool's 'output'",
+            (unsigned long long)job->id, job->row.node, pool->slurm.join_s,
+            pool->slurm.server ? pool->slurm.server : slurm->address,
+            slurm->service->tls ? ", and trust its certificate" : "");
         count_failure(slurm, job->hardware, why);
     }
     cancel(job);

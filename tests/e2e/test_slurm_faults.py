@@ -101,7 +101,8 @@ def test_a_job_that_brings_no_worker(cluster, tmp_path):
             absent, mute = threads.map(denied, sessions)
         assert re.search(r"Slurm job \d+ ended before its worker had joined: FAILED, exit status 127: "
                          r"is prony on n\d\?", absent)
-        assert re.search(r"didn't join within 1 s; can it reach 127\.0\.0\.1:\d+\?", mute)
+        assert re.search(r"didn't join within 1 s; can it reach 127\.0\.0\.1:\d+\? What it said "
+                         r"is in the pool's 'output'$", mute)
         assert "exit status 127" in note(client, "absent")
         submitted = [l for l in service.log if l and "slurm.submitted" in l]
         assert len(submitted) == 6  # three tries each, not more
