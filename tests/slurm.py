@@ -272,13 +272,23 @@ class Slurm:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def strays(self):
-        """Processes that belong to this cluster: they know its configuration."""
+        """Processes that know this cluster's configuration, other than its daemons: of jobs, and of those who
+        started them."""
         mark = f"SLURM_CONF={self.conf}".encode()
+        known = {os.getpid(), *(process.pid for process in self.processes.values())}
         found = []
         for entry in pathlib.Path("/proc").iterdir():
             with contextlib.suppress(OSError, ValueError):
-                pid = int(entry.name)
-                if pid != os.getpid() and mark in (entry / "environ").read_bytes():
+                if int(entry.name) not in known and mark in (entry / "environ").read_bytes():
+                    found.append(int(entry.name))
+        return found
+
+    def leftovers(self):
+        """Those of them that aren't a daemon's own: slurmctld has one that runs its scripts."""
+        found = []
+        for pid in self.strays():
+            with contextlib.suppress(OSError):
+                if b"slurmscriptd" not in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes():
                     found.append(pid)
         return found
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import pathlib
 import re
+import shutil
 import sys
 
 import grpc
@@ -16,8 +17,12 @@ BACKEND = "lab/onnxrt-cpu"
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    with slurm.cluster(tmp_path_factory.mktemp("slurm")) as cluster:
+def cluster(request, tmp_path_factory):
+    """With accounting, unless the module's ACCOUNTING says otherwise."""
+    accounting = getattr(request.module, "ACCOUNTING", True)
+    with slurm.cluster(tmp_path_factory.mktemp("slurm"), accounting=accounting) as cluster:
+        pool.scratch = cluster.folder / "scratch"  # workers that Slurm kills leave their files
+        pool.scratch.mkdir()
         yield cluster
 
 
@@ -27,6 +32,7 @@ def nothing_is_left(cluster):
     try:
         eventually(lambda: not cluster.jobs(), "no job is left", timeout=10)
         cluster.idle()
+        eventually(lambda: not cluster.leftovers(), "no process of a job is left", timeout=10)
     finally:
         cluster.cancel_all()
 
@@ -34,7 +40,8 @@ def nothing_is_left(cluster):
 def pool(name="lab", **keys):
     """A pool as YAML; keys that are None are left out."""
     keys = {"type": "slurm", "software": "[onnxrt-cpu]", "constraint": "fast", "hosts": 2, "idle": "30s",
-            "poll": "200ms", "time": "10m", "environment": f"{{PRONY_ORT_LIB: '{ORT}'}}", **keys}
+            "poll": "200ms", "time": "10m", "environment": f"{{PRONY_ORT_LIB: '{ORT}', TMPDIR: '{pool.scratch}'}}",
+            **keys}
     keys.setdefault("program", os.environ.get("PRONY_PROGRAM"))  # a service under a sanitizer has another
     lines = [f"    {key}: {value}" for key, value in keys.items() if value is not None]
     return "\n".join([f"  - name: {name}", *lines]) + "\n"
@@ -45,9 +52,9 @@ def config(*pools, port=0):
 
 
 @contextlib.contextmanager
-def service_of(cluster, folder, *pools, port=0):
+def service_of(cluster, folder, *pools, port=0, env=None):
     """A service, and a client whose sessions are closed in the end: nobody would end otherwise."""
-    with serving(folder, config=config(*pools, port=port), env=cluster.env) as service, \
+    with serving(folder, config=config(*pools, port=port), env={**cluster.env, **(env or {})}) as service, \
             service.client() as client:
         client.sessions = []
         yield service, client
@@ -68,6 +75,16 @@ def dying_service(cluster, folder, *pools, port=0):
         raise
     finally:
         service.kill()
+
+
+def standing_in(folder, **scripts):
+    """The environment of a service that finds these shell scripts before Slurm's programs of the same names,
+    which are theirs to use as `real`."""
+    folder.mkdir()
+    for name, script in scripts.items():
+        (folder / name).write_text(f"#!/bin/sh\nreal() {{ {shutil.which(name)} \"$@\"; }}\n{script}\n")
+        (folder / name).chmod(0o755)
+    return {"PATH": f"{folder}:{os.environ['PATH']}"}
 
 
 def ask(client, backend=BACKEND):
@@ -114,6 +131,17 @@ def key_of(cluster, job):
     script = cluster.folder / f"script-{job}"
     cluster.run("scontrol", "write", "batch_script", job, script)
     return re.search(r"^prony_\S+$", script.read_text(), re.MULTILINE).group(0)
+
+
+def environment_of_worker(job):
+    """Of the worker that runs in a job on this machine."""
+    for entry in pathlib.Path("/proc").iterdir():
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+            variables = (entry / "environ").read_bytes().decode().split("\0") if b"--join-file" in words else []
+            if f"SLURM_JOB_ID={job}" in variables:
+                return dict(v.split("=", 1) for v in variables if v)
+    raise AssertionError(f"no worker of job {job}")
 
 
 def command_lines():

@@ -14,7 +14,7 @@
 struct column {
     const char *title;
     enum prn_table_align align;
-    bool shrinks, omits;
+    bool shrinks, omits, wraps;
 };
 
 struct prn_table {
@@ -76,6 +76,12 @@ void prn_table_shrink(struct prn_table *t)
 {
     if (t && t->n_columns > 0)
         t->columns[t->n_columns - 1].shrinks = true;
+}
+
+void prn_table_wrap(struct prn_table *t)
+{
+    if (t && t->n_columns > 0)
+        t->columns[t->n_columns - 1].wraps = true;
 }
 
 void prn_table_cell(struct prn_table *t, const char *format, ...)
@@ -223,13 +229,26 @@ static void narrow_columns(const struct prn_table *t, size_t *widths)
     for (size_t over = total_width(t, widths, 0); over > t->width_max; over--) {
         size_t widest = t->n_columns;
         for (size_t c = 0; c < t->n_columns; c++)
-            if (t->columns[c].shrinks && widths[c] != OMITTED && widths[c] > narrowest &&
-                (widest == t->n_columns || widths[c] > widths[widest]))
+            if ((t->columns[c].shrinks || t->columns[c].wraps) && widths[c] != OMITTED &&
+                widths[c] > narrowest && (widest == t->n_columns || widths[c] > widths[widest]))
                 widest = c;
         if (widest == t->n_columns)
             break;
         widths[widest]--;
     }
+}
+
+/* The last cell of a row, which ends its line, and may take further ones. */
+static void wrapped_cell(struct prn_buffer *out, const char *text, size_t width, size_t total)
+{
+    struct prn_buffer clean = PRN_BUFFER_INIT(CELL_MAX);
+    prn_text_clean(&clean, text);
+    prn_text_wrap(out, prn_buffer_text(&clean), total - width, total - width, total);
+    if (out->len > 0 && out->data[out->len - 1] == '\n')
+        out->data[--out->len] = '\0'; /* the row ends it */
+    if (clean.error)
+        out->error = clean.error;
+    prn_buffer_release(&clean);
 }
 
 static void write_text(const struct prn_table *t, size_t *widths, struct prn_buffer *out)
@@ -246,8 +265,12 @@ static void write_text(const struct prn_table *t, size_t *widths, struct prn_buf
                 continue;
             prn_buffer_add(out, between);
             between = "  ";
-            text_cell(out, row == 0 ? t->columns[c].title : cell(t, row - 1, c), widths[c],
-                      t->columns[c].align, c + 1 == t->n_columns);
+            const char *text = row == 0 ? t->columns[c].title : cell(t, row - 1, c);
+            bool last = c + 1 == t->n_columns;
+            if (last && t->columns[c].wraps)
+                wrapped_cell(out, text, widths[c], total);
+            else
+                text_cell(out, text, widths[c], t->columns[c].align, last);
         }
         /* Empty cells at the end of a row leave no spaces behind. */
         while (out->len > 0 && out->data[out->len - 1] == ' ')

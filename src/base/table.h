@@ -36,10 +36,12 @@ void prn_table_cell_text(struct prn_table *t, const char *text);
 void prn_table_cell_exact(struct prn_table *t, double value);
 
 /* As text, a table of at most `width` characters; 0, as at first: no limit. The column added last
- * may be left out, or its cells shortened in the middle, to make the others fit. */
+ * may be left out, or its cells shortened in the middle, to make the others fit; if it is the last
+ * of all, its cells may go on below themselves. */
 void prn_table_width(struct prn_table *t, size_t width);
 void prn_table_omit(struct prn_table *t);
 void prn_table_shrink(struct prn_table *t);
+void prn_table_wrap(struct prn_table *t);
 
 size_t prn_table_rows(const struct prn_table *t);
 

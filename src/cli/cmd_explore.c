@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define PATH_BYTES_MAX 8192
@@ -125,23 +124,10 @@ static int read_options(const struct explore_options *o, struct prn_trace_option
     return 0;
 }
 
-/* As wide as the terminal; without one, as COLUMNS says, or without a limit. */
-static size_t table_width(const struct explore_options *o)
-{
-    struct winsize size;
-    const char *columns = getenv("COLUMNS");
-    if (o->wide || o->output)
-        return 0;
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
-        return size.ws_col;
-    long width = columns ? strtol(columns, NULL, 10) : 0;
-    return width > 0 && width < 100000 ? (size_t)width : 0;
-}
-
 static struct prn_trace_view make_view(const struct explore_options *o)
 {
     return (struct prn_trace_view){.top = (size_t)o->count,
-                                   .width = table_width(o),
+                                   .width = o->wide || o->output ? 0 : prn_output_width(),
                                    .kernel_shapes = o->shape_sensitive,
                                    .kernel_dimensions = o->dimension_sensitive,
                                    .mapping = o->mapping,

@@ -44,8 +44,14 @@ struct column {
 static struct prn_table *new_table(const struct column *columns, size_t n)
 {
     struct prn_table *t = prn_table_new();
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         prn_table_column(t, columns[i].title, columns[i].align);
+        /* On a narrow terminal the note wraps, and what stands before it is shortened. */
+        if (i + 2 == n)
+            prn_table_shrink(t);
+    }
+    prn_table_wrap(t);
+    prn_table_width(t, prn_output_width());
     return t;
 }
 

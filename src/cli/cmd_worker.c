@@ -107,7 +107,7 @@ const struct prn_command prn_command_worker = {
         "can reach nothing but the session's files, and both are gone when the session ends.\n"
         "A connection that is lost is tried again, later and later, up to every half a minute. "
         "SIGTERM and SIGINT take no further session and let the one that is there end, for up to "
-        "half a minute; a second one ends it at once.",
+        "25 seconds; a second one ends it at once.",
     .examples = "# join a pool\n"
                 "prony worker --server gpu.example.org:50051 --hardware g5.xlarge "
                 "--token-file token\n"

@@ -123,6 +123,10 @@ bool prn_output_is_file(const char *path);
 PRONY_MUST_CHECK int prn_output_spares(const char *path, const char *input,
                                        struct prony_error *err);
 
+/* How wide what goes to standard output may be: as the terminal; without one, as COLUMNS says; 0:
+ * there is no limit. */
+size_t prn_output_width(void);
+
 /* Reports a profile to `path`, as prn_output does. */
 PRONY_MUST_CHECK int prn_output_profile(const char *path, const struct prn_profile *profile,
                                         enum prn_report_format format, enum prn_report_table table,

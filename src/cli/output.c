@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -176,6 +177,16 @@ int prn_output_check(const char *path, struct prony_error *err)
     int code = check_folder(target ? target : path, err);
     free(target);
     return code;
+}
+
+size_t prn_output_width(void)
+{
+    struct winsize size;
+    const char *columns = getenv("COLUMNS");
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+        return size.ws_col;
+    long width = columns ? strtol(columns, NULL, 10) : 0;
+    return width > 0 && width < 100000 ? (size_t)width : 0;
 }
 
 bool prn_output_is_file(const char *path)

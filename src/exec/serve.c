@@ -517,6 +517,9 @@ int prn_executor_main(const struct prn_runtime_ops *python)
 {
     static struct server s;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    /* Who ends a job of Slurm's or a unit of systemd's tells all of its processes at once. That is
+     * for whoever started this one, who may let it finish, and ends it otherwise. */
+    signal(SIGTERM, SIG_IGN);
     s.python = python;
     if (!python)
         become_python(&s);

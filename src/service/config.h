@@ -42,16 +42,17 @@ struct prn_config_slurm_text {
 
 struct prn_config_slurm {
     struct prn_config_slurm_text partition, constraint, gres, account, qos;
-    double time_s;       /* of a job */
-    double session_s;    /* a job that has less left takes no further session */
-    double idle_s;       /* a worker without a session leaves after it */
-    double join_s;       /* for the worker of a job that runs to join */
-    double poll_s;       /* between two looks at the jobs */
-    size_t hosts;        /* most of them at once */
-    const char *server;  /* where workers find the service; NULL: where it listens */
-    const char *ca;      /* a file on the nodes; NULL: none */
-    const char *program; /* on the nodes; NULL: this one */
-    const char *output;  /* of a job, as sbatch takes it */
+    size_t time_line, options_line; /* 0: not given */
+    double time_s;                  /* of a job */
+    double session_s;               /* a job that has less left takes no further session */
+    double idle_s;                  /* a worker without a session leaves after it */
+    double join_s;                  /* for the worker of a job that runs to join */
+    double poll_s;                  /* between two looks at the jobs */
+    size_t hosts;                   /* most of them at once */
+    const char *server;             /* where workers find the service; NULL: where it listens */
+    const char *ca;                 /* a file on the nodes; NULL: none */
+    const char *program;            /* on the nodes; NULL: this one */
+    const char *output;             /* of a job, as sbatch takes it */
     size_t n_options;
     const char *const *options; /* for sbatch */
     size_t n_environment;

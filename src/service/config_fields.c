@@ -194,7 +194,7 @@ int prn_config_read_duration(const struct prn_config_reader *r, const struct prn
         return prn_config_fail(r, node, key->name, "'%.100s' is not a duration such as 30s or 10m",
                                shown(node));
     if (seconds < key->min || seconds > key->max)
-        return prn_config_fail(r, node, key->name, "'%.100s' is not between %g s and %g s",
+        return prn_config_fail(r, node, key->name, "'%.100s' is not between %.10g s and %.10g s",
                                shown(node), key->min, key->max);
     *(double *)into = seconds;
     return 0;

@@ -2,6 +2,8 @@
  * service starts (slurm_check.c). */
 #include "service/config_slurm.h"
 
+#include "service/address.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>
@@ -154,6 +156,50 @@ int prn_config_read_slurm_environment(const struct prn_config_reader *r,
     return 0;
 }
 
+static size_t line_of(const struct prn_yaml_node *pool, const char *key)
+{
+    const struct prn_yaml_node *node = prn_yaml_get(pool, key);
+    return node ? node->line : 0;
+}
+
+/* Jobs begin in the root folder of a node: where would 'logs/%j' be? */
+static int check_path(const struct prn_config_reader *r, const struct prn_yaml_node *pool,
+                      const char *key, const char *path)
+{
+    if (!path || path[0] == '/')
+        return 0;
+    return prn_config_fail(r, prn_yaml_get(pool, key), key,
+                           "'%.100s' is a path on the nodes, and must begin with '/'", path);
+}
+
+static int check_server(const struct prn_config_reader *r, const struct prn_yaml_node *pool,
+                        const char *server)
+{
+    struct prn_address address = {0};
+    const char *fault = server ? prn_address_parse(server, &address) : NULL;
+    const char *port = server ? strrchr(server, ':') : NULL;
+    if (server && (!port || strchr(port, ']') || strcmp(port, ":0") == 0))
+        fault = "no port; it is written HOST:PORT";
+    else if (!fault && address.socket_file)
+        fault = "nodes can't open a socket of this machine's file system";
+    return fault ? prn_config_fail(r, prn_yaml_get(pool, "server"), "server", "'%.100s': %s",
+                                   server, fault)
+                 : 0;
+}
+
+static int check_nodes_side(const struct prn_config_reader *r, const struct prn_yaml_node *node,
+                            const struct prn_config_slurm *slurm)
+{
+    /* A program without a folder is searched in PATH there. */
+    const char *program = slurm->program && strchr(slurm->program, '/') ? slurm->program : NULL;
+    int code = check_server(r, node, slurm->server);
+    if (code == 0)
+        code = check_path(r, node, "ca", slurm->ca);
+    if (code == 0)
+        code = check_path(r, node, "program", program);
+    return code == 0 ? check_path(r, node, "output", slurm->output) : code;
+}
+
 int prn_config_slurm_complete(const struct prn_config_reader *r, const struct prn_yaml_node *node,
                               struct prn_config_pool *pool)
 {
@@ -170,9 +216,11 @@ int prn_config_slurm_complete(const struct prn_config_reader *r, const struct pr
     slurm->poll_s = slurm->poll_s > 0 ? slurm->poll_s : POLL_S;
     slurm->hosts = slurm->hosts > 0 ? slurm->hosts : 1;
     slurm->output = slurm->output ? slurm->output : "/dev/null";
+    slurm->time_line = line_of(node, "time");
+    slurm->options_line = line_of(node, "options");
     if (slurm->session_s > slurm->time_s)
         return prn_config_fail(r, session, "session",
                                "longer than 'time', which a whole job may take (%g s)",
                                slurm->time_s);
-    return 0;
+    return check_nodes_side(r, node, slurm);
 }

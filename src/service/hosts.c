@@ -712,12 +712,16 @@ void prn_host_lose(struct prn_host *host)
     prn_meter_add(host->service->counted.lost, 1);
     __atomic_store_n(&held->cancelled, 1, __ATOMIC_RELAXED);
     struct prn_part *part = held->now;
+    const char *colon = host->why[0] ? ": " : "";
+    char text[PRONY_ERROR_TEXT_SIZE];
     held->now = NULL;
     if (part) {
-        prn_part_fail_all(part, PRONY_EUNAVAILABLE, "the host was lost while it ran");
+        snprintf(text, sizeof text, "the host was lost while it ran%s%s", colon, host->why);
+        prn_part_fail_all(part, PRONY_EUNAVAILABLE, text);
         prn_part_done(part);
     }
-    prn_held_abandon(held, PRONY_EUNAVAILABLE, "the host was lost");
+    snprintf(text, sizeof text, "the host was lost%s%s", colon, host->why);
+    prn_held_abandon(held, PRONY_EUNAVAILABLE, text);
     prn_session_host_back(held);
 }
 

@@ -235,6 +235,7 @@ struct prn_host {
     struct prn_event *first_out, *last_out; /* commands on their way, one under way */
     bool sending;
     bool gone;         /* its call is over */
+    char why[128];     /* what is known of why; "": nothing */
     size_t references; /* the list's, its thread's */
     /* Until when it must have said hello, or answered End; 0: nothing is due. */
     int64_t due_ns;

@@ -23,8 +23,10 @@
 #define RETRY_NS NS_PER_S         /* after the first failure; then twice as long, and so on */
 #define BROKEN_NS (30 * NS_PER_S) /* the same from the last of the tries on */
 #define RETRY_MAX_NS (600 * NS_PER_S)
+#define MISSED_MOST 3
 #define CANCEL_AGAIN_NS (10 * NS_PER_S)
 #define SOON_NS (NS_PER_S / 5)     /* before squeue shows what was just done */
+#define DOUBT_NS (600 * NS_PER_S)  /* in which a job may appear of which sbatch didn't tell */
 #define SILENT_NS (600 * NS_PER_S) /* of Slurm, before those who wait are told */
 
 void prn_slurm_wake(struct prn_service *s)
@@ -50,7 +52,7 @@ static void poll_soon(struct prn_slurm *slurm)
 static int64_t delay_ns(size_t failures)
 {
     int64_t ns = failures < TRIES ? RETRY_NS : BROKEN_NS;
-    size_t doublings = failures < TRIES ? failures : failures - TRIES;
+    size_t doublings = failures < TRIES ? failures - 1 : failures - TRIES;
     while (doublings-- > 0 && ns < RETRY_MAX_NS)
         ns *= 2;
     return ns < RETRY_MAX_NS ? ns : RETRY_MAX_NS;
@@ -206,10 +208,13 @@ static void tend_absent(struct prn_slurm *slurm, struct prn_slurm_job *job,
         return;
     if (!job->joined) {
         char why[PRN_SLURM_TROUBLE_SIZE];
-        snprintf(why, sizeof why,
-                 "the worker of Slurm job %llu on %s didn't join within %g s; can it reach %s?",
-                 (unsigned long long)job->id, job->row.node, pool->slurm.join_s,
-                 pool->slurm.server ? pool->slurm.server : slurm->address);
+        snprintf(
+            why, sizeof why,
+            "the worker of Slurm job %llu on %s didn't join within %g s; can it reach %s%s? What "
+            "it said is in the pool's 'output'",
+            (unsigned long long)job->id, job->row.node, pool->slurm.join_s,
+            pool->slurm.server ? pool->slurm.server : slurm->address,
+            slurm->service->tls ? ", and trust its certificate" : "");
         count_failure(slurm, job->hardware, why);
     }
     cancel(job);
@@ -307,7 +312,8 @@ static void describe_end(const struct prn_slurm_job *job, const struct prn_slurm
         snprintf(text + n, left, ", exit status %d: is prony on %s?", outcome->status,
                  job->row.node);
     else if (outcome->status > 0)
-        snprintf(text + n, left, ", exit status %d", outcome->status);
+        snprintf(text + n, left, ", exit status %d: what it said is in the pool's 'output'",
+                 outcome->status);
 }
 
 /* With the lock, which is given up meanwhile. */
@@ -335,8 +341,9 @@ static void end_job(struct prn_slurm *slurm, struct prn_slurm_job *job)
     }
     /* A worker that outlives its job (its node was given up) has no host to offer. */
     if (job->host) {
-        snprintf(text, sizeof text, "its Slurm job has ended: %s", job->row.state);
-        prn_rpc_call_fail(job->host->call, PRN_STATUS_PERMISSION_DENIED, text);
+        snprintf(job->host->why, sizeof job->host->why, "its Slurm job %llu has ended: %s",
+                 (unsigned long long)job->id, job->row.state[0] ? job->row.state : "it is gone");
+        prn_rpc_call_fail(job->host->call, PRN_STATUS_PERMISSION_DENIED, job->host->why);
     }
     unlink_job(slurm, job);
     free(job);
@@ -350,12 +357,16 @@ static void take_row(struct prn_slurm *slurm, struct prn_slurm_job *job,
                      const struct prn_slurm_row *row)
 {
     struct prn_service *s = slurm->service;
-    if (strcmp(job->row.state, row->state) != 0 || strcmp(job->row.reason, row->reason) != 0)
+    if (strcmp(job->row.state, row->state) != 0 || strcmp(job->row.reason, row->reason) != 0 ||
+        job->odd)
         PRN_LOG(s->log, PRN_LOG_INFO, "slurm.state", PRN_LOG_INTEGER("job", job->id),
                 PRN_LOG_TEXT("state", row->state),
                 PRN_LOG_TEXT("reason", row->reason[0] ? row->reason : NULL),
                 PRN_LOG_TEXT("node", row->node[0] ? row->node : NULL));
     job->row = *row;
+    job->listed = true;
+    job->odd = false;
+    job->missed = 0;
 }
 
 static struct prn_slurm_job *find_job(const struct prn_slurm *slurm, uint64_t id)
@@ -390,6 +401,28 @@ static void add_number(struct numbers *numbers, uint64_t number)
     all[numbers->n++] = number;
 }
 
+/* With the lock, which is given up meanwhile. A list may lack a job that is there (it was cut
+ * short, or squeue says something else altogether), and whoever is served by it must not suffer for
+ * that: Slurm is asked about the job itself. If it doesn't know either, some lists without it will
+ * do. */
+static bool is_gone(struct prn_slurm *slurm, struct prn_slurm_job *job)
+{
+    struct prn_service *s = slurm->service;
+    struct prony_error err;
+    bool there = false;
+    pthread_mutex_unlock(&s->lock);
+    int code = prn_slurm_has(job->id, &slurm->stopping, &there, &err);
+    pthread_mutex_lock(&s->lock);
+    bool gone = code == 0 ? !there : ++job->missed >= MISSED_MOST;
+    if (gone)
+        job->row.state[0] = '\0'; /* it isn't known how */
+    else if (!job->odd)
+        PRN_LOG(s->log, PRN_LOG_WARNING, "slurm.odd", PRN_LOG_INTEGER("job", job->id),
+                PRN_LOG_TEXT("error", code < 0 ? err.text : "squeue doesn't list it"));
+    job->odd = true;
+    return gone;
+}
+
 /* With the lock, which is given up meanwhile. */
 static void take_list(struct prn_slurm *slurm, const char *text, struct numbers *orphans)
 {
@@ -401,7 +434,6 @@ static void take_list(struct prn_slurm *slurm, const char *text, struct numbers 
         struct prn_slurm_job *job = find_job(slurm, row.job);
         if (job) {
             take_row(slurm, job, &row);
-            job->listed = true;
         } else if (is_orphan(slurm, &row)) {
             PRN_LOG(slurm->service->log, PRN_LOG_WARNING, "slurm.orphan",
                     PRN_LOG_INTEGER("job", row.job), PRN_LOG_TEXT("name", row.name));
@@ -410,7 +442,7 @@ static void take_list(struct prn_slurm *slurm, const char *text, struct numbers 
     }
     for (struct prn_slurm_job *job = slurm->jobs; job; job = next) {
         next = job->next;
-        if (!job->listed || job->row.phase == PRN_SLURM_ENDED)
+        if (job->listed ? job->row.phase == PRN_SLURM_ENDED : is_gone(slurm, job))
             end_job(slurm, job);
     }
 }
@@ -462,7 +494,8 @@ static void look(struct prn_slurm *slurm)
 static int64_t next_look(const struct prn_slurm *slurm, int64_t now_ns)
 {
     const struct prn_config *config = &slurm->service->config;
-    double least_s = slurm->jobs || slurm->silent_ns ? 60 : INFINITY;
+    bool any = slurm->jobs || slurm->silent_ns || now_ns < slurm->doubt_ns;
+    double least_s = any ? 60 : INFINITY;
     for (size_t i = 0; i < config->n_pools && !isinf(least_s); i++)
         if (config->pools[i].type == PRN_POOL_SLURM)
             least_s = fmin(least_s, config->pools[i].slurm.poll_s);
@@ -566,6 +599,9 @@ static bool submit(struct prn_slurm *slurm, const struct prn_config_pool *pool)
         unlink_job(slurm, job);
         free(job);
     }
+    /* A controller that was too slow may have taken it. */
+    if (code == PRONY_ETIMEDOUT)
+        slurm->doubt_ns = prn_service_now() + DOUBT_NS;
     /* A controller that is away isn't the pool's fault, and comes back. */
     look(slurm);
     if (slurm->silent_ns)

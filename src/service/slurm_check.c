@@ -126,8 +126,8 @@ static int check_time(const struct check *c)
     bool found = true;
     int code = any_node(c, has_time, &time_s, &found);
     if (code == 0 && !found)
-        code = fail_at(c, c->pool->line, "time", "the partition allows no jobs of %g min",
-                       time_s / 60);
+        code = fail_at(c, c->pool->slurm.time_line ? c->pool->slurm.time_line : c->pool->line,
+                       "time", "the partition allows no jobs of %g min", time_s / 60);
     return code;
 }
 
@@ -145,6 +145,39 @@ static bool is_full_for_now(const char *complaint)
     return some;
 }
 
+/* A key of the pool, and its line; 0: the pool doesn't have it. */
+struct named {
+    const char *key;
+    size_t line;
+};
+
+/* Which of them a complaint of sbatch's is about, as far as that is known. */
+static struct named named_by(const struct prn_config_slurm *slurm, enum prn_slurm_fault fault)
+{
+    const struct named gres = {"gres", slurm->gres.line};
+    const struct named constraint = {"constraint", slurm->constraint.line};
+    switch (fault) {
+    case PRN_SLURM_FAULT_PARTITION:
+        return (struct named){"partition", slurm->partition.line};
+    case PRN_SLURM_FAULT_CONSTRAINT:
+        return constraint;
+    case PRN_SLURM_FAULT_GRES:
+        return gres;
+    case PRN_SLURM_FAULT_NODES:
+        return gres.line ? gres : constraint;
+    case PRN_SLURM_FAULT_ACCOUNT:
+        return (struct named){"account", slurm->account.line};
+    case PRN_SLURM_FAULT_QOS:
+        return (struct named){"qos", slurm->qos.line};
+    case PRN_SLURM_FAULT_TIME:
+        return (struct named){"time", slurm->time_line};
+    case PRN_SLURM_FAULT_OPTIONS:
+        return (struct named){"options", slurm->options_line};
+    default:
+        return (struct named){0};
+    }
+}
+
 static int check_submission(const struct check *c)
 {
     const struct prn_slurm_job_order order = {
@@ -155,25 +188,9 @@ static int check_submission(const struct check *c)
         return prn_fail_memory(c->err);
     if (code == 0 || is_full_for_now(fault.text))
         return 0;
-    /* Accounts and QoS are known to the accounting alone; what it says of them is about a key. */
-    const struct prn_config_slurm *slurm = &c->pool->slurm;
-    const struct prn_config_slurm_text *named = NULL;
-    enum prn_slurm_fault what = prn_slurm_fault(fault.text);
-    const char *key = "pools";
-    size_t line = c->pool->line;
-    if (what == PRN_SLURM_FAULT_ACCOUNT) {
-        named = &slurm->account;
-        key = "account";
-    } else if (what == PRN_SLURM_FAULT_QOS) {
-        named = &slurm->qos;
-        key = "qos";
-    }
-    if (named && named->text)
-        line = named->line;
-    else
-        key = "pools";
-    return fail_at(c, line, key, "Slurm takes no jobs of the pool '%s': %s", c->pool->hardware,
-                   fault.text);
+    const struct named named = named_by(&c->pool->slurm, prn_slurm_fault(fault.text));
+    return fail_at(c, named.line ? named.line : c->pool->line, named.line ? named.key : "pools",
+                   "Slurm takes no jobs of the pool '%s': %s", c->pool->hardware, fault.text);
 }
 
 /* Nodes can't open a socket in this machine's file system. */
@@ -197,10 +214,8 @@ static int check_pool(const struct check *c)
     return code;
 }
 
-static int ask_sinfo(const struct check *c, struct prn_buffer *out)
+static int run_for(const struct check *c, const char *const *argv, struct prn_buffer *out)
 {
-    static const char *const argv[] = {
-        "sinfo", "--noheader", "--all", "--Node", "--format=" PRN_SLURM_SINFO_FORMAT, NULL};
     const struct prn_slurm_call call = {.argv = argv, .timeout_s = SINFO_S};
     struct prony_error fault;
     int code = prn_slurm_run(&call, out, &fault);
@@ -209,6 +224,28 @@ static int ask_sinfo(const struct check *c, struct prn_buffer *out)
     return code == 0 ? 0
                      : fail_at(c, c->pool->line, "type", "the pool '%s' needs Slurm: %s",
                                c->pool->hardware, fault.text);
+}
+
+/* Without scancel, say, jobs would be submitted that nobody could end. */
+static int check_programs(const struct check *c)
+{
+    static const char *const names[] = {"sbatch", "squeue", "scancel", "scontrol"};
+    int code = 0;
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(names) && code == 0; i++) {
+        const char *const argv[] = {names[i], "--version", NULL};
+        struct prn_buffer out = PRN_BUFFER_INIT(4096);
+        code = run_for(c, argv, &out);
+        prn_buffer_release(&out);
+    }
+    return code;
+}
+
+static int ask_sinfo(const struct check *c, struct prn_buffer *out)
+{
+    static const char *const argv[] = {
+        "sinfo", "--noheader", "--all", "--Node", "--format=" PRN_SLURM_SINFO_FORMAT, NULL};
+    int code = run_for(c, argv, out);
+    return code == 0 ? check_programs(c) : code;
 }
 
 int prn_slurm_check(const struct prn_config *config, const char *file, struct prony_error *err)

@@ -229,6 +229,34 @@ int prn_slurm_list(const char *names, const volatile int *hurry, struct prn_buff
     return code;
 }
 
+static int show_job(uint64_t job, const volatile int *hurry, struct prn_buffer *out,
+                    struct prony_error *err)
+{
+    char number[32];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)job);
+    const char *const argv[] = {"scontrol", "--oneliner", "show", "job", number, NULL};
+    return ask(argv, hurry, out, err);
+}
+
+int prn_slurm_has(uint64_t job, const volatile int *hurry, bool *ret_there, struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 10);
+    struct prony_error fault;
+    int code = show_job(job, hurry, &out, &fault);
+    bool there = false;
+    if (code == 0 && !prn_slurm_parse_there(prn_buffer_text(&out), &there))
+        code = prn_fail(&fault, PRONY_EFORMAT, "'scontrol' doesn't say how job %llu is",
+                        (unsigned long long)job);
+    else if (code == PRONY_ERUNTIME && prn_slurm_unknown(fault.text))
+        code = 0;
+    if (code == 0)
+        *ret_there = there;
+    else
+        *err = fault;
+    prn_buffer_release(&out);
+    return code;
+}
+
 int prn_slurm_outcome(uint64_t job, const volatile int *hurry,
                       struct prn_slurm_outcome *ret_outcome, struct prony_error *err)
 {
@@ -241,8 +269,7 @@ int prn_slurm_outcome(uint64_t job, const volatile int *hurry,
                                  "--parsable2", "--allocations",
                                  option,        "--format=" PRN_SLURM_SACCT_FORMAT,
                                  NULL};
-    const char *const scontrol[] = {"scontrol", "--oneliner", "show", "job", number, NULL};
-    bool known = ask(scontrol, hurry, &out, err) == 0 &&
+    bool known = show_job(job, hurry, &out, err) == 0 &&
                  prn_slurm_parse_scontrol(prn_buffer_text(&out), ret_outcome);
     if (!known) {
         prn_buffer_clear(&out);

@@ -35,6 +35,9 @@ PRONY_MUST_CHECK int prn_slurm_cancel(const uint64_t *jobs, size_t n, const vola
  * have ended, or with NULL all that haven't. */
 PRONY_MUST_CHECK int prn_slurm_list(const char *names, const volatile int *hurry,
                                     struct prn_buffer *out, struct prony_error *err);
+/* Whether a job is there and hasn't ended. An error: the controller doesn't say. */
+PRONY_MUST_CHECK int prn_slurm_has(uint64_t job, const volatile int *hurry, bool *ret_there,
+                                   struct prony_error *err);
 /* How a job ended: from the controller as long as it remembers, then from the accounting if there
  * is one, which hears of it some seconds later. PRONY_ENOENT: nobody knows. */
 PRONY_MUST_CHECK int prn_slurm_outcome(uint64_t job, const volatile int *hurry,

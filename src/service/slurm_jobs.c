@@ -153,6 +153,7 @@ int prn_slurm_attach(struct prn_host *host, const Prony__Hello *hello, struct pr
     }
     PRN_LOG(s->log, PRN_LOG_INFO, "slurm.joined", PRN_LOG_INTEGER("job", job->id),
             PRN_LOG_TEXT("hardware", job->hardware), PRN_LOG_TEXT("host", hello->host));
+    s->slurm->poll_ns = 0; /* to know where it runs, and until when */
     prn_slurm_wake(s);
     return 0;
 }
@@ -163,6 +164,8 @@ void prn_slurm_detach(struct prn_host *host)
     if (!job)
         return;
     job->host = NULL;
+    snprintf(host->why, sizeof host->why, "the worker of Slurm job %llu on %.64s went away",
+             (unsigned long long)job->id, job->row.node[0] ? job->row.node : "its node");
     host->service->slurm->poll_ns = 0; /* its job may be what has ended */
     prn_slurm_wake(host->service);
 }

@@ -20,6 +20,8 @@ struct prn_slurm_job {
     int64_t used_ns;         /* when the key was used; 0: not since the service started */
     bool joined;             /* its worker was there once */
     bool listed;             /* squeue knows it */
+    bool odd;                /* the last list lacked it */
+    unsigned missed;         /* lists in a row without it, when nobody knew of it */
     bool dirty;              /* the database doesn't know it like this */
     struct prn_host *host;   /* its worker; NULL: not connected */
     struct prn_slurm_row row;
@@ -56,6 +58,7 @@ struct prn_slurm {
     int64_t poll_ns;   /* when squeue is asked next */
     int64_t asked_ns;  /* when it was asked what jobs' rows say */
     int64_t silent_ns; /* since when Slurm doesn't answer; 0: it does */
+    int64_t doubt_ns;  /* until when there may be a job that isn't known */
     char silence[PRN_SLURM_TROUBLE_SIZE];
     struct prn_metric *failed;
 };

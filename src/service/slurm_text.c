@@ -311,7 +311,25 @@ bool prn_slurm_parse_scontrol(const char *text, struct prn_slurm_outcome *ret_ou
     return true;
 }
 
+bool prn_slurm_parse_there(const char *text, bool *ret_there)
+{
+    const char *state = value_of(text, "JobState");
+    char name[PRN_SLURM_STATE_SIZE];
+    size_t length = state ? strspn(state, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_") : 0;
+    if (length == 0 || length >= sizeof name)
+        return false;
+    memcpy(name, state, length);
+    name[length] = '\0';
+    *ret_there = prn_slurm_phase(name) != PRN_SLURM_ENDED;
+    return true;
+}
+
 /* ---- Complaints ---- */
+
+bool prn_slurm_unknown(const char *complaint)
+{
+    return strcasestr(complaint, "invalid job id") != NULL;
+}
 
 /* "sbatch: error: what is wrong" → what is wrong. */
 static const char *without_name(const char *line)
@@ -349,7 +367,8 @@ void prn_slurm_complaint(struct prn_buffer *out, const char *text)
     for (const char *at = text; *at;) {
         size_t length = strcspn(at, "\n");
         size_t kept = length < sizeof line ? length : sizeof line - 1;
-        if (strspn(at, " \t\r") < length) {
+        /* 'Try "sbatch --help" for more information' comes after what it is about. */
+        if (strspn(at, " \t\r") < length && strncmp(at, "Try ", 4) != 0) {
             memcpy(line, at, kept);
             line[kept] = '\0';
         }
@@ -388,12 +407,27 @@ static const char *find_limit(const char *complaint)
 
 enum prn_slurm_fault prn_slurm_fault(const char *complaint)
 {
+    static const struct {
+        const char *words;
+        enum prn_slurm_fault fault;
+    } known[] = {
+        {"invalid account", PRN_SLURM_FAULT_ACCOUNT},
+        {"invalid qos", PRN_SLURM_FAULT_QOS},
+        {"partition", PRN_SLURM_FAULT_PARTITION},
+        {"invalid feature", PRN_SLURM_FAULT_CONSTRAINT},
+        {"generic resource", PRN_SLURM_FAULT_GRES},
+        {"node configuration", PRN_SLURM_FAULT_NODES},
+        {"time limit", PRN_SLURM_FAULT_TIME},
+        {"option", PRN_SLURM_FAULT_OPTIONS},
+        {"node name", PRN_SLURM_FAULT_OPTIONS},
+    };
     const char *limit = find_limit(complaint);
     if (limit)
         return *limit == 'A' ? PRN_SLURM_FAULT_ACCOUNT : PRN_SLURM_FAULT_QOS;
-    if (strcasestr(complaint, "invalid account"))
-        return PRN_SLURM_FAULT_ACCOUNT;
-    return strcasestr(complaint, "invalid qos") ? PRN_SLURM_FAULT_QOS : PRN_SLURM_FAULT_OTHER;
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(known); i++)
+        if (strcasestr(complaint, known[i].words))
+            return known[i].fault;
+    return PRN_SLURM_FAULT_OTHER;
 }
 
 enum prn_slurm_full prn_slurm_full(const char *complaint)

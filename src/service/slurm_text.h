@@ -75,12 +75,27 @@ struct prn_slurm_outcome {
 bool prn_slurm_parse_sacct(const char *text, struct prn_slurm_outcome *ret_outcome);
 bool prn_slurm_parse_scontrol(const char *text, struct prn_slurm_outcome *ret_outcome);
 
+/* Whether the job of `scontrol -o show job` hasn't ended; false: it doesn't say. */
+bool prn_slurm_parse_there(const char *text, bool *ret_there);
+/* Whether scontrol complains that there is no such job. */
+bool prn_slurm_unknown(const char *complaint);
+
 /* Appends the last line that a program complained with, without its own name and without paths; the
  * limit of the accounting that stands above it, if there is one, comes first. */
 void prn_slurm_complaint(struct prn_buffer *out, const char *text);
 
 /* What of a pool is refused, as far as such a complaint tells. */
-enum prn_slurm_fault { PRN_SLURM_FAULT_OTHER, PRN_SLURM_FAULT_ACCOUNT, PRN_SLURM_FAULT_QOS };
+enum prn_slurm_fault {
+    PRN_SLURM_FAULT_OTHER,
+    PRN_SLURM_FAULT_PARTITION,
+    PRN_SLURM_FAULT_CONSTRAINT,
+    PRN_SLURM_FAULT_GRES,
+    PRN_SLURM_FAULT_NODES, /* no node has all of it */
+    PRN_SLURM_FAULT_ACCOUNT,
+    PRN_SLURM_FAULT_QOS,
+    PRN_SLURM_FAULT_TIME,
+    PRN_SLURM_FAULT_OPTIONS,
+};
 
 enum prn_slurm_fault prn_slurm_fault(const char *complaint);
 

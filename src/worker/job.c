@@ -361,6 +361,7 @@ int prn_job_main(struct prony_error *err)
 {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGTERM, SIG_IGN); /* the worker's to hear, which may let it finish */
     struct prn_job_told told = {0};
     ProtobufCMessage *message;
     if (!getcwd(told.folder, PATH_MAX))

@@ -30,8 +30,10 @@
 #define QUEUE_MAX 64      /* commands that wait; a service sends a few */
 #define SEND_S 60         /* for a report to get under way */
 #define KEY_WAIT_MS 10000 /* for the service that started this worker to say the key */
-#define GRACE_S 30        /* for a session to end by itself once the worker is to leave */
-#define FAREWELL_S 0.5    /* for the service to hear that it leaves */
+/* For a session to end by itself once the worker is to leave: Slurm kills half a minute after it
+ * has said so (KillWait), and a worker that is killed leaves its files. */
+#define GRACE_S 25
+#define FAREWELL_S 0.5 /* for the service to hear that it leaves */
 #define BACKOFF_FIRST_S 0.5
 #define BACKOFF_MOST_S 30.0
 #define STEADY_S 10 /* a connection that lasted so long was a good one */

@@ -31,7 +31,7 @@ POD = {
                             "properties": {"runAsNonRoot": {"const": True}}},
         "volumes": {"items": {"properties": {"name": NAME}, **ONE_KIND}},
         "containers": {"items": {
-            "required": ["image", "args", "resources", "securityContext", "volumeMounts"],
+            "required": ["image", "command", "resources", "securityContext", "volumeMounts"],
             "properties": {
                 "image": {"pattern": r"^[a-z0-9./-]+:[\w.-]+$"},
                 "resources": {"required": ["requests", "limits"],
@@ -86,6 +86,7 @@ def test_they_are_valid(document):
     lambda d: d.update(apiVersion="apps/v1beta1"),
     lambda d: d["spec"]["template"]["spec"].update(securityContexts={}),
     lambda d: d["spec"]["template"]["spec"]["containers"][0].update(command="prony"),
+    lambda d: d["spec"]["template"]["spec"]["containers"][0].pop("command"),
     lambda d: d["spec"]["template"]["spec"]["volumes"][0].update(emptyDir={}),
     lambda d: d["spec"]["template"]["spec"]["securityContext"].pop("runAsNonRoot"),
     lambda d: d["metadata"].update(name="Prony_1"),
@@ -141,7 +142,7 @@ def test_prony_takes_the_command_lines(prony, workdir):
         assert command[0] == "prony"
         return prony(*(f"{workdir}{word}" if word.startswith("/") else word for word in command[1:]), *more)
 
-    (serve,), (worker,) = ([c["args"] for c in pod["spec"]["containers"]] for pod in pods())
+    (serve,), (worker,) = ([c["command"] for c in pod["spec"]["containers"]] for pod in pods())
     for command, path in ((serve, "/etc/prony/serve.yml"), (worker, "/run/prony/token/token")):
         done = call(command)
         assert done.status == 1 and f"'{workdir}{path}': No such file or directory" in done.stderr
@@ -154,7 +155,7 @@ def test_prony_takes_the_command_lines(prony, workdir):
 
 
 def test_worker_and_service_find_each_other():
-    (worker,), = ([c["args"] for c in pod["spec"]["containers"]] for pod in pods()[1:])
+    (worker,), = ([c["command"] for c in pod["spec"]["containers"]] for pod in pods()[1:])
     config = yaml.safe_load(find("ConfigMap")[0]["data"]["serve.yml"])
     assert worker[worker.index("--hardware") + 1] in [p["name"] for p in config["pools"]]
     service, = find("Service")

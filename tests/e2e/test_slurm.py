@@ -2,6 +2,7 @@
 configuration, the accounting. test_slurm_faults.py has what happens to jobs."""
 import os
 import re
+import shutil
 import signal
 
 import grpc
@@ -9,9 +10,13 @@ import pytest
 
 import slurm
 from conftest import PROGRAM, ROOT, run_program
-from service import PATIENCE, base, eventually, free_port, make_certificate, own
+from profiling import Terminal
+from service import ORT, PATIENCE, base, eventually, free_port, make_certificate, own
 from slurm_service import (BACKEND, ask, cluster, command_lines, config, dying_service,  # noqa: F401
-                           key_of, note, nothing_is_left, pool, ready, service_of, use)
+                           environment_of_worker, key_of, note, nothing_is_left, pool, ready, service_of,
+                           standing_in, use)
+
+MLP = ROOT / "tests/data/mlp.onnx"
 
 if slurm.missing():
     pytest.skip(f"not here: {', '.join(slurm.missing())}", allow_module_level=True)
@@ -20,7 +25,10 @@ if slurm.missing():
 # ---- What it is for ----
 
 def test_a_host_comes_serves_and_leaves(cluster, tmp_path):
-    with service_of(cluster, tmp_path / "s", pool(idle="1s")) as (service, client):
+    seen = tmp_path / "seen"  # what anybody sees of sbatch while it runs
+    env = standing_in(tmp_path / "bin", sbatch=f"""cat /proc/$$/cmdline /proc/$$/environ >> {seen}
+real "$@" """)
+    with service_of(cluster, tmp_path / "s", pool(idle="1s"), env=env) as (service, client):
         listed = client.backends()
         assert [(b.hardware_platform, b.software_backend) for b in listed.backends] == [
             ("lab", "onnxrt-cpu")]
@@ -32,7 +40,11 @@ def test_a_host_comes_serves_and_leaves(cluster, tmp_path):
         assert re.search(r"JobName=prony-lab-[0-9a-f]{8}", shown) and "prony serve on" in shown
         assert "OverSubscribe=NO" in shown and "Requeue=0" in shown
         key = key_of(cluster, job)
-        assert key not in shown and not [line for line in command_lines() if key in line]
+        assert not [line for line in command_lines() if key in line]
+        for said in (shown, cluster.run("scontrol", "-dd", "show", "job", job), seen.read_text(),
+                     *(cluster.log(name) for name in cluster.processes)):
+            assert key not in said
+        assert "--job-name=prony-lab-" in seen.read_text()
         service.secrets.append(key)
         worker, = client.status().workers
         assert worker.state == "held" and f"Slurm job {job} RUNNING on n" in worker.note
@@ -40,6 +52,26 @@ def test_a_host_comes_serves_and_leaves(cluster, tmp_path):
         use(ready(client))  # the same host, at once
         assert cluster.jobs() == [job]
     # The service ended, and its job with it.
+
+
+def test_a_job_is_as_the_pool_says(cluster, tmp_path):
+    output = tmp_path / "worker-%j.log"
+    wanted = pool(partition="urgent", constraint="'slow&lab'", gres="accel:toy:1", account="bench",
+                  qos="normal", time="17m", options="[--nice=7, --mem=1]", output=output,
+                  environment=f"{{PRONY_ORT_LIB: '{ORT}', SITE: it's $HOME}}")
+    env = {"PRONY_TOKEN": "of the service", "SBATCH_PARTITION": "bench", "SBATCH_QOS": "brief"}
+    with service_of(cluster, tmp_path / "s", wanted, env=env) as (service, client):
+        use(ready(client))
+        job = cluster.job("RUNNING")
+        shown = cluster.run("scontrol", "show", "job", job)
+        for text in ("Partition=urgent", "Features=slow&lab", "TresPerNode=gres:accel:toy:1",
+                     "Account=bench", "QOS=normal", "TimeLimit=00:17:00", "Nice=7", "MinMemoryNode=1M",
+                     "NumNodes=1 ", "NodeList=n3", f"StdOut={tmp_path}/worker-{job}.log"):
+            assert text in shown, shown
+        assert "worker.attached" in (tmp_path / f"worker-{job}.log").read_text()
+        inside = environment_of_worker(job)
+        assert inside["SITE"] == "it's $HOME" and inside["PRONY_ORT_LIB"] == str(ORT)
+        assert not {"PRONY_TOKEN", "SBATCH_PARTITION", "SBATCH_QOS"} & set(inside)
 
 
 def test_an_idle_host_leaves(cluster, tmp_path):
@@ -79,23 +111,34 @@ def test_a_worker_joins_before_the_next_look(cluster, tmp_path):
         session.wait()
         use(session)
         assert cluster.jobs() == [job]
+        # Once it is there, people are told where, without waiting for the next look either.
+        eventually(lambda: re.fullmatch(rf"Slurm job {job} RUNNING on n1 until \S+Z",
+                                        client.status().workers[0].note), "where it runs", timeout=10)
 
 
 def test_who_waits_sees_what_slurm_says(cluster, tmp_path):
     others = [cluster.occupy("-w", name, "--time=30") for name in ("n1", "n2")]
     with service_of(cluster, tmp_path / "s") as (service, client):
-        first, second = ask(client), ask(client)
+        person = Terminal(PROGRAM, [MLP, "--server", service.address, "-b", BACKEND])
+        person.wait_for_progress(b"waiting for lab: place 1 in the queue")
+        second = ask(client)
         eventually(lambda: len(cluster.jobs("PENDING")) == 2, "two jobs wait")
         kept, surplus = cluster.jobs("PENDING")
         expected = rf"Slurm: job {kept} PENDING \((Resources|Priority)\), expected to start 20\d\d-\S+Z"
         eventually(lambda: [s for s in client.status().sessions if re.fullmatch(expected, s.note)],
                    "the reason")
-        assert f"job {surplus} PENDING" in second.place().queue.note
-        assert f"job {kept} PENDING" in note(client) and f"job {surplus} PENDING" in note(client)
+        eventually(lambda: f"job {surplus} PENDING" in note(client), "the other one's")
+        assert f"job {surplus} PENDING" in second.place().queue.note and f"job {kept} PENDING" in note(client)
         shown = run_program([PROGRAM, "status", "--server", service.address]).stdout
         assert f"Slurm: job {kept} PENDING" in shown
+        narrow = run_program([PROGRAM, "status", "--server", service.address],
+                             env={**os.environ, "COLUMNS": "120"}).stdout
+        assert max(map(len, narrow.splitlines())) <= 120 and "expected to start" in " ".join(narrow.split())
+        person.wait_for_progress(b"PENDING (")
+        person.wait_for_progress(b"expected to start 20")
         # One leaves: a job that nobody needs is cancelled, the other stays.
-        first.close()
+        person.process.send_signal(signal.SIGINT)
+        assert person.process.wait(PATIENCE) == 130
         eventually(lambda: cluster.jobs("PENDING") == [kept], "one job is left")
         second.close()
         eventually(lambda: not cluster.jobs("PENDING"), "no job is left")
@@ -177,9 +220,16 @@ def test_pools_come_and_go_with_a_reload(cluster, tmp_path):
     ({"partition": "nowhere"}, 12, "'partition': Slurm knows no partition 'nowhere'"),
     ({"constraint": "fast&quick"}, 6, "'constraint': no node of the partition has the feature 'quick'"),
     ({"gres": "accel:real"}, 12, "'gres': no node of the partition has 'accel:real'"),
-    ({"partition": "short"}, 3, "'time': the partition allows no jobs of 10 min"),
-    ({"partition": "closed"}, 3, "'pools': Slurm takes no jobs of the pool 'lab': 'sbatch' failed: "),
-    ({"constraint": "slow", "gres": "accel:toy:9"}, 3, "Slurm takes no jobs of the pool 'lab'"),
+    ({"partition": "short"}, 10, "'time': the partition allows no jobs of 10 min"),
+    ({"partition": "short", "time": None}, 3, "'time': the partition allows no jobs of 60 min"),
+    ({"partition": "closed"}, 12, "'partition': Slurm takes no jobs of the pool 'lab': 'sbatch' failed: "),
+    ({"constraint": "slow", "gres": "accel:toy:9"}, 12, "'gres': Slurm takes no jobs of the pool 'lab'"),
+    ({"constraint": "fast&slow"}, 6, "'constraint': Slurm takes no jobs of the pool 'lab'"),
+    ({"constraint": "'fast&&('"}, 6, "'constraint': Slurm takes no jobs of the pool 'lab'"),
+    ({"options": "[--nodlist=n1]"}, 12, "'options': Slurm takes no jobs of the pool 'lab': 'sbatch' "
+                                        "failed: unrecognized option '--nodlist=n1'"),
+    ({"options": "[--nodelist=n9]"}, 12, "'options': Slurm takes no jobs of the pool 'lab'"),
+    ({"partition": "closed", "options": "[--nodelist=n1]"}, 12, "'partition': Slurm takes no jobs"),
     ({"account": "nobody"}, 12, "'account': Slurm takes no jobs of the pool 'lab': 'sbatch' failed: "),
     ({"account": "theirs"}, 12, "Invalid account or account/partition combination specified"),
     ({"account": "locked"}, 12, "'account': Slurm takes no jobs of the pool 'lab': 'sbatch' failed: "
@@ -269,7 +319,7 @@ def test_the_example_of_the_page(cluster, prony, workdir):
     """docs/cluster.md shows a configuration, and what is said where the cluster is another."""
     page = (ROOT / "docs/cluster.md").read_text()
     text = re.search(r"```yaml\n(.*?)```", page, re.DOTALL).group(1)
-    text = text.replace("/shared/prony/cert.pem", "cert.pem")
+    text = text.replace("/shared/prony/cert.pem", str(workdir / "cert.pem"))
     added = re.search(r"^\$ echo '(.*)' >> serve.yml$", page, re.MULTILINE).group(1)
     said = re.findall(r"^prony: error: 'serve.yml', .*$", page, re.MULTILINE)
     make_certificate(workdir)
@@ -284,6 +334,14 @@ def test_programs_that_arent_there_or_talk_nonsense(cluster, prony, workdir):
     serve = ("serve", "--config", "serve.yml", "--state", workdir / "state")
     done = prony(*serve, env={**cluster.env, "PATH": str(workdir)})
     assert done.status and "there is no program 'sinfo': is Slurm installed here?" in done.stderr
+    for program in ("sinfo", "sbatch", "squeue", "scancel"):
+        (workdir / "some").mkdir(exist_ok=True)
+        (workdir / "some" / program).symlink_to(shutil.which(program))
+        done = prony(*serve, env={**cluster.env, "PATH": str(workdir / "some")})
+        missing = {"sinfo": "sbatch", "sbatch": "squeue", "squeue": "scancel", "scancel": "scontrol"}[program]
+        assert done.status and done.stderr == (
+            f"prony: error: 'serve.yml', line 3: 'type': the pool 'lab' needs Slurm: there is no program "
+            f"'{missing}': is Slurm installed here?\n")
     fake = workdir / "sinfo"
     for script, text in (("head -c 20000000 /dev/zero", "printed more than 8388608 bytes"),
                          ("printf 'x|y\\n\\377|||\\n*|||\\n'", "no default partition"),

@@ -2,19 +2,26 @@
 The cluster is a real one, on loopback."""
 import concurrent.futures
 import re
+import time
 
 import pytest
 
 import slurm
-from service import eventually, free_port
-from slurm_service import (ask, cluster, command_lines, denied, lost, note, nothing_is_left,  # noqa: F401
-                           pool, ready, service_of, use)
+from conftest import PROGRAM, ROOT
+from profiling import Terminal
+from service import PATIENCE, eventually, free_port
+from slurm_service import (BACKEND, ask, cluster, command_lines, denied, lost, note, nothing_is_left,  # noqa: F401
+                           pool, ready, service_of, standing_in, use)
+
+MLP = ROOT / "tests/data/mlp.onnx"
 
 if slurm.missing():
     pytest.skip(f"not here: {', '.join(slurm.missing())}", allow_module_level=True)
 
+ACCOUNTING = False
 
-def test_an_operator_cancels(cluster, tmp_path):
+
+def test_an_operator_cancels_what_waits(cluster, tmp_path):
     other = cluster.occupy("-w", "n1", "--time=30")
     with service_of(cluster, tmp_path / "s", pool(hosts=1, options="[--nodelist=n1]")) as (service, client):
         session = ask(client)
@@ -24,36 +31,42 @@ def test_an_operator_cancels(cluster, tmp_path):
         cluster.run("scancel", other)
         session.wait()  # gets another one
         use(session)
-        running = cluster.job("RUNNING")
-        assert running != pending
-        cluster.run("scancel", running)
-        lost(session)
-        session.close()
-        use(ready(client))
-        assert cluster.job("RUNNING") != running
+        assert cluster.job("RUNNING") != pending
 
 
-def test_preemption_and_requeue(cluster, tmp_path):
-    with service_of(cluster, tmp_path / "s", pool(options="[--nodelist=n1]", hosts=1)) as (service, client):
-        session = ready(client)
-        use(session)
-        job = cluster.job("RUNNING")
-        other = cluster.occupy("--partition=urgent", "-w", "n1", "--time=5")
-        service.said(f"slurm.ended job={job} hardware=lab state=PREEMPTED")
-        lost(session)
-        session.close()
-        cluster.run("scancel", other)
+def jobs_and_nodes(cluster):
+    return [(int(job), node) for job, node in
+            (line.split() for line in cluster.run("squeue", "-h", "-o", "%i %N", "-S", "i").splitlines())]
+
+
+def test_cancelling_preemption_and_requeue(cluster, tmp_path):
+    """Slurm waits some seconds before it kills, so they happen at once."""
+    with service_of(cluster, tmp_path / "s", pool(constraint="lab", hosts=3)) as (service, client):
+        sessions = [ready(client) for _ in range(2)]
+        for session in sessions:
+            use(session)
+        (preempted, node), (again, _) = jobs_and_nodes(cluster)
+        person = Terminal(PROGRAM, [MLP, "--server", service.address, "-b", BACKEND, "--launches", "1",
+                                    "--repeats", "10000000", "--max-time", "600"])
+        person.wait_for_progress(b"measuring, launch 1")
+        cancelled, last = jobs_and_nodes(cluster)[2]
         # Who may, has Slurm run the job again: its key is used, so it can't come back.
-        session = ready(client)
-        use(session)
-        job = cluster.job("RUNNING")
-        cluster.run("scontrol", "update", f"JobId={job}", "Requeue=1")
-        cluster.run("scontrol", "requeue", job)
-        service.said(f"slurm.ended job={job}")
-        lost(session)
-        session.close()
+        cluster.run("scontrol", "update", f"JobId={again}", "Requeue=1")
+        cluster.run("scontrol", "requeue", again)
+        cluster.run("scancel", cancelled)
+        other = cluster.occupy("--partition=urgent", "-w", node, "--time=5")
+        service.said(f"slurm.ended job={preempted} hardware=lab state=PREEMPTED")
+        service.said(f"slurm.ended job={again}")
+        service.said(f"slurm.ended job={cancelled} hardware=lab state=CANCELLED")
+        for session in sessions:
+            lost(session)
+            session.close()
+        assert person.process.wait(PATIENCE) == 1
+        person.wait_for_progress(b"prony: error: the host was lost while it ran: "
+                                 b"the worker of Slurm job %d on %s went away" % (cancelled, last.encode()))
+        cluster.run("scancel", other)
         use(ready(client))
-        assert cluster.job("RUNNING", "PENDING") != job
+        assert not {preempted, again, cancelled} & set(cluster.jobs("RUNNING", "PENDING"))
 
 
 def test_time_limit_and_node_failure(cluster, tmp_path):
@@ -62,9 +75,7 @@ def test_time_limit_and_node_failure(cluster, tmp_path):
         sessions = [ready(client) for _ in range(2)]
         for session in sessions:
             use(session)
-        nodes = dict(line.split() for line in
-                     cluster.run("squeue", "-h", "-o", "%i %N").splitlines())
-        (timed, _), (failed, node) = nodes.items()
+        (timed, _), (failed, node) = jobs_and_nodes(cluster)
         cluster.run("scontrol", "update", f"JobId={timed}", "EndTime=now")
         cluster.kill(node)
         try:
@@ -90,7 +101,8 @@ def test_a_job_that_brings_no_worker(cluster, tmp_path):
             absent, mute = threads.map(denied, sessions)
         assert re.search(r"Slurm job \d+ ended before its worker had joined: FAILED, exit status 127: "
                          r"is prony on n\d\?", absent)
-        assert re.search(r"didn't join within 1 s; can it reach 127\.0\.0\.1:\d+\?", mute)
+        assert re.search(r"didn't join within 1 s; can it reach 127\.0\.0\.1:\d+\? What it said "
+                         r"is in the pool's 'output'$", mute)
         assert "exit status 127" in note(client, "absent")
         submitted = [l for l in service.log if l and "slurm.submitted" in l]
         assert len(submitted) == 6  # three tries each, not more
@@ -117,3 +129,84 @@ def test_a_controller_that_dies_comes_back(cluster, tmp_path):
         second.wait()
         use(second)
         assert len(cluster.jobs("RUNNING")) == 2
+
+
+# What a program of Slurm's does instead of its work is in a file.
+UNRELIABLE = """case $(cat {mode}) in
+nothing) ;;
+nonsense) echo 'slurm is fine|thank you'; printf '\\377|||||||\\n' ;;
+half) real "$@" | head -c 12 ;;
+mute) real "$@" > {mode}.job; echo done ;;
+late) until [ -e {mode}.go ]; do sleep 0.05; done; real "$@" ;;
+fail) echo no >&2; exit 1 ;;
+hang) : > {mode}.hangs; sleep 600 ;;
+*) real "$@" ;;
+esac"""
+
+
+@pytest.fixture
+def unreliable(tmp_path):
+    """The environment of a service, and a function that tells a program what to do from now on."""
+    def set_mode(program, mode):
+        (tmp_path / program).write_text(mode)
+
+    programs = "squeue", "sbatch", "scancel"
+    for program in programs:
+        set_mode(program, "work")
+    return standing_in(tmp_path / "bin", **{p: UNRELIABLE.format(mode=tmp_path / p) for p in programs}), set_mode
+
+
+def test_a_squeue_that_lists_nothing_costs_nobody_a_host(cluster, tmp_path, unreliable):
+    env, set_mode = unreliable
+    with service_of(cluster, tmp_path / "s", env=env) as (service, client):
+        session = ready(client)
+        use(session)
+        job = cluster.job("RUNNING")
+        for mode in ("nothing", "nonsense", "half"):
+            at = len(service.log)
+            set_mode("squeue", mode)
+            service.said(f"slurm.odd job={job} error=\"squeue doesn't list it\"", after=at)
+            use(session)
+            at = len(service.log)
+            set_mode("squeue", "work")
+            service.said(f"slurm.state job={job} state=RUNNING", after=at)
+        assert not [l for l in service.log if l and re.search("slurm.(ended|orphan|cancel|silent)", l)]
+        # One that has ended is known to have, although squeue doesn't say so.
+        session.close()
+        set_mode("squeue", "nothing")
+        cluster.run("scancel", job)
+        service.said(f"slurm.ended job={job}")
+        set_mode("squeue", "hang")
+        use(ready(client))
+        eventually((tmp_path / "squeue.hangs").exists, "squeue hangs")
+        began = time.monotonic()
+    assert time.monotonic() - began < 14  # the end doesn't wait as long as it would for a busy controller
+
+
+def test_sbatch_and_scancel_that_do_something_else(cluster, tmp_path, unreliable):
+    env, set_mode = unreliable
+    with service_of(cluster, tmp_path / "s", env=env) as (service, client):
+        # It submits a job, and doesn't say which.
+        set_mode("sbatch", "mute")
+        first = ask(client)
+        service.said("slurm.failed .*'sbatch' doesn't say which job it submitted")
+        orphan = int((tmp_path / "sbatch.job").read_text())
+        service.said(f"slurm.orphan job={orphan}")
+        set_mode("sbatch", "work")
+        first.wait()
+        use(first)
+        job, = cluster.jobs("RUNNING")
+        assert job != orphan
+        # It takes its time, and nobody waits for it; who does in the end has left.
+        set_mode("sbatch", "late")
+        set_mode("scancel", "fail")
+        second = ask(client)
+        eventually(lambda: "a job is being submitted" in second.place().queue.note, "who waits is told")
+        use(first)
+        second.close()
+        at = len(service.log)
+        (tmp_path / "sbatch.go").touch()
+        service.said("slurm.cancel error=\"'scancel' failed: no\"", after=at)
+        # Its worker isn't wanted, and leaves by itself.
+        eventually(lambda: cluster.jobs() == [job], "the other job is gone")
+        set_mode("scancel", "work")

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from conftest import BUILD, ROOT
-from profiling import FAULT_ENV, ORT, parent
+from profiling import FAULT_ENV, ORT, executors, parent
 from workers import Service, Worker, base, pb
 
 SESSION = bytes(range(16))
@@ -82,16 +82,11 @@ def numbers(value):
     return np.frombuffer(value.tensor.data, np.float32).reshape(value.tensor.shape)
 
 
-def executors_below(pid):
-    """Executors whose ancestors include the process."""
+def below_of(pid):
+    """Processes whose ancestors include the process."""
     found = set()
     for entry in pathlib.Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            if b"executor" not in (entry / "cmdline").read_bytes().split(b"\0")[1:2]:
-                continue
-        except OSError:
+        if not entry.name.isdigit() or int(entry.name) == pid:
             continue
         above = int(entry.name)
         while above and above != pid:
@@ -99,6 +94,11 @@ def executors_below(pid):
         if above == pid:
             found.add(int(entry.name))
     return found
+
+
+def executors_below(pid):
+    """Those of them that are executors."""
+    return executors() & below_of(pid)
 
 
 def until(condition, seconds=20):
@@ -282,9 +282,9 @@ def test_a_hang_is_cancelled_or_ends_by_itself(service, start):
     assert attached.ask(end=pb.End(session=SESSION)).done
 
 
-def measurement(service, **more):
+def measurement(service, repeats=30, **more):
     settings = {"seed": 0, "precision": None, "smallest_difference": None, "launches": 1,
-                "repeats": 30, "warmups": 1, "max_time_s": None, "tolerance": None,
+                "repeats": repeats, "warmups": 1, "max_time_s": None, "tolerance": None,
                 "reference": None}
     request = pb.MeasureRequest(session_uuid=SESSION, model_id=1,
                                 model_file=more.pop("model_file", "model.onnx"),
@@ -380,14 +380,38 @@ def test_leaves_when_told(service, start):
     assert worker.wait()[0] == 0
 
 
-def test_lets_a_session_end_before_it_leaves(service, start):
+def tell_all(pid):
+    """SIGTERM for a process and all below it, as Slurm ends a job, and systemd a unit."""
+    for below in [pid, *below_of(pid)]:
+        os.kill(below, signal.SIGTERM)
+
+
+@pytest.mark.parametrize("tell", [lambda pid: os.kill(pid, signal.SIGTERM), tell_all])
+def test_lets_a_session_end_before_it_leaves(service, start, tell):
     worker = start()
     attached = service.worker()
     begin(attached)
     load(attached, service.keep(MLP))
-    worker.signal()
+    assert executors_below(worker.process.pid)
+    tell(worker.process.pid)
     assert attached.report().leaving
     assert attached.ask(run=run_of(np.zeros((1, 4), np.float32))).ran.run_times_nanos
+    assert attached.ask(end=pb.End(session=SESSION)).done
+    assert worker.wait()[0] == 0
+
+
+def test_lets_a_measurement_end_before_it_leaves(service, start):
+    worker = start()
+    attached = service.worker()
+    begin(attached)
+    number = attached.send(measure=measurement(service, repeats=100000))
+    assert attached.report(number).event.progress
+    tell_all(worker.process.pid)
+    reports = []
+    while not {"done", "leaving"} <= {r.WhichOneof("body") for r in reports}:
+        reports.append(attached.report())
+    result = [r.event.result for r in reports if r.event.result]
+    assert json.loads(result[0])["results"][0]["stats"]["median_ns"] > 0
     assert attached.ask(end=pb.End(session=SESSION)).done
     assert worker.wait()[0] == 0
 

@@ -58,6 +58,12 @@ static void outcomes(const char *text)
     struct prn_slurm_outcome o;
     if (prn_slurm_parse_sacct(text, &o) || prn_slurm_parse_scontrol(text, &o))
         need(prn_slurm_phase(o.state) == PRN_SLURM_ENDED && o.status >= 0 && o.signal >= 0);
+    /* What has ended isn't there. */
+    bool there = false;
+    if (prn_slurm_parse_scontrol(text, &o))
+        need(prn_slurm_parse_there(text, &there) && !there);
+    else if (prn_slurm_parse_there(text, &there))
+        need(!prn_slurm_unknown("") && strstr(text, "JobState="));
     double seconds = prn_slurm_time_s(text);
     need(isnan(seconds) || seconds >= 0);
     uint64_t job = prn_slurm_submitted(text);

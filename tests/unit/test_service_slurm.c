@@ -219,6 +219,33 @@ static void test_outcomes(void **state)
     assert_false(prn_slurm_parse_scontrol("", &o));
 }
 
+static void test_whether_a_job_is_there(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool there;
+    } cases[] = {{"JobId=2 JobName=x JobState=RUNNING Reason=None\n", true},
+                 {"JobId=2 JobState=PENDING", true},
+                 {"JobId=2 JobState=COMPLETING\n", true},
+                 {"JobId=2 JobState=SOMETHING_NEW\n", true},
+                 {"JobId=2 JobName=JobState=RUNNING JobState=TIMEOUT\n", false},
+                 {"JobId=2 JobState=CANCELLED+\n", false}};
+    static const char *const nothing[] = {
+        "", "JobState=RUNNING", " JobState=", " JobState=running\n",
+        " JobState=ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGHIJKLMNOPQRSTUVWXYZ\n"};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        bool there = !cases[i].there;
+        assert_true(prn_slurm_parse_there(cases[i].text, &there));
+        assert_int_equal(there, cases[i].there);
+    }
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(nothing); i++)
+        assert_false(prn_slurm_parse_there(nothing[i], &(bool){true}));
+    assert_true(prn_slurm_unknown("'scontrol' failed: slurm_load_jobs error: Invalid job id "
+                                  "specified"));
+    assert_false(prn_slurm_unknown("'scontrol' failed: Unable to contact slurm controller"));
+}
+
 static void test_complaints(void **state)
 {
     (void)state;
@@ -231,6 +258,8 @@ static void test_complaints(void **state)
         {"allocation failure: Invalid feature specification\n\n",
          "allocation failure: Invalid feature specification"},
         {"sbatch: fatal: cannot open /srv/ann/secret.conf: gone", "cannot open ...: gone"},
+        {"sbatch: unrecognized option '--nodlist=n1'\nTry \"sbatch --help\" for more information\n",
+         "unrecognized option '--nodlist=n1'"},
         {"slurm: \033[1mbold\n", "slurm: ?[1mbold"},
         {"sbatch: error: AssocMaxSubmitJobLimit\nsbatch: error: Batch job submission failed: Job "
          "violates accounting/QOS policy\n",
@@ -268,6 +297,18 @@ static void test_faults(void **state)
         {"QOSMaxSubmitJobPerUserLimit", PRN_SLURM_FAULT_QOS, PRN_SLURM_FULL_USER},
         {"QOSMaxSubmitJobPerAccountLimit", PRN_SLURM_FAULT_QOS, PRN_SLURM_FULL_GROUP},
         {"QOSGrpSubmitJobsLimit", PRN_SLURM_FAULT_QOS, PRN_SLURM_FULL_GROUP},
+        {"allocation failure: Invalid feature specification", PRN_SLURM_FAULT_CONSTRAINT,
+         PRN_SLURM_NOT_FULL},
+        {"allocation failure: Requested node configuration is not available", PRN_SLURM_FAULT_NODES,
+         PRN_SLURM_NOT_FULL},
+        {"Invalid generic resource (gres) specification", PRN_SLURM_FAULT_GRES, PRN_SLURM_NOT_FULL},
+        {"Requested time limit is invalid (missing or exceeds some limit)", PRN_SLURM_FAULT_TIME,
+         PRN_SLURM_NOT_FULL},
+        {"Required partition not available (inactive or drain)", PRN_SLURM_FAULT_PARTITION,
+         PRN_SLURM_NOT_FULL},
+        {"unrecognized option '--nodlist=n1'", PRN_SLURM_FAULT_OPTIONS, PRN_SLURM_NOT_FULL},
+        {"allocation failure: Invalid node name specified", PRN_SLURM_FAULT_OPTIONS,
+         PRN_SLURM_NOT_FULL},
         {"Job violates accounting/QOS policy", PRN_SLURM_FAULT_OTHER, PRN_SLURM_NOT_FULL},
         {"MyAssocMaxSubmitJobLimit", PRN_SLURM_FAULT_OTHER, PRN_SLURM_NOT_FULL},
         {"", PRN_SLURM_FAULT_OTHER, PRN_SLURM_NOT_FULL},
@@ -372,10 +413,10 @@ int main(void)
         cmocka_unit_test(test_rows_are_clean), cmocka_unit_test(test_nodes),
         cmocka_unit_test(test_times),          cmocka_unit_test(test_resources),
         cmocka_unit_test(test_constraints),    cmocka_unit_test(test_submitted),
-        cmocka_unit_test(test_outcomes),       cmocka_unit_test(test_complaints),
-        cmocka_unit_test(test_faults),         cmocka_unit_test(test_names),
-        cmocka_unit_test(test_runs),           cmocka_unit_test(test_runs_that_fail),
-        cmocka_unit_test(test_runs_that_hang),
+        cmocka_unit_test(test_outcomes),       cmocka_unit_test(test_whether_a_job_is_there),
+        cmocka_unit_test(test_complaints),     cmocka_unit_test(test_faults),
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_runs),
+        cmocka_unit_test(test_runs_that_fail), cmocka_unit_test(test_runs_that_hang),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -195,6 +195,56 @@ static void test_narrow(void **state)
     assert_fits(5, true, NULL);
 }
 
+static void assert_wraps(size_t width, const char *expected)
+{
+    struct prony_error err;
+    struct prn_table *t = prn_table_new();
+    struct prn_buffer out = PRN_BUFFER_INIT(10000);
+    prn_table_column(t, "Name", PRN_TABLE_ALIGN_LEFT);
+    prn_table_column(t, "Note", PRN_TABLE_ALIGN_LEFT);
+    prn_table_wrap(t);
+    prn_table_width(t, width);
+    prn_table_cell(t, "a");
+    prn_table_cell(t, "one two three four five");
+    prn_table_cell(t, "b");
+    prn_table_cell(t, "%s", "");
+    prn_table_cell(t, "c");
+    prn_table_cell(t, "six");
+    assert_int_equal(prn_table_write(t, PRN_TABLE_STYLE_TEXT, &out, &err), 0);
+    assert_string_equal(prn_buffer_text(&out), expected);
+    prn_buffer_release(&out);
+    prn_table_free(t);
+}
+
+/* The last column goes on below itself rather than beyond the width. */
+static void test_wrapped(void **state)
+{
+    (void)state;
+    static const char whole[] = "Name  Note\n"
+                                "=============================\n"
+                                "a     one two three four five\n"
+                                "b\n"
+                                "c     six\n"
+                                "-----------------------------\n";
+    assert_wraps(0, whole);
+    assert_wraps(29, whole);
+    assert_wraps(20, "Name  Note\n"
+                     "====================\n"
+                     "a     one two three\n"
+                     "      four five\n"
+                     "b\n"
+                     "c     six\n"
+                     "--------------------\n");
+    assert_wraps(1, "Name  Note\n"
+                    "==================\n"
+                    "a     one two\n"
+                    "      three four\n"
+                    "      five\n"
+                    "b\n"
+                    "c     six\n"
+                    "------------------\n");
+}
+
 static void test_exact_cells(void **state)
 {
     (void)state;
@@ -238,7 +288,8 @@ int main(void)
         cmocka_unit_test(test_csv),           cmocka_unit_test(test_csv_fields),
         cmocka_unit_test(test_hostile_cells), cmocka_unit_test(test_width),
         cmocka_unit_test(test_many_rows),     cmocka_unit_test(test_failures),
-        cmocka_unit_test(test_narrow),        cmocka_unit_test(test_exact_cells),
+        cmocka_unit_test(test_narrow),        cmocka_unit_test(test_wrapped),
+        cmocka_unit_test(test_exact_cells),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
