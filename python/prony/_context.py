@@ -208,7 +208,10 @@ class Context:
         for graph in known:
             if graph.id not in self.sources:
                 return graph
-        graph = self.session.native.load(name, forms)
+        try:
+            graph = self.session.native.load(name, forms)
+        finally:
+            self.session.progress.clear()
         known.append(graph)
         return graph
 

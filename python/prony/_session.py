@@ -47,7 +47,7 @@ class RemoteInferenceSession(InferenceSession):
                  insecure: bool | None = None, access_token: str | None = None) -> None:
         self._native: Any = None
         specs = parse_backends(backends)
-        progress = Progress()
+        self.progress = Progress()
         try:
             self._access = _access.resolve(server_addr, bool(insecure), access_token)
             supported, presets = _list(self._access)
@@ -57,11 +57,11 @@ class RemoteInferenceSession(InferenceSession):
                 print("prony: no backends were given, using: " + ", ".join(map(str, specs)),
                       file=sys.stderr)
             self._native = _native.Session(
-                [str(spec) for spec in specs], notice=progress, **self._access.arguments())
+                [str(spec) for spec in specs], notice=self.progress, **self._access.arguments())
         except _native.Error as fault:
             raise CreateSessionError(str(fault)) from fault
         finally:
-            progress.clear()
+            self.progress.clear()
         self._backends = [BackendSpec.parse(name) for name in self._native.backends]
         self.user: object | None = None
         """The block that it is in."""
