@@ -98,6 +98,8 @@ class Context:
         self.compilation_errors: list[str] = []
         self.runtime_errors: list[str] = []
         self.notes: list[str] = []
+        self.before_closing: Callable[[], None] | None = None
+        """What is to be done when somebody closes the session inside of the block."""
         self._repeats, self._warmups = repeats, warmups
         self._remote_graphs = 0
         self._compiled: dict[Any, Callable[..., Any]] = {}
@@ -118,7 +120,10 @@ class Context:
         if self.session.user is not None:
             raise OctomlProfileError(
                 "the session is in use by another remote_profile or remote_inference")
-        self.session.native.restart(self._repeats, self._warmups, self.strict)
+        try:
+            self.session.native.restart(self._repeats, self._warmups, self.strict)
+        except (_native.Error, OverflowError) as fault:
+            raise OctomlProfileError(str(fault)) from fault
         self.session.user = self
         _settings.enter()
         self._dynamo_config.__enter__()
@@ -144,8 +149,13 @@ class Context:
         if compiled is None:
             compiled = self._compiled[function] = torch.compile(
                 function, backend=self._dynamo_backend, dynamic=dynamic)
-        if self.function or self.session.closed:
+        if self.function:
             return compiled(*arguments, **named)  # called by an accelerated one, and part of it
+        if self.session.closed:
+            if self.backend is not None:
+                raise OctomlProfileError(f"'{name}' can't run on '{self.backend}': the session is "
+                                         "closed")
+            return compiled(*arguments, **named)
         native = self.session.native
         self.function = name
         before = self._remote_graphs

@@ -314,6 +314,61 @@ def test_session_and_its_arguments(session):
         remote_profile(ONNXRT)
 
 
+def test_wrong_arguments(session, tmp_path):
+    """Each is named before anything takes time."""
+    for backends in (3, [3], [ONNXRT, None]):
+        with pytest.raises(TypeError, match="is not a backend: write one such as"):
+            prony.RemoteInferenceSession(backends)
+    for name, value in (("num_repeats", 2.5), ("num_repeats", "3"), ("num_warmups", None)):
+        with pytest.raises(TypeError, match=f"{name}: .* is not a whole number"):
+            remote_profile(session, **{name: value})
+    for name, value in (("num_repeats", 0), ("num_warmups", -1)):
+        with pytest.raises(ValueError, match=f"{name}: {value} is less than"):
+            remote_profile(session, **{name: value})
+    for value in (10**6, 10**30):
+        with pytest.raises(prony.OctomlProfileError), remote_profile(session, num_repeats=value):
+            pass
+    with pytest.raises(TypeError, match="print_results_to: 'out.txt' is not a file"):
+        remote_profile(session, print_results_to="out.txt")
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"), remote_profile(session, report_folder=tmp_path / "file"):
+        pass
+    with remote_profile(session, print_results_to=None) as handle:
+        pass
+    with pytest.raises(ValueError, match="no layout 'wide'; there are: summary, segments, classic"):
+        handle.report().print(layout="wide")
+
+
+def test_a_session_that_is_closed_inside(free, capsys):
+    """What was recorded is still reported; under remote_inference nothing is computed here instead."""
+    @accelerate
+    def hidden(x):
+        for _ in range(2):  # Dynamo leaves a loop with a break in it to Python
+            x = x + 1
+            torch._dynamo.graph_break()
+        return x
+
+    x = torch.randn(3)
+    session = prony.RemoteInferenceSession(ONNXRT)
+    with remote_profile(session) as handle:
+        plain(x), plain(x)
+        session.close()
+        session.close()
+        torch.testing.assert_close(plain(x), torch.relu(x) + 1)
+    [profile] = handle.report().profiles
+    assert (profile.num_runs, profile.num_discarded_runs) == (1, 1)
+    assert "Problem: the session was closed inside of the block" in capsys.readouterr().out
+    with pytest.raises(prony.OctomlProfileError, match="the session is closed"), remote_profile(session):
+        pass
+    session = prony.RemoteInferenceSession(ONNXRT)
+    with remote_inference(session):
+        torch.testing.assert_close(plain(x), torch.relu(x) + 1)
+        session.close()
+        for function in (plain, hidden):
+            with pytest.raises(prony.OctomlProfileError, match="the session is closed"):
+                function(x)
+
+
 @pytest.mark.parametrize("backends", [None, [ONNXRT, EAGER]])
 def test_inference_takes_one_backend(free, backends):
     with pytest.raises(ValueError, match=ONNXRT):

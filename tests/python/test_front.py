@@ -145,9 +145,25 @@ def test_a_module_behaves_as_the_original():
     torch.testing.assert_close(twin(x), net(x))
     twin.load_state_dict({name: torch.zeros_like(t) for name, t in net.state_dict().items()})
     assert net(x).abs().sum() == 0
+    net.label = "yours"
+    twin.extra = 1
+    net.eval()
+    assert twin.label == "yours" and net.extra == 1 and not twin.training
+    twin.train()
+    assert net.training and net[0].training
     for copied in (copy.deepcopy(twin), pickle.loads(pickle.dumps(twin))):
         assert type(copied) is nn.Sequential
         torch.testing.assert_close(copied(x), net(x))
+
+
+def test_a_module_with_a_forward_of_its_own():
+    net = nn.Linear(3, 3)
+    net.forward = lambda x: x * 7
+    twin = accelerate(net, local_backend="eager")
+    x = torch.randn(2, 3)
+    assert torch.equal(twin(x), x * 7) and torch.equal(net(x), x * 7)
+    with pytest.raises(AttributeError):
+        net.forward.__wrapped__
 
 
 def test_outside_of_blocks_it_is_torch_compile():
