@@ -109,6 +109,61 @@ def test_a_graph_that_nobody_can_take_is_local(profiling, sessions):
         custom(torch.randn(4))
 
 
+@accelerate
+def forgiving(x):
+    """Dynamo gives up at the view, which can't be; Python doesn't."""
+    try:
+        return torch.relu(x).view(7, 7)
+    except RuntimeError:
+        return torch.relu(x) + 5
+
+
+def test_what_dynamo_cannot_capture_is_local(profiling, capfd):
+    outcome = profiling(forgiving, *[(torch.randn(4),) for _ in range(3)])
+    [error] = outcome.report.compilation_errors
+    line = forgiving.__wrapped__.__code__.co_firstlineno
+    assert error.startswith(f"'forgiving', test_failures.py:{line}, in 'forgiving' isn't a graph but ")
+    assert "shape '[7, 7]' is invalid" in error
+    assert "Problem: 'forgiving', " in outcome.printed
+    assert (outcome.profile.footprint, outcome.profile.num_runs) == ([], 2)
+    assert capfd.readouterr().err == "", "PyTorch logs what the report says"
+
+
+def test_an_error_of_tensors_is_the_functions_own(session):
+    """As eager PyTorch words it, and not as one of Dynamo's."""
+    @accelerate
+    def multiply(x, y):
+        return torch.relu(x) @ y
+
+    x, y = torch.ones(3, 4), torch.ones(7, 7)
+    with remote_profile(session, print_results_to=None):
+        with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied") as raised:
+            multiply(x, y)
+        assert type(raised.value) is RuntimeError
+        torch.testing.assert_close(multiply(x, y[:4]), x @ y[:4])
+
+
+def test_strict_and_inference_do_not_go_on(session, sessions):
+    with remote_profile(session, strict=True, print_results_to=None), \
+            pytest.raises(prony.CompilationError, match="'forgiving' can't be captured: .*7, 7"):
+        forgiving(torch.randn(4))
+    with remote_inference(sessions.open(ONNXRT)), pytest.raises(RuntimeError, match="7, 7"):
+        forgiving(torch.randn(4))
+
+
+def test_compiling_counts_where_no_graph_comes_of_it(profiling):
+    """The first call has Dynamo's time in it."""
+    @accelerate
+    def hidden(x):
+        for _ in range(2):  # Dynamo leaves a loop with a break in it to Python
+            x = x + 1
+            torch._dynamo.graph_break()
+        return x
+
+    profile = profiling(hidden, *[(torch.randn(2),) for _ in range(3)]).profile
+    assert (profile.num_runs, profile.num_discarded_runs, profile.footprint) == (2, 1, [])
+
+
 def test_strict_raises(session):
     @accelerate
     def odd(x):
@@ -522,6 +577,45 @@ def test_control_c():
 """)
     assert done.returncode != 0 and "KeyboardInterrupt" in done.stderr
     assert "Function `predict`" in done.stdout
+
+
+MID_RUN = """
+import _thread, linecache, sys, threading, torch, prony
+
+net = torch.nn.Linear(500, 500)
+
+@prony.accelerate
+def predict(x):
+    return net(x)
+
+def interrupt(main=threading.get_ident()):
+    line = ""
+    while "run.finish()" not in line:
+        frame = sys._current_frames()[main]
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    _thread.interrupt_main()
+
+x = torch.randn(100, 500)
+with prony.RemoteInferenceSession("local/onnxrt-cpu") as session:
+    with prony.remote_profile(session, num_repeats=1) as handle:
+        predict(x), predict(x)
+    try:
+        with prony.remote_profile(session, num_repeats=30000) as handle:
+            threading.Thread(target=interrupt, daemon=True).start()
+            predict(x)
+    except KeyboardInterrupt:
+        print("interrupted:", handle.report().profiles)
+    with prony.remote_profile(session, num_repeats=1) as handle:
+        predict(x), predict(x)
+    print("and then:", handle.report().profiles[0].num_runs)
+"""
+
+
+def test_control_c_in_mid_run():
+    """The call that it ends isn't recorded, and the session is as good as before."""
+    done = subprocess.run([sys.executable, "-c", MID_RUN], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert "interrupted: []\n" in done.stdout and "and then: 1\n" in done.stdout
 
 
 def test_nothing_is_left_behind():
