@@ -267,6 +267,8 @@ class Context:
             if graph.id not in self.sources:
                 return graph
         try:
+            self.session.progress({"kind": "loading", "graph": name,
+                                   "backends": [str(spec) for spec in self.session.backends]})
             graph = self.session.native.load(name, forms)
         finally:
             self.session.progress.clear()

@@ -21,7 +21,9 @@ def _bytes(count: float) -> str:
 
 
 def describe(notice: dict[str, Any]) -> str:
-    """One line for a notice of the extension."""
+    """One line for a notice of the extension, or of a graph that is loaded."""
+    if notice["kind"] == "loading":
+        return f"loading {notice['graph']} on {', '.join(notice['backends'])}"
     if notice["kind"] == "queued":
         holders = ", ".join(notice.get("holders") or []) or "others"
         return (f"waiting for {notice['hardware']}: place {notice['place']} in the queue, held by "
@@ -64,6 +66,8 @@ class Progress:
             self._show(describe(notice))
 
     def _is_wanted(self, notice: dict[str, Any], quiet_s: float) -> bool:
+        if notice["kind"] == "loading":
+            return True  # a compiler may take minutes, and has nothing to say meanwhile
         if notice["kind"] == "queued":
             return not self._width or quiet_s >= _PAUSE_S
         is_shown = notice["file"] == self._file

@@ -422,6 +422,14 @@ def test_what_is_done_at_once_is_not_shown(terminal):
     assert terminal.written() == [""]
 
 
+def test_loading_is_shown_at_once(terminal):
+    loading = {"kind": "loading", "graph": "f a.py:7", "backends": [ONNXRT, EAGER]}
+    line = "loading f a.py:7 on local/onnxrt-cpu, local/torch-eager-cpu"
+    assert terminal.tell(loading, loading) == [line, line]
+    small = [uploading("model.onnx", done, 900) for done in (0, 900)]
+    assert terminal.tell(*small) == [], "it stays"
+
+
 def test_waiting_is_shown_in_one_line(terminal):
     assert terminal.tell(queued(2, holder="\x1b[2J" * 20)) == [
         "waiting for x: place 2 in the queue, held by ?[2J?[2J?[2J?["]
