@@ -81,6 +81,8 @@ def _local_backend(backend: LocalBackend) -> Callable[..., Any]:
         try:
             compile_graph = torch._dynamo.lookup_backend(backend)
             return compile_graph(module, examples)
+        except torch._dynamo.exc.RestartAnalysis:
+            raise  # no failure: Dynamo is asked to capture it again, another way
         except Exception as fault:
             first = str(fault).strip().splitlines()[:1]
             warnings.warn(f"'{backend}' can't compile a graph, which therefore runs eagerly: "

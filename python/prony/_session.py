@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 import weakref
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 _open: weakref.WeakSet[InferenceSession] = weakref.WeakSet()
 _inherited: list[Any] = []
+_RUNTIMES_S = 60.0
 
 
 class InferenceSession:
@@ -112,7 +114,11 @@ class RemoteInferenceSession(InferenceSession):
 
 
 def _list(access: _access.Access) -> tuple[list[BackendSpec], dict[str, list[str]]]:
+    until = time.monotonic() + _RUNTIMES_S
     offered, presets = _native.list_backends(**access.arguments())
+    while access.embedded and not offered and time.monotonic() < until:
+        time.sleep(0.1)  # under load it serves before its worker has looked for runtimes
+        offered, presets = _native.list_backends(**access.arguments())
     return [BackendSpec.parse(row["name"]) for row in offered], presets
 
 

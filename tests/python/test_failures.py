@@ -9,7 +9,7 @@ import prony
 import pytest
 import torch
 from front import EAGER, ONNXRT, AnyGraphs
-from prony import accelerate, remote_inference, remote_profile
+from prony import _native, accelerate, remote_inference, remote_profile
 from python_parts import serving
 from torch import nn
 
@@ -447,6 +447,16 @@ def test_hardware_that_is_not_there(free, software):
         pass
     with pytest.raises(ValueError, match=asked), remote_inference(backend=f"local/{software}"):
         pass
+
+
+def test_an_embedded_service_without_its_worker_is_waited_for(free, monkeypatch):
+    """As on a machine under load. How often it has nothing to offer is for the test to say."""
+    answers = [([], {}), ([], {})]
+    ask = _native.list_backends
+    monkeypatch.setattr(_native, "list_backends",
+                        lambda **access: answers.pop() if answers else ask(**access))
+    prony.RemoteInferenceSession(ONNXRT).close()
+    assert not answers
 
 
 def test_a_server_that_is_not_there():

@@ -194,6 +194,17 @@ def test_what_the_local_backend_cannot_compile_runs_eagerly():
         torch.testing.assert_close(double(torch.ones(2)), torch.full((2,), 2.0))
 
 
+def test_a_capture_that_starts_again_is_no_failure(recwarn):
+    """As the compiler asks for when it can't have an open float."""
+    @accelerate(dynamic=True, local_backend="aot_eager")
+    def scale(x, by):
+        return torch.nn.functional.dropout(x, by, False) * by
+
+    for by in (0.5, 0.6, 0.7):
+        torch.testing.assert_close(scale(torch.ones(3), by), torch.full((3,), by))
+    assert not [w for w in recwarn if "can't compile" in str(w.message)]
+
+
 class Greeter:
     @accelerate
     def greet(self, x):
