@@ -81,6 +81,8 @@ def _local_backend(backend: LocalBackend) -> Callable[..., Any]:
         try:
             compile_graph = torch._dynamo.lookup_backend(backend)
             return compile_graph(module, examples)
+        except torch._dynamo.exc.RestartAnalysis:
+            raise  # no failure: Dynamo is asked to capture it again, another way
         except Exception as fault:
             first = str(fault).strip().splitlines()[:1]
             warnings.warn(f"'{backend}' can't compile a graph, which therefore runs eagerly: "
@@ -114,7 +116,8 @@ def _new(kind: type, *arguments: Any) -> Any:
 
 def _accelerate_module(module: torch.nn.Module, dynamic: bool | None,
                        backend: Callable[..., Any]) -> torch.nn.Module:
-    """A twin of the module that shares everything with it but has an accelerated forward()."""
+    """A twin of the module: its attributes are the same ones, also those that change later, and its
+    forward() is accelerated."""
     original = type(module)
     name = f"{original.__name__}.forward"
 
@@ -129,7 +132,9 @@ def _accelerate_module(module: torch.nn.Module, dynamic: bool | None,
         "__doc__": original.__doc__, "__reduce_ex__": reduce, "_prony_accelerated": True,
         "forward": _wrap(original.forward, name, dynamic, backend)})
     twin = object.__new__(kind)
-    twin.__dict__.update(module.__dict__)
-    if "forward" in module.__dict__:
+    if "forward" not in module.__dict__:
+        object.__setattr__(twin, "__dict__", module.__dict__)
+    else:  # one that the instance alone has, and the twin must not
+        twin.__dict__.update(module.__dict__)
         twin.__dict__["forward"] = _wrap(module.__dict__["forward"], name, dynamic, backend)
     return twin

@@ -81,10 +81,16 @@ def parse_backends(backends: Backends) -> list[BackendSpec]:
     """One text, one spec, or a list of either; None is none."""
     if backends is None:
         return []
-    if isinstance(backends, (str, BackendSpec)):
+    if isinstance(backends, (str, BackendSpec)) or not isinstance(backends, Iterable):
         backends = [backends]
-    return [spec if isinstance(spec, BackendSpec) else BackendSpec.parse(spec)
-            for spec in backends]
+    return [spec if isinstance(spec, BackendSpec) else _parse(spec) for spec in backends]
+
+
+def _parse(spec: object) -> BackendSpec:
+    if not isinstance(spec, str):
+        raise TypeError(f"{spec!r} is not a backend: write one such as 'local/onnxrt-cpu', or a "
+                        "list of them")
+    return BackendSpec.parse(spec)
 
 
 def takes_onnx(backend: str) -> bool:

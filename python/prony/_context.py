@@ -6,13 +6,17 @@ the extension's session; the graphs that Dynamo captures in it are loaded and ru
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
+import re
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 import torch._dynamo
+import torch._dynamo.callback
 from torch import fx
 
 from prony import _native
@@ -20,6 +24,7 @@ from prony._backend import takes_onnx
 from prony._capture import Captured
 from prony._dump import Source
 from prony._forms import identity
+from prony._onnx import first_line
 from prony.errors import CompilationError, LoadModelError, OctomlProfileError
 
 if TYPE_CHECKING:
@@ -47,6 +52,30 @@ def _forget_in_child() -> None:
 os.register_at_fork(after_in_child=_forget_in_child)
 
 
+def _compiling(_: object) -> None:
+    """Dynamo looks at a frame of this thread, whether or not a graph comes of it."""
+    context = current()
+    if context is not None and context.function:
+        with contextlib.suppress(OctomlProfileError, _native.Error):
+            context.session.native.region_compiled()
+
+
+_CONVERTING = "torch._dynamo.convert_frame"
+_LOGGERS = (_CONVERTING, "torch._subclasses.fake_tensor")
+
+
+def _hear(record: logging.LogRecord) -> bool:
+    """A filter for loggers of PyTorch. What it logs when it can't capture a frame, and lets Python
+    run that, is for the report."""
+    context = current()
+    if context is None or not context.goes_on or record.levelno < logging.WARNING or \
+            not record.exc_info:
+        return True
+    if record.name == _CONVERTING and record.exc_info[1] is not None:
+        context.not_captured(record.getMessage(), record.exc_info[1])
+    return False
+
+
 class _Settings:
     """What of PyTorch is another inside of contexts: for the process, from the first to the last."""
 
@@ -61,6 +90,10 @@ class _Settings:
             if self.entered > 1:
                 return
             torch._dynamo.reset()
+            torch._dynamo.callback.on_compile_start(_compiling)  # until the next reset
+            for logger in map(logging.getLogger, _LOGGERS):
+                logger.addFilter(_hear)
+                self._restore.append(lambda logger=logger: logger.removeFilter(_hear))
             if torch.backends.mha.get_fastpath_enabled():
                 # It is one operator that no other runtime knows.
                 torch.backends.mha.set_fastpath_enabled(False)
@@ -88,6 +121,8 @@ class Context:
         self.backend = backend
         """Set for inference: the backend whose results are returned."""
         self.checks_weights = backend is not None
+        self.goes_on = backend is None and not strict
+        """Whether Python runs what PyTorch can't capture."""
         self.overlap = not session.embedded
         names = [str(spec) for spec in session.backends]
         self.wants_onnx = any(map(takes_onnx, names))
@@ -98,6 +133,8 @@ class Context:
         self.compilation_errors: list[str] = []
         self.runtime_errors: list[str] = []
         self.notes: list[str] = []
+        self.before_closing: Callable[[], None] | None = None
+        """What is to be done when somebody closes the session inside of the block."""
         self._repeats, self._warmups = repeats, warmups
         self._remote_graphs = 0
         self._compiled: dict[Any, Callable[..., Any]] = {}
@@ -105,6 +142,7 @@ class Context:
         self._dynamo_config = torch._dynamo.config.patch(  # of this thread
             allow_rnn=True,  # otherwise an LSTM would be local code
             specialize_float=True,  # otherwise floats become inputs, and are read from them
+            suppress_errors=self.goes_on,
             recompile_limit=1000, accumulated_recompile_limit=10000)
         # One object for all functions: Dynamo's cache asks whether it is the same.
         self._dynamo_backend = self._capture
@@ -118,7 +156,10 @@ class Context:
         if self.session.user is not None:
             raise OctomlProfileError(
                 "the session is in use by another remote_profile or remote_inference")
-        self.session.native.restart(self._repeats, self._warmups, self.strict)
+        try:
+            self.session.native.restart(self._repeats, self._warmups, self.strict)
+        except (_native.Error, OverflowError) as fault:
+            raise OctomlProfileError(str(fault)) from fault
         self.session.user = self
         _settings.enter()
         self._dynamo_config.__enter__()
@@ -144,8 +185,13 @@ class Context:
         if compiled is None:
             compiled = self._compiled[function] = torch.compile(
                 function, backend=self._dynamo_backend, dynamic=dynamic)
-        if self.function or self.session.closed:
+        if self.function:
             return compiled(*arguments, **named)  # called by an accelerated one, and part of it
+        if self.session.closed:
+            if self.backend is not None:
+                raise OctomlProfileError(f"'{name}' can't run on '{self.backend}': the session is "
+                                         "closed")
+            return compiled(*arguments, **named)
         native = self.session.native
         self.function = name
         before = self._remote_graphs
@@ -153,8 +199,10 @@ class Context:
         try:
             result = compiled(*arguments, **named)
             native.region_end()
-        except BaseException:
+        except BaseException as fault:
             native.region_cancel()
+            if self.strict and isinstance(fault, torch._dynamo.exc.TorchDynamoException):
+                raise CompilationError(f"'{name}' can't be captured: {first_line(fault)}") from fault
             raise
         finally:
             self.function = ""
@@ -162,6 +210,14 @@ class Context:
             raise CompilationError(f"nothing of '{name}' ran on '{self.backend}': PyTorch captured "
                                    "no graph in it")
         return result
+
+    def not_captured(self, message: str, fault: BaseException) -> None:
+        """Dynamo gave a frame up; its message begins with which one."""
+        place = re.match(r"WON'T CONVERT (\S+) (.+) line (\d+)", message)
+        what = f"'{place[1]}', {os.path.basename(place[2])}:{place[3]}," if place else "something"
+        self._say(self.compilation_errors,
+                  f"{what} in '{self.function}' isn't a graph but local code, because PyTorch can't "
+                  f"capture it: {first_line(fault)}")
 
     def count_remote(self) -> None:
         """A graph's result came from the backend."""
@@ -194,8 +250,10 @@ class Context:
             if self.strict:
                 raise LoadModelError(f"a graph of '{self.function}' can't be loaded: "
                                      f"{fault}") from fault
-            self._say(self.runtime_errors, str(fault))
-            return self._load_failed(name, str(fault))
+            graph = self._load_failed(name, str(fault))
+            if graph is None:
+                self._say(self.runtime_errors, str(fault))
+                return None
         self.sources[graph.id] = captured.source
         self._describe(graph, captured)
         return graph
@@ -208,7 +266,12 @@ class Context:
         for graph in known:
             if graph.id not in self.sources:
                 return graph
-        graph = self.session.native.load(name, forms)
+        try:
+            self.session.progress({"kind": "loading", "graph": name,
+                                   "backends": [str(spec) for spec in self.session.backends]})
+            graph = self.session.native.load(name, forms)
+        finally:
+            self.session.progress.clear()
         known.append(graph)
         return graph
 

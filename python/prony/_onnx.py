@@ -83,10 +83,14 @@ def to_onnx(lowered: Lowered, examples: list[Any]) -> Model:
 
 
 def first_line(fault: BaseException) -> str:
-    """What went wrong, in one line. The exporter's own text is a page; the cause says it."""
+    """What went wrong, in one line. The exporter's own text is a page; the cause says it. Dynamo's
+    begins with a title, and has a line that explains it."""
     while fault.__cause__ is not None:
         fault = fault.__cause__
     lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
+    for line in lines:
+        if line.startswith("Explanation: "):
+            return line.removeprefix("Explanation: ")[:500]
     return lines[0][:500] if lines else type(fault).__name__
 
 

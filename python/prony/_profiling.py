@@ -26,6 +26,7 @@ class ProfileHandle:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._final: Report | None = None
+        context.before_closing = self._close
 
     def report(self) -> Report:
         """What has been recorded: so far, or, after the block, in all."""
@@ -33,7 +34,10 @@ class ProfileHandle:
 
     def _make(self) -> Report:
         context = self._context
-        data = json.loads(context.session.native.profile().json())
+        try:
+            data = json.loads(context.session.native.profile().json())
+        except _native.Error as fault:
+            raise OctomlProfileError(f"there is no report: {fault}") from fault
         data["notes"] += context.notes
         if "profiles" in data:
             data["language"] = "python"
@@ -41,6 +45,13 @@ class ProfileHandle:
 
     def _finish(self) -> None:
         if not self._context.session.closed:
+            self._final = self._make()
+
+    def _close(self) -> None:
+        """What was recorded goes with the session, so it is kept now."""
+        with contextlib.suppress(OctomlProfileError):
+            self._context.runtime_errors.append(
+                "the session was closed inside of the block; later calls are missing")
             self._final = self._make()
 
 
@@ -78,9 +89,13 @@ class _Profiling(_Block):
     def __init__(self, session: RemoteInferenceSession | None, own: dict[str, Any],
                  options: dict[str, Any], file: Any, folder: str | None) -> None:
         super().__init__(session, own, options)
+        if file is not None and file is not _STDOUT and not hasattr(file, "write"):
+            raise TypeError(f"print_results_to: {file!r} is not a file that is open for writing")
         self._file, self._folder = file, folder
 
     def __enter__(self) -> ProfileHandle:
+        if self._folder is not None:
+            os.makedirs(self._folder, exist_ok=True)  # what can't be is said before it takes time
         self._handle = ProfileHandle(self._enter())
         return self._handle
 
@@ -89,9 +104,9 @@ class _Profiling(_Block):
         with self._stack:
             try:
                 self._handle._finish()
-            except _native.Error as error:
+            except OctomlProfileError:
                 if fault is None:
-                    raise OctomlProfileError(f"there is no report: {error}") from error
+                    raise
             report = self._handle._final
             if report is not None and (fault is None or report.profiles):
                 self._print(report)
@@ -101,12 +116,18 @@ class _Profiling(_Block):
         if file is None and self._folder is None:
             return
         folder = self._folder or tempfile.mkdtemp(prefix="prony-report-")
-        os.makedirs(folder, exist_ok=True)
         text = report.write_details(folder)
         if not os.listdir(folder) and self._folder is None:
             os.rmdir(folder)
         if file is not None:
             print(text, end="", file=file)
+
+
+def _check_count(name: str, value: Any, least: int) -> None:
+    if not isinstance(value, int):
+        raise TypeError(f"{name}: {value!r} is not a whole number")
+    if value < least:
+        raise ValueError(f"{name}: {value} is less than {least}")
 
 
 def remote_profile(session: RemoteInferenceSession | None = None, *, backends: Backends = None,
@@ -118,11 +139,11 @@ def remote_profile(session: RemoteInferenceSession | None = None, *, backends: B
 
     Functions return what they return without it, computed here; at the end the report is printed to
     `print_results_to` (standard output; None: not at all), with details in `report_folder` (a new
-    one of the system's for temporary files). `strict`, or `PRONY_STRICT=1` in the environment, raises when a graph can't be
-    compiled, loaded or run on any of the backends.
+    one of the system's for temporary files). `strict`, or `PRONY_STRICT=1` in the environment,
+    raises when a graph can't be compiled, loaded or run on any of the backends.
     """
-    if num_repeats < 1 or num_warmups < 0:
-        raise ValueError("num_repeats must be at least 1, and num_warmups at least 0")
+    _check_count("num_repeats", num_repeats, 1)
+    _check_count("num_warmups", num_warmups, 0)
     own = {"backends": backends, "server_addr": server_addr, "insecure": insecure,
            "access_token": access_token}
     if strict is None:

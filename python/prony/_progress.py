@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import Any
 
 _BAR = 24
 _PAUSE_S = 0.1
+_LARGE_BYTES = 1 << 20  # more than one message of the upload
 
 
 def _bytes(count: float) -> str:
@@ -19,52 +21,86 @@ def _bytes(count: float) -> str:
 
 
 def describe(notice: dict[str, Any]) -> str:
-    """One line for a notice of the extension."""
+    """One line for a notice of the extension, or of a graph that is loaded."""
+    if notice["kind"] == "loading":
+        return f"loading {notice['graph']} on {', '.join(notice['backends'])}"
     if notice["kind"] == "queued":
         holders = ", ".join(notice.get("holders") or []) or "others"
         return (f"waiting for {notice['hardware']}: place {notice['place']} in the queue, held by "
                 f"{holders}, {notice['waited_s']:.0f} s so far")
     done, total = notice["done_bytes"], notice["total_bytes"]
-    full = _BAR * done // total if total else _BAR
+    if done >= total:
+        return f"uploaded {notice['file']}, {_bytes(total)}"
+    full = _BAR * done // total
     return (f"uploading {notice['file']} [{'#' * full}{'.' * (_BAR - full)}] "
             f"{_bytes(done)} of {_bytes(total)}")
 
 
-def _in_notebook() -> bool:
+def _notebook_cell() -> int | None:
+    """The number of the cell that runs; None: this isn't a notebook."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython else None
-    return type(shell).__name__ == "ZMQInteractiveShell"
+    return shell.execution_count if type(shell).__name__ == "ZMQInteractiveShell" else None
 
 
 class Progress:
-    """Takes notices; shows at most ten a second, and nothing that was done at once."""
+    """Takes notices of one wait, until clear() ends it. A file that takes more than one message to
+    send is shown before the first is sent, for the network may be slow or stuck; what is small, only
+    once the wait has taken a while. Ten updates a second are enough."""
 
     def __init__(self) -> None:
+        self._since: float | None = None
         self._shown = 0.0
+        self._file: str | None = None
         self._width = 0
         self._display: Any = None
+        self._cell: int | None = None
+        """In whose output the display is; each cell has its own."""
 
     def __call__(self, notice: dict[str, Any]) -> None:
         now = time.monotonic()
-        finished = notice["kind"] != "queued" and notice["done_bytes"] >= notice["total_bytes"]
-        if finished and not self._width or now - self._shown < _PAUSE_S and not finished:
-            return
-        self._shown = now
-        self._show("" if finished else describe(notice))
+        if self._since is None:
+            self._since = now
+        if self._is_wanted(notice, now - max(self._since, self._shown)):
+            self._file, self._shown = notice.get("file"), now
+            self._show(describe(notice))
+
+    def _is_wanted(self, notice: dict[str, Any], quiet_s: float) -> bool:
+        if notice["kind"] == "loading":
+            return True  # a compiler may take minutes, and has nothing to say meanwhile
+        if notice["kind"] == "queued":
+            return not self._width or quiet_s >= _PAUSE_S
+        is_shown = notice["file"] == self._file
+        if notice["done_bytes"] >= notice["total_bytes"]:
+            return is_shown  # others were sent at once, or not at all
+        if not is_shown and notice["total_bytes"] > _LARGE_BYTES:
+            return True
+        return quiet_s >= _PAUSE_S
 
     def clear(self) -> None:
-        """Takes the last line away."""
+        """The wait is over: takes the line away."""
         if self._width:
             self._show("")
+        self._since = self._file = None
 
     def _show(self, text: str) -> None:
-        if _in_notebook():
+        cell = _notebook_cell()
+        if cell is not None:
             from IPython.display import Pretty, display
-            if self._display is None:
-                self._display = display(Pretty(text), display_id=True)
+            if self._display is None or cell != self._cell:
+                self._display, self._cell = display(Pretty(text), display_id=True), cell
             else:
                 self._display.update(Pretty(text))
         elif sys.stderr is not None and sys.stderr.isatty():
+            # A line that wraps, or moves the cursor, could not be taken back.
+            text = "".join(c if c.isprintable() else "?" for c in text)[:_columns() - 1]
             sys.stderr.write(f"\r{text:{self._width}}" + ("" if text else "\r"))
             sys.stderr.flush()
         self._width = len(text)
+
+
+def _columns() -> int:
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    except (OSError, ValueError):  # it has none
+        return 80

@@ -5,16 +5,21 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import time
 import weakref
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from prony import _access, _native
 from prony._backend import Backends, BackendSpec, parse_backends
 from prony._progress import Progress
 from prony.errors import CreateSessionError, OctomlProfileError
 
+if TYPE_CHECKING:
+    from prony._context import Context
+
 _open: weakref.WeakSet[InferenceSession] = weakref.WeakSet()
 _inherited: list[Any] = []
+_RUNTIMES_S = 60.0
 
 
 class InferenceSession:
@@ -47,7 +52,7 @@ class RemoteInferenceSession(InferenceSession):
                  insecure: bool | None = None, access_token: str | None = None) -> None:
         self._native: Any = None
         specs = parse_backends(backends)
-        progress = Progress()
+        self.progress = Progress()
         try:
             self._access = _access.resolve(server_addr, bool(insecure), access_token)
             supported, presets = _list(self._access)
@@ -57,13 +62,13 @@ class RemoteInferenceSession(InferenceSession):
                 print("prony: no backends were given, using: " + ", ".join(map(str, specs)),
                       file=sys.stderr)
             self._native = _native.Session(
-                [str(spec) for spec in specs], notice=progress, **self._access.arguments())
+                [str(spec) for spec in specs], notice=self.progress, **self._access.arguments())
         except _native.Error as fault:
             raise CreateSessionError(str(fault)) from fault
         finally:
-            progress.clear()
+            self.progress.clear()
         self._backends = [BackendSpec.parse(name) for name in self._native.backends]
-        self.user: object | None = None
+        self.user: Context | None = None
         """The block that it is in."""
         self.loaded: dict[bytes, list[Any]] = {}
         """Graphs by what they are, so that a later block needn't load them again."""
@@ -91,10 +96,13 @@ class RemoteInferenceSession(InferenceSession):
 
     def print_supported_backends(self, file: TextIO | None = None) -> None:
         """Lists what the service offers."""
-        for spec in _list(self._access)[0]:
+        for spec in _listed(self._access)[0]:
             print(spec, file=file or sys.stdout)
 
     def close(self) -> None:
+        user = self.user
+        if not self.closed and user is not None and user.before_closing is not None:
+            user.before_closing()
         native, self._native = self._native, None
         _open.discard(self)
         if native is not None:
@@ -106,7 +114,11 @@ class RemoteInferenceSession(InferenceSession):
 
 
 def _list(access: _access.Access) -> tuple[list[BackendSpec], dict[str, list[str]]]:
+    until = time.monotonic() + _RUNTIMES_S
     offered, presets = _native.list_backends(**access.arguments())
+    while access.embedded and not offered and time.monotonic() < until:
+        time.sleep(0.1)  # under load it serves before its worker has looked for runtimes
+        offered, presets = _native.list_backends(**access.arguments())
     return [BackendSpec.parse(row["name"]) for row in offered], presets
 
 
@@ -126,9 +138,9 @@ def _preset(presets: dict[str, list[str]], supported: list[BackendSpec]) -> list
     return supported
 
 
-def _listed(server_addr: str | None, insecure: bool | None, access_token: str | None) -> Any:
+def _listed(access: _access.Access | None = None, **arguments: Any) -> Any:
     try:
-        return _list(_access.resolve(server_addr, bool(insecure), access_token))
+        return _list(access or _access.resolve(**arguments))
     except _native.Error as fault:
         raise OctomlProfileError(str(fault)) from fault
 
@@ -136,13 +148,14 @@ def _listed(server_addr: str | None, insecure: bool | None, access_token: str | 
 def get_supported_backends(server_addr: str | None = None, insecure: bool | None = None,
                            access_token: str | None = None) -> list[BackendSpec]:
     """All that a service offers. Needs no session, so it never waits for hardware."""
-    return _listed(server_addr, insecure, access_token)[0]
+    return _listed(server_addr=server_addr, insecure=bool(insecure), access_token=access_token)[0]
 
 
 def get_default_backends(server_addr: str | None = None, insecure: bool | None = None,
                          access_token: str | None = None) -> list[BackendSpec]:
     """What a session takes when it is given no backends."""
-    supported, presets = _listed(server_addr, insecure, access_token)
+    supported, presets = _listed(server_addr=server_addr, insecure=bool(insecure),
+                                 access_token=access_token)
     return _preset(presets, supported)
 
 

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 UNCOMPILED = "Uncompiled"
 """Under which a local segment has its times."""
 
+LAYOUTS = ("summary", "segments", "classic")
+"""Of the text."""
+
 _LETTERS_MAX = 100
 
 
@@ -134,6 +137,8 @@ class Report:
 
     def text(self, verbose: bool = False, layout: str = "summary") -> str:
         """What print() prints."""
+        if layout not in LAYOUTS:
+            raise ValueError(f"there is no layout '{layout}'; there are: {', '.join(LAYOUTS)}")
         options = ["--layout", layout] + (["--verbose"] if verbose else [])
         return self._report(*options) + self._problems()
 

@@ -9,7 +9,7 @@ import prony
 import pytest
 import torch
 from front import EAGER, ONNXRT, AnyGraphs
-from prony import accelerate, remote_inference, remote_profile
+from prony import _native, accelerate, remote_inference, remote_profile
 from python_parts import serving
 from torch import nn
 
@@ -107,6 +107,61 @@ def test_a_graph_that_nobody_can_take_is_local(profiling, sessions):
     with pytest.raises(prony.LoadModelError, match="can't run on"), \
             remote_inference(sessions.open(ONNXRT)):
         custom(torch.randn(4))
+
+
+@accelerate
+def forgiving(x):
+    """Dynamo gives up at the view, which can't be; Python doesn't."""
+    try:
+        return torch.relu(x).view(7, 7)
+    except RuntimeError:
+        return torch.relu(x) + 5
+
+
+def test_what_dynamo_cannot_capture_is_local(profiling, capfd):
+    outcome = profiling(forgiving, *[(torch.randn(4),) for _ in range(3)])
+    [error] = outcome.report.compilation_errors
+    line = forgiving.__wrapped__.__code__.co_firstlineno
+    assert error.startswith(f"'forgiving', test_failures.py:{line}, in 'forgiving' isn't a graph but ")
+    assert "shape '[7, 7]' is invalid" in error
+    assert "Problem: 'forgiving', " in outcome.printed
+    assert (outcome.profile.footprint, outcome.profile.num_runs) == ([], 2)
+    assert capfd.readouterr().err == "", "PyTorch logs what the report says"
+
+
+def test_an_error_of_tensors_is_the_functions_own(session):
+    """As eager PyTorch words it, and not as one of Dynamo's."""
+    @accelerate
+    def multiply(x, y):
+        return torch.relu(x) @ y
+
+    x, y = torch.ones(3, 4), torch.ones(7, 7)
+    with remote_profile(session, print_results_to=None):
+        with pytest.raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied") as raised:
+            multiply(x, y)
+        assert type(raised.value) is RuntimeError
+        torch.testing.assert_close(multiply(x, y[:4]), x @ y[:4])
+
+
+def test_strict_and_inference_do_not_go_on(session, sessions):
+    with remote_profile(session, strict=True, print_results_to=None), \
+            pytest.raises(prony.CompilationError, match="'forgiving' can't be captured: .*7, 7"):
+        forgiving(torch.randn(4))
+    with remote_inference(sessions.open(ONNXRT)), pytest.raises(RuntimeError, match="7, 7"):
+        forgiving(torch.randn(4))
+
+
+def test_compiling_counts_where_no_graph_comes_of_it(profiling):
+    """The first call has Dynamo's time in it."""
+    @accelerate
+    def hidden(x):
+        for _ in range(2):  # Dynamo leaves a loop with a break in it to Python
+            x = x + 1
+            torch._dynamo.graph_break()
+        return x
+
+    profile = profiling(hidden, *[(torch.randn(2),) for _ in range(3)]).profile
+    assert (profile.num_runs, profile.num_discarded_runs, profile.footprint) == (2, 1, [])
 
 
 def test_strict_raises(session):
@@ -314,6 +369,61 @@ def test_session_and_its_arguments(session):
         remote_profile(ONNXRT)
 
 
+def test_wrong_arguments(session, tmp_path):
+    """Each is named before anything takes time."""
+    for backends in (3, [3], [ONNXRT, None]):
+        with pytest.raises(TypeError, match="is not a backend: write one such as"):
+            prony.RemoteInferenceSession(backends)
+    for name, value in (("num_repeats", 2.5), ("num_repeats", "3"), ("num_warmups", None)):
+        with pytest.raises(TypeError, match=f"{name}: .* is not a whole number"):
+            remote_profile(session, **{name: value})
+    for name, value in (("num_repeats", 0), ("num_warmups", -1)):
+        with pytest.raises(ValueError, match=f"{name}: {value} is less than"):
+            remote_profile(session, **{name: value})
+    for value in (10**6, 10**30):
+        with pytest.raises(prony.OctomlProfileError), remote_profile(session, num_repeats=value):
+            pass
+    with pytest.raises(TypeError, match="print_results_to: 'out.txt' is not a file"):
+        remote_profile(session, print_results_to="out.txt")
+    (tmp_path / "file").touch()
+    with pytest.raises(OSError, match="file"), remote_profile(session, report_folder=tmp_path / "file"):
+        pass
+    with remote_profile(session, print_results_to=None) as handle:
+        pass
+    with pytest.raises(ValueError, match="no layout 'wide'; there are: summary, segments, classic"):
+        handle.report().print(layout="wide")
+
+
+def test_a_session_that_is_closed_inside(free, capsys):
+    """What was recorded is still reported; under remote_inference nothing is computed here instead."""
+    @accelerate
+    def hidden(x):
+        for _ in range(2):  # Dynamo leaves a loop with a break in it to Python
+            x = x + 1
+            torch._dynamo.graph_break()
+        return x
+
+    x = torch.randn(3)
+    session = prony.RemoteInferenceSession(ONNXRT)
+    with remote_profile(session) as handle:
+        plain(x), plain(x)
+        session.close()
+        session.close()
+        torch.testing.assert_close(plain(x), torch.relu(x) + 1)
+    [profile] = handle.report().profiles
+    assert (profile.num_runs, profile.num_discarded_runs) == (1, 1)
+    assert "Problem: the session was closed inside of the block" in capsys.readouterr().out
+    with pytest.raises(prony.OctomlProfileError, match="the session is closed"), remote_profile(session):
+        pass
+    session = prony.RemoteInferenceSession(ONNXRT)
+    with remote_inference(session):
+        torch.testing.assert_close(plain(x), torch.relu(x) + 1)
+        session.close()
+        for function in (plain, hidden):
+            with pytest.raises(prony.OctomlProfileError, match="the session is closed"):
+                function(x)
+
+
 @pytest.mark.parametrize("backends", [None, [ONNXRT, EAGER]])
 def test_inference_takes_one_backend(free, backends):
     with pytest.raises(ValueError, match=ONNXRT):
@@ -337,6 +447,16 @@ def test_hardware_that_is_not_there(free, software):
         pass
     with pytest.raises(ValueError, match=asked), remote_inference(backend=f"local/{software}"):
         pass
+
+
+def test_an_embedded_service_without_its_worker_is_waited_for(free, monkeypatch):
+    """As on a machine under load. How often it has nothing to offer is for the test to say."""
+    answers = [([], {}), ([], {})]
+    ask = _native.list_backends
+    monkeypatch.setattr(_native, "list_backends",
+                        lambda **access: answers.pop() if answers else ask(**access))
+    prony.RemoteInferenceSession(ONNXRT).close()
+    assert not answers
 
 
 def test_a_server_that_is_not_there():
@@ -467,6 +587,45 @@ def test_control_c():
 """)
     assert done.returncode != 0 and "KeyboardInterrupt" in done.stderr
     assert "Function `predict`" in done.stdout
+
+
+MID_RUN = """
+import _thread, linecache, sys, threading, torch, prony
+
+net = torch.nn.Linear(500, 500)
+
+@prony.accelerate
+def predict(x):
+    return net(x)
+
+def interrupt(main=threading.get_ident()):
+    line = ""
+    while "run.finish()" not in line:
+        frame = sys._current_frames()[main]
+        line = linecache.getline(frame.f_code.co_filename, frame.f_lineno)
+    _thread.interrupt_main()
+
+x = torch.randn(100, 500)
+with prony.RemoteInferenceSession("local/onnxrt-cpu") as session:
+    with prony.remote_profile(session, num_repeats=1) as handle:
+        predict(x), predict(x)
+    try:
+        with prony.remote_profile(session, num_repeats=30000) as handle:
+            threading.Thread(target=interrupt, daemon=True).start()
+            predict(x)
+    except KeyboardInterrupt:
+        print("interrupted:", handle.report().profiles)
+    with prony.remote_profile(session, num_repeats=1) as handle:
+        predict(x), predict(x)
+    print("and then:", handle.report().profiles[0].num_runs)
+"""
+
+
+def test_control_c_in_mid_run():
+    """The call that it ends isn't recorded, and the session is as good as before."""
+    done = subprocess.run([sys.executable, "-c", MID_RUN], capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    assert "interrupted: []\n" in done.stdout and "and then: 1\n" in done.stdout
 
 
 def test_nothing_is_left_behind():

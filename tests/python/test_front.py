@@ -1,10 +1,20 @@
 """Names, arguments and reports of the front end."""
+import ast
 import copy
+import dataclasses
+import importlib
+import inspect
 import io
 import json
+import os
+import pathlib
 import pickle
+import pty
 import subprocess
 import sys
+import sysconfig
+import termios
+import types
 
 import octoml_profile
 import prony
@@ -51,9 +61,57 @@ def test_listing_needs_no_session(session):
     assert printed.getvalue().split() == names
 
 
+# ---- Names ----
+
+def published(module):
+    """The source of a module of octoml-profile 0.2.2, which is installed but not what is imported."""
+    folder = pathlib.Path(sysconfig.get_path("purelib"), "octoml_profile")
+    assert not folder.samefile(pathlib.Path(octoml_profile.__file__).parent)
+    return ast.parse((folder / f"{module}.py").read_text())
+
+
 def test_the_old_names():
-    for name in octoml_profile.__all__:
+    [names] = [ast.literal_eval(node.value) for node in published("__init__").body
+               if isinstance(node, ast.Assign) and node.targets[0].id == "__all__"]
+    assert len(names) == 10 and set(names) < set(octoml_profile.__all__)
+    for name in set(octoml_profile.__all__) - {"errors", "report"}:
         assert getattr(octoml_profile, name) is getattr(prony, name)
+
+
+def test_the_old_errors():
+    for name in [node.name for node in published("errors").body if isinstance(node, ast.ClassDef)]:
+        error = getattr(importlib.import_module("octoml_profile.errors"), name)
+        assert error is getattr(prony, name) and issubclass(error, prony.OctomlProfileError)
+
+
+def test_the_old_report():
+    """Programs read its fields, and name its types."""
+    module = importlib.import_module("octoml_profile.report")
+    known = {node.name: [field.target.id for field in node.body if isinstance(field, ast.AnnAssign)]
+             for node in published("report").body if isinstance(node, ast.ClassDef)}
+    for name in ("PerBackendResult", "Segment", "PerBackendError", "TotalPerBackendResult"):
+        fields = [field.name for field in dataclasses.fields(getattr(module, name))]
+        assert fields[:len(known[name])] == known[name]
+    assert module.ProfileReport is prony.report.Report
+    gone = {"compilation_errors", "graph_results"}  # those of the report, and its graph dumps
+    assert set(known["Profile"]) - gone <= {f.name for f in dataclasses.fields(module.Profile)}
+
+
+@pytest.mark.parametrize("name", ["remote_profile", "remote_inference",
+                                  "RemoteInferenceSession", "get_supported_backends",
+                                  "get_default_backends"])
+def test_the_old_arguments(name):
+    """Each in its place; ours come after."""
+    [node] = [node for module in ("dynamo", "client") for node in published(module).body
+              if getattr(node, "name", None) == name]
+    if isinstance(node, ast.ClassDef):
+        [node] = [n for n in node.body if getattr(n, "name", None) == "__init__"]
+        node.args.args.pop(0)
+    ours = inspect.signature(getattr(octoml_profile, name)).parameters
+    for kind, arguments in ((inspect.Parameter.POSITIONAL_OR_KEYWORD, node.args.args),
+                            (inspect.Parameter.KEYWORD_ONLY, node.args.kwonlyargs)):
+        mine = [p.name for p in ours.values() if p.kind == kind]
+        assert mine[:len(arguments)] == [argument.arg for argument in arguments]
 
 
 # ---- accelerate ----
@@ -87,9 +145,25 @@ def test_a_module_behaves_as_the_original():
     torch.testing.assert_close(twin(x), net(x))
     twin.load_state_dict({name: torch.zeros_like(t) for name, t in net.state_dict().items()})
     assert net(x).abs().sum() == 0
+    net.label = "yours"
+    twin.extra = 1
+    net.eval()
+    assert twin.label == "yours" and net.extra == 1 and not twin.training
+    twin.train()
+    assert net.training and net[0].training
     for copied in (copy.deepcopy(twin), pickle.loads(pickle.dumps(twin))):
         assert type(copied) is nn.Sequential
         torch.testing.assert_close(copied(x), net(x))
+
+
+def test_a_module_with_a_forward_of_its_own():
+    net = nn.Linear(3, 3)
+    net.forward = lambda x: x * 7
+    twin = accelerate(net, local_backend="eager")
+    x = torch.randn(2, 3)
+    assert torch.equal(twin(x), x * 7) and torch.equal(net(x), x * 7)
+    with pytest.raises(AttributeError):
+        net.forward.__wrapped__
 
 
 def test_outside_of_blocks_it_is_torch_compile():
@@ -118,6 +192,17 @@ def test_what_the_local_backend_cannot_compile_runs_eagerly():
 
     with pytest.warns(UserWarning, match="no compiler here"):
         torch.testing.assert_close(double(torch.ones(2)), torch.full((2,), 2.0))
+
+
+def test_a_capture_that_starts_again_is_no_failure(recwarn):
+    """As the compiler asks for when it can't have an open float."""
+    @accelerate(dynamic=True, local_backend="aot_eager")
+    def scale(x, by):
+        return torch.nn.functional.dropout(x, by, False) * by
+
+    for by in (0.5, 0.6, 0.7):
+        torch.testing.assert_close(scale(torch.ones(3), by), torch.full((3,), by))
+    assert not [w for w in recwarn if "can't compile" in str(w.message)]
 
 
 class Greeter:
@@ -267,9 +352,107 @@ def test_progress_lines():
         "waiting for r6i.large: place 2 in the queue, held by a1b2, 3 s so far"
 
 
+def uploading(file, done, total):
+    return {"kind": "uploading", "file": file, "done_bytes": done, "total_bytes": total}
+
+
+def queued(place, waited_s=0.0, holder="a1b2"):
+    return {"kind": "queued", "hardware": "x", "place": place, "waited_s": waited_s,
+            "holders": [holder]}
+
+
+class Terminal:
+    """The one that standard error is on, whose lines have 60 places; and the clock."""
+
+    def __init__(self, monkeypatch):
+        self.now = 1000.0
+        self.main, terminal = pty.openpty()
+        termios.tcsetwinsize(terminal, (24, 60))
+        self.file = os.fdopen(terminal, "w")
+        # Not sys.stderr itself, which is pytest's.
+        monkeypatch.setattr(_progress, "sys",
+                            types.SimpleNamespace(stderr=self.file, modules=sys.modules))
+        monkeypatch.setattr(_progress, "time", types.SimpleNamespace(monotonic=lambda: self.now))
+        self.progress = _progress.Progress()
+
+    def tell(self, *notices, after=0.0):
+        """What these notices, one after the other, write."""
+        for notice in notices:
+            self.now += after
+            self.progress(notice)
+        return self.written()
+
+    def written(self):
+        os.write(self.file.fileno(), b"\0")
+        data = b""
+        while not data.endswith(b"\0"):
+            data += os.read(self.main, 1000)
+        return [line.rstrip(" ") for line in data[:-1].decode().split("\r") if line]
+
+    def close(self):
+        os.close(self.main)
+        self.file.close()
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    terminal = Terminal(monkeypatch)
+    yield terminal
+    terminal.close()
+
+
+MIB = 1 << 20
+
+
+def test_a_large_upload_is_shown_at_once(terminal):
+    """Also right behind one that is too small to be, and before a byte of it has gone."""
+    small = [uploading("model.onnx", done, 900) for done in (0, 900)]
+    assert terminal.tell(*small, uploading("weights/0", 0, 8 * MIB)) == [
+        "uploading weights/0 [........................] 0 B of 8 MiB"]
+    assert terminal.tell(uploading("weights/0", MIB, 8 * MIB), after=0.05) == []
+    assert terminal.tell(uploading("weights/0", 2 * MIB, 8 * MIB), after=0.06) == [
+        "uploading weights/0 [######..................] 2 MiB of 8 M"]
+    assert terminal.tell(uploading("weights/0", 8 * MIB, 8 * MIB)) == ["uploaded weights/0, 8 MiB"]
+    terminal.progress.clear()
+    assert terminal.written() == [""]
+
+
+def test_what_is_done_at_once_is_not_shown(terminal):
+    """Small files, and files that the server has; unless there are so many that it takes a while."""
+    def small(i):
+        return [uploading(f"weights/{i}", done, 900) for done in (0, 900)]
+
+    for i in range(10):
+        assert terminal.tell(*small(i), uploading("weights/x", 8 * MIB, 8 * MIB), after=0.003) == []
+    terminal.progress.clear()
+    lines = terminal.tell(*(notice for i in range(40) for notice in small(i)), after=0.015)
+    assert lines[:2] == ["uploading weights/4 [........................] 0 B of 900 B",
+                         "uploaded weights/4, 900 B"]
+    assert len(lines) == 2 * 9, "ten a second, and the end of each"
+    terminal.progress.clear()
+    assert terminal.written() == [""]
+
+
+def test_loading_is_shown_at_once(terminal):
+    loading = {"kind": "loading", "graph": "f a.py:7", "backends": [ONNXRT, EAGER]}
+    line = "loading f a.py:7 on local/onnxrt-cpu, local/torch-eager-cpu"
+    assert terminal.tell(loading, loading) == [line, line]
+    small = [uploading("model.onnx", done, 900) for done in (0, 900)]
+    assert terminal.tell(*small) == [], "it stays"
+
+
+def test_waiting_is_shown_in_one_line(terminal):
+    assert terminal.tell(queued(2, holder="\x1b[2J" * 20)) == [
+        "waiting for x: place 2 in the queue, held by ?[2J?[2J?[2J?["]
+    assert terminal.tell(queued(1), after=0.05) == []
+    assert terminal.tell(queued(1, 7.0), after=0.06) == [
+        "waiting for x: place 1 in the queue, held by a1b2, 7 s so f"]
+
+
 def test_progress_is_for_terminals(capsys):
     progress = _progress.Progress()
-    progress({"kind": "queued", "hardware": "x", "place": 1, "waited_s": 0.0, "holders": []})
+    progress(queued(1))
+    progress(uploading("weights/0", 0, 8 * MIB))
     progress.clear()
     assert capsys.readouterr() == ("", "")
 
