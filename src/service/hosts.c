@@ -405,6 +405,9 @@ void prn_host_send_end(struct prn_held *held)
     struct prn_host *host = held->host;
     Prony__WorkerCommand command = PRONY__WORKER_COMMAND__INIT;
     Prony__End end = PRONY__END__INIT;
+    /* Whoever found out that it is gone gives it back, and is at it (prn_host_lose). */
+    if (host->gone)
+        return;
     if (!held->told) {
         prn_session_host_back(held);
         return;
@@ -706,19 +709,21 @@ void prn_host_lose(struct prn_host *host)
     struct prn_held *held = host->held;
     if (!held)
         return;
+    struct prn_session *session = prn_session_ref(held->session);
     PRN_LOG(host->service->log, PRN_LOG_WARNING, "worker.lost",
-            PRN_LOG_TEXT("hardware", held->hardware),
-            PRN_LOG_TEXT("session", held->session->label));
+            PRN_LOG_TEXT("hardware", held->hardware), PRN_LOG_TEXT("session", session->label));
     prn_meter_add(host->service->counted.lost, 1);
     __atomic_store_n(&held->cancelled, 1, __ATOMIC_RELAXED);
     struct prn_part *part = held->now;
     held->now = NULL;
+    /* Each answer gives the lock up, and the client may close the session when it has the first. */
     if (part) {
         prn_part_fail_all(part, PRONY_EUNAVAILABLE, "the host was lost while it ran");
         prn_part_done(part);
     }
     prn_held_abandon(held, PRONY_EUNAVAILABLE, "the host was lost");
     prn_session_host_back(held);
+    prn_session_unref(session);
 }
 
 void prn_attach_ended(struct prn_rpc_call *call, bool cancelled)
