@@ -1,5 +1,6 @@
 """Clients of a service, from the command line and from libprony, against one in Python that behaves
 or doesn't."""
+import concurrent.futures
 import contextlib
 import ctypes
 import json
@@ -7,6 +8,8 @@ import os
 import pty
 import re
 import signal
+import socket
+import ssl
 import stat
 import subprocess
 import sys
@@ -23,6 +26,7 @@ from onnx import TensorProto, helper, numpy_helper
 from conftest import PROGRAM, ROOT, run_program
 from fake_service import Fake, base, own
 from profiling import save
+from service import Proxy, make_certificate
 from test_record import EUNAVAILABLE, LIBRARY, ECANCELED, EFORMAT, Failed, Options, Session, check
 
 SCHEMA = json.loads((ROOT / "docs/prony.profile.schema.json").read_text())
@@ -302,6 +306,20 @@ def test_status(fake, prony):
     assert data["cache"] == {"blobs": 3, "bytes": 1 << 20, "limit_bytes": 1 << 30, "hits": 2, "misses": 3}
 
 
+def test_status_that_is_watched(fake):
+    with subprocess.Popen([PROGRAM, "status", "--server", fake.address, "--watch"], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        reports = 0
+        for line in process.stdout:
+            reports += "up for" in line
+            if "Cache" in line and reports == 2:
+                process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0 and reports == 2, process.stderr.read()
+    fake.fail = {"Status": [grpc.StatusCode.UNAVAILABLE]}
+    done = run_program([PROGRAM, "status", "--server", fake.address, "--watch"])
+    assert done.status == 1 and done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("arguments, message", [
     (["--token-file", "t"], "--token-file needs --server"),
     (["--insecure"], "--insecure needs --server"),
@@ -495,6 +513,85 @@ def test_a_wrong_certificate(guarded, workdir):
     assert done.status == 1 and "sesame" not in done.stderr
 
 
+# ---- Somebody else ----
+
+def silence(connection):
+    while connection.recv(4096):
+        pass
+
+
+def web(connection):
+    connection.recv(4096)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+    silence(connection)
+
+
+@contextlib.contextmanager
+def stranger(talk, context=None):
+    """The address of a server that isn't one of prony's."""
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                threading.Thread(target=talk_to, args=[connection], daemon=True).start()
+
+    def talk_to(connection):
+        with contextlib.suppress(OSError):
+            talk(context.wrap_socket(connection, server_side=True) if context else connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        yield "127.0.0.1:%d" % listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("talk, said", [(silence, "says nothing"), (web, "doesn't speak gRPC")])
+def test_servers_of_something_else(prony, talk, said):
+    with stranger(talk) as address:
+        done = prony("backends", "--server", address)
+    assert (done.status, done.stdout) == (1, "")
+    assert re.fullmatch(f"prony: error: cannot reach '{address}': .*{said}\n", done.stderr)
+
+
+def test_a_grpc_server_of_something_else(prony):
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+    address = "127.0.0.1:%d" % server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    for command in (["backends"], ["status"], ["worker", "--hardware", "x", "--insecure"]):
+        done = prony(*command, "--server", address)
+        assert done.status == 1 and f"'{address}' is no service of prony" in done.stderr
+    server.stop(None).wait()
+
+
+def test_tls_where_there_is_none_and_none_where_there_is(prony, guarded, fake, certificate):
+    done = prony("backends", "--server", guarded.address)
+    assert done.status == 1 and "Socket closed; if it has TLS, --ca" in done.stderr
+    done = prony("backends", "--server", fake.address, "--ca", certificate / "cert.pem",
+                 env={"PRONY_TOKEN": "sesame"})
+    assert done.status == 1 and "it doesn't speak TLS" in done.stderr
+
+
+def test_certificates_that_prove_nothing(prony, workdir, certificate):
+    """Of another name, and of nobody who is trusted."""
+    make_certificate(workdir)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["h2"])
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    with stranger(silence, context) as address:
+        for ca, said in ((certificate / "cert.pem", "for other names"),
+                         (workdir / "cert.pem", "nobody who is trusted")):
+            done = prony("backends", "--server", address, "--ca", ca, env={"PRONY_TOKEN": "sesame"})
+            assert (done.status, done.stdout) == (1, "")
+            assert said in done.stderr and done.stderr.count("\n") == 1
+            assert "sesame" not in done.stderr
+
+
+def test_a_host_that_is_not_there(prony):
+    done = prony("backends", "--server", "no-such-host.invalid:1", "--insecure")
+    assert done.status == 1
+    assert done.stderr == ("prony: error: cannot reach 'no-such-host.invalid:1': "
+                           "there is no such host\n")
+
+
 def test_the_prompt_checks_and_keeps(guarded, certificate, workdir):
     """On a terminal only; the token isn't shown."""
     main, terminal = pty.openpty()
@@ -555,6 +652,23 @@ def test_the_real_service_runs_programs(prony, served, double):
     segment = next(p for p in profile["profiles"] if len(p["segments"]) == 3)["segments"][1]
     assert [r["times"]["count"] for r in segment["results"]] == [9, 9]
     assert profile["results"][0]["backend"]["runtime_version"].startswith("ONNX Runtime")
+
+
+def test_the_real_service_after_a_cut(prony, served, double):
+    """Within the lease the session goes on, with what it has; a run under way is one error."""
+    wait_for_backends(prony, served)
+    with contextlib.closing(Proxy(served)) as proxy, \
+            RemoteSession(proxy.address, "local/onnxrt-cpu") as session:
+        graph = session.load(double)
+        for _ in range(3):
+            np.testing.assert_array_equal(graph.run(x=x())["y"], 2 * x())
+            proxy.cut()
+            with contextlib.suppress(Failed):  # it may not have heard of the end yet
+                graph.run(x=x())
+        proxy.cut()
+        other = session.load(double)
+        np.testing.assert_array_equal(other.run(x=x())["y"], 2 * x())
+        np.testing.assert_array_equal(graph.run(x=x())["y"], 2 * x())
 
 
 def test_the_real_service_measures(prony, served, double):

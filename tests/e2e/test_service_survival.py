@@ -8,7 +8,6 @@ import os
 import random
 import re
 import signal
-import socket
 import sqlite3
 import threading
 import time
@@ -19,7 +18,7 @@ import pytest
 
 from conftest import BUILD, PROGRAM
 from profiling import FAULT_ENV
-from service import (LOCAL, PATIENCE, SMALL, SOAK, X, Program, Service, Session, array, base,
+from service import (LOCAL, PATIENCE, SMALL, SOAK, X, Program, Proxy, Service, Session, array, base,
                      blob_files, check_small, endless, eventually, expanding, free_port, many,
                      serving)
 
@@ -341,58 +340,6 @@ def test_service_that_is_killed(tmp_path):
 
 
 # ---- Connections that are cut ----
-
-class Proxy:
-    """Passes bytes on to an address; cut() ends all connections, freeze() lets nothing through."""
-
-    def __init__(self, address):
-        self.host, _, port = address.rpartition(":")
-        self.port = int(port)
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
-        self.sockets = []
-        self.flowing = threading.Event()
-        self.flowing.set()
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self.listener.accept()
-                far = socket.create_connection((self.host, self.port))
-                self.sockets += [near, far]
-                for ends in ((near, far), (far, near)):
-                    threading.Thread(target=self.carry, args=ends, daemon=True).start()
-
-    def carry(self, source, sink):
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                self.flowing.wait()
-                sink.sendall(data)
-        for end in (source, sink):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def cut(self):
-        """Connections end, as if the cable was pulled and the other side had rebooted."""
-        sockets, self.sockets = self.sockets, []
-        for s in sockets:
-            with contextlib.suppress(OSError):
-                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-                s.shutdown(socket.SHUT_RDWR)
-            s.close()
-
-    def freeze(self):
-        self.flowing.clear()
-
-    def thaw(self):
-        self.flowing.set()
-
-    def close(self):
-        self.listener.close()
-        self.thaw()
-        self.cut()
-
 
 JOINED = """
 pools:
