@@ -51,7 +51,7 @@ class RemoteOptions(ctypes.Structure):
 class RemoteSession(Session):
     def __init__(self, server, *backends, repeats=2, cancelled=None, strict=False, token=None,
                  ca_file=None):
-        self.notices = []
+        self.notices, self.waits = [], []
         self.callback = NOTICE(self.notice)
         texts = (ctypes.c_char_p * len(backends))(*(b.encode() for b in backends))
         options = RemoteOptions(ctypes.sizeof(RemoteOptions), texts, len(backends), repeats, 1, 20.0,
@@ -65,6 +65,7 @@ class RemoteSession(Session):
     def notice(self, _context, notice):
         n = notice.contents
         self.notices.append((n.kind, n.subject.decode(), n.place, n.done, n.total))
+        self.waits.append(n.waited_s)
 
     def backends(self):
         names = []
@@ -207,6 +208,25 @@ def test_the_queue_is_told_and_can_be_left(fake):
     release.set()
     assert failed.value.code == ECANCELED
     assert fake.closed.wait(5) and not fake.sessions
+
+
+def test_the_wait_goes_on_while_the_service_says_nothing(fake):
+    place = base.QueuePlace(hardware="metal", place=2, waited_ms=60000, holders=["ab12"])
+    told = threading.Event()
+
+    class Waiting(RemoteSession):
+        def notice(self, context, notice):
+            super().notice(context, notice)
+            if len(self.waits) == 4:
+                told.set()
+
+    fake.queue = [place]
+    fake.wait = lambda: fake.queue or told.wait(30)
+    with Waiting(fake.address) as session:
+        pass
+    assert session.notices[:4] == [(0, "metal", 2, 0, 0)] * 4
+    steps = np.diff(session.waits[:4])
+    assert session.waits[0] == pytest.approx(60, abs=0.1) and (steps >= 0.99).all()
 
 
 def test_a_broken_connection_is_dialled_again(fake, double):
