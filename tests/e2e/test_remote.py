@@ -3,6 +3,7 @@ or doesn't."""
 import concurrent.futures
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import pty
@@ -11,8 +12,10 @@ import signal
 import socket
 import ssl
 import stat
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 
@@ -454,6 +457,30 @@ def test_ctrl_c_keeps_what_there_is(fake, double, workdir):
     data = json.loads((workdir / "p.json").read_text())
     assert "INTERRUPTED" in data["results"][0]["flags"] and data["results"][0]["samples_ns"]
     assert fake.closed.wait(5)
+
+
+def test_what_a_terminal_shows(fake, double):
+    """The place in the queue, who holds the hardware, the time waited, and what is sent, in lines that
+    fit and end with a whole character."""
+    fake.queue = [base.QueuePlace(hardware=h, place=2, waited_ms=61500, holders=["ab12", "cd34"])
+                  for h in ("metal", "m" + "µ" * 40)]
+    main, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    with subprocess.Popen([PROGRAM, "profile", double, "--server", fake.address], stdin=terminal,
+                          stderr=terminal, stdout=subprocess.DEVNULL) as process:
+        os.close(terminal)
+        shown = b""
+        with contextlib.suppress(OSError):
+            while piece := os.read(main, 1000):
+                shown += piece
+        assert process.wait(60) == 0
+    os.close(main)
+    lines = shown.decode().split("\r\x1b[K")
+    assert " 61.5 s  waiting for metal: place 2 in the queue, held by ab12 and others" in lines
+    assert " 61.5 s  waiting for m" + "µ" * 28 in lines
+    assert any(re.fullmatch(r" +\d+\.\d s  sending two.bin: 1.56 KiB of 1.56 KiB", line)
+               for line in lines), lines
+    assert all(len(line.encode()) < 80 for line in lines if "\n" not in line)
 
 
 # ---- Tokens ----
