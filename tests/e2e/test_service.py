@@ -1,6 +1,7 @@
 """What each call of the service does, with real clients (grpcio), workers and executors."""
 import hashlib
 import json
+import os
 import queue
 import signal
 import time
@@ -14,7 +15,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from conftest import PROGRAM, ROOT, run_program, sh
-from service import (CHUNK, FXPROTO, LOCAL, SMALL, X, Program, Session, affine, array, base,
+from service import (CHUNK, FXPROTO, LOCAL, ORT, SMALL, X, Program, Session, affine, array, base,
                      blob_files, check_small, create_request, endless, eventually, free_port,
                      model_bytes, own, serving, subtraction, tensor)
 
@@ -730,6 +731,29 @@ def test_reload(pools):
         pools.config.write_text(before)
         pools.signal(signal.SIGHUP)
         eventually(lambda: len(client.backends().backends) == 3, "r6i is back")
+
+
+def test_workers_that_never_come_are_not_waited_for(tmp_path):
+    """Of hardware whose workers don't start any more there is none, until they do."""
+    runtime = tmp_path / "libonnxruntime.so.1"
+    runtime.symlink_to(ORT)
+    env = {"PRONY_ORT_LIB": str(runtime), "PRONY_OPENVINO_LIB": str(tmp_path / "none.so"),
+           "PRONY_PYTHON": str(tmp_path / "none")}
+    with serving(tmp_path / "s", env=env) as service, service.client() as client:
+        holder = client.session()
+        waiting = Session(client, client.create(LOCAL).result_value.session_uuid, 1)
+        runtime.unlink()
+        seen = len(service.log)
+        os.kill(service.children("worker")[0], signal.SIGKILL)
+        with pytest.raises(grpc.RpcError) as error:
+            waiting.wait()
+        assert error.value.code() == Code.FAILED_PRECONDITION
+        assert "its hardware is gone" in error.value.details()
+        assert client.create(LOCAL).error_value.code == base.ERROR_BACKEND_NONEXISTENT
+        holder.close()
+        runtime.symlink_to(ORT)
+        service.said("worker.joined", after=seen)
+        client.session().close()
 
 
 def test_drain(tmp_path):
