@@ -574,6 +574,17 @@ def endless():
          numpy_helper.from_array(np.float32(1), "one")])
 
 
+def slow_to_load():
+    """y = x + 0, where the 0 is what is left of products that a runtime works out when it loads this."""
+    products = [helper.make_node("MatMul", [f"m{i}", f"m{i}"], [f"m{i + 1}"]) for i in range(300)]
+    return model_bytes(
+        [helper.make_node("ConstantOfShape", ["sizes"], ["m0"]), *products,
+         helper.make_node("ReduceMax", ["m300"], ["zero"], keepdims=0),
+         helper.make_node("Add", ["x", "zero"], ["y"])],
+        [("x", TensorProto.FLOAT, [4])], [("y", TensorProto.FLOAT, [4])],
+        [numpy_helper.from_array(np.array([3000, 3000]), "sizes")])
+
+
 def expanding():
     """y = as many ones as n says: takes the memory that the client asks for."""
     return model_bytes([helper.make_node("Expand", ["one", "n"], ["all"]),
@@ -586,3 +597,9 @@ def blob_files(service):
     """What the cache holds, by the hash that each file's name says."""
     return {path.name: path for path in (service.state / "blobs").rglob("*")
             if path.is_file() and re.fullmatch(r"[0-9a-f]{64}", path.name)}
+
+
+def half_files(service):
+    """What it has of uploads that haven't ended."""
+    whole = blob_files(service)
+    return [path for path in (service.state / "blobs").rglob("*") if path.name not in whole]

@@ -3,7 +3,9 @@ import hashlib
 import json
 import os
 import queue
+import re
 import signal
+import threading
 import time
 
 import grpc
@@ -17,7 +19,7 @@ from onnx import TensorProto, helper
 from conftest import PROGRAM, ROOT, run_program, sh
 from service import (CHUNK, FXPROTO, LOCAL, ORT, SMALL, X, Program, Session, affine, array, base,
                      blob_files, check_small, create_request, endless, eventually, free_port,
-                     model_bytes, own, serving, subtraction, tensor)
+                     half_files, model_bytes, own, serving, slow_to_load, subtraction, tensor)
 
 Code = grpc.StatusCode
 OPENVINO = "local/openvino-cpu"
@@ -548,6 +550,61 @@ def test_deadline_and_cancellation_end_a_run(client, session):
     check_small(session.infer([X], model=2)[0][0])
 
 
+def ends(call):
+    """Cancels a call that is under way; whether it ended for that."""
+    call.cancel()
+    with pytest.raises((grpc.RpcError, grpc.FutureCancelledError)):
+        list(call) if hasattr(call, "__next__") else call.result()
+    assert call.code() == Code.CANCELLED
+
+
+def test_deadline_and_cancellation_end_loading(client, session):
+    session.upload(slow_to_load(), model=1)
+    session.load(SMALL, model=2)
+    request = base.LoadModelRequest(session_uuid=session.uuid, model_id=1,
+                                    model_format=base.MODEL_FORMAT_ONNX)
+    assert client.refused("LoadModel", request, timeout=1)[0] == Code.DEADLINE_EXCEEDED
+    check_small(session.infer([X], model=2)[0][0])
+    ends(client.start("LoadModel", request))
+    check_small(session.infer([X], model=2)[0][0])
+
+
+def test_deadline_and_cancellation_end_a_measurement(client, session):
+    session.load(SMALL)
+    long = own.MeasureRequest(session_uuid=session.uuid, model_id=1, model_file="model.onnx",
+                              dims=["batch=2"], settings=SETTINGS.replace('"repeats": 5',
+                                                                          '"repeats": 100000000'))
+    stream = client.start("Measure", long)
+    assert next(stream).HasField("progress")
+    ends(stream)
+    check_small(session.infer([X])[0][0])
+    assert client.refused("Measure", long, timeout=1)[0] == Code.DEADLINE_EXCEEDED
+    check_small(session.infer([X])[0][0])
+
+
+def test_deadline_and_cancellation_end_a_wait_and_an_upload(service, client, session):
+    waiting = Session(client, client.create(LOCAL).result_value.session_uuid, 1)
+    request = base.WaitUntilSessionReadyRequest(session_uuid=waiting.uuid)
+    assert client.refused("WaitUntilSessionReady", request, timeout=0.5)[0] == Code.DEADLINE_EXCEEDED
+    ends(client.start("WaitUntilSessionReady", request))
+    assert not waiting.place().ready  # it has its place all the same
+    waiting.close()
+    stop = threading.Event()
+
+    def half():
+        yield next(session.chunks(b"x" * 1000, name="half"))
+        stop.wait(60)
+
+    assert client.refused("LoadModelComponent", half(), timeout=1)[0] == Code.DEADLINE_EXCEEDED
+    eventually(lambda: not half_files(service), "no half file is left")
+    upload = client.start("LoadModelComponent", half())
+    eventually(lambda: half_files(service), "it is being written")
+    ends(upload)
+    eventually(lambda: not half_files(service), "no half file is left")
+    stop.set()
+    session.upload(b"x" * 1000, name="half")
+
+
 def test_two_calls_of_a_session_take_turns(client, session):
     session.load(SMALL)
     runs = [client.start("Run", session.run_request([X * k], mode=base.INFERENCE, num_repeats=20))
@@ -702,9 +759,37 @@ def test_metrics(pools):
     assert pools.metric("prony_sessions_total") == created + 1
     assert pools.metric("prony_runs_total") >= 1
     assert pools.metric("prony_uploaded_bytes_total") >= len(SMALL)
-    assert pools.metric('prony_hosts{hardware="lab",state="held"}') == 0
+    # Closing is answered before the host is back, if that takes a while.
+    eventually(lambda: pools.metric('prony_hosts{hardware="lab",state="held"}') == 0, "it is free")
     assert pools.http("/healthz") == (200, "ok\n")
     assert pools.http("/secrets")[0] == 404
+
+
+NUMBER = r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|Inf|NaN)"
+LABELS = r'\{[a-z_]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\["\\n])*")*\}'
+SAMPLE = re.compile(rf"(prony_[a-z_]+)({LABELS})? {NUMBER}")
+
+
+def test_metrics_are_as_prometheus_reads_them(pools):
+    """The text format 0.0.4: each metric once, described before its samples, and none of them twice."""
+    _, text = pools.http("/metrics")
+    assert text.endswith("\n")
+    described, seen, kind = set(), set(), None
+    for line in text.splitlines():
+        if help_ := re.fullmatch(r"# HELP (prony_[a-z_]+) \S.*", line):
+            name = help_[1]
+            assert name not in described
+            described.add(name)
+            kind = None
+        elif type_ := re.fullmatch(r"# TYPE (prony_[a-z_]+) (counter|gauge)", line):
+            assert type_[1] == name and kind is None
+            kind = type_[2]
+            assert name.endswith("_total") == (kind == "counter")
+        else:
+            sample = SAMPLE.fullmatch(line)
+            assert sample and kind and sample[1] == name and sample[0].split(" ")[0] not in seen, line
+            seen.add(sample[0].split(" ")[0])
+    assert len(seen) > 8
 
 
 def test_reload(pools):
