@@ -480,12 +480,30 @@ static void take_part_report(struct prn_part *part, const Prony__WorkerReport *r
         step(part);
 }
 
+/* With the lock, which is given up meanwhile: what a worker elsewhere was at when it said that the
+ * session has ended. Should it answer later, nobody asks any more. */
+static void end_now(struct prn_held *held)
+{
+    struct prn_part *part = held->now;
+    for (struct prn_command_wait *wait = held->host->waits; wait; wait = wait->next)
+        if (wait->part == part)
+            wait->part = NULL;
+    held->now = NULL;
+    prn_part_fail_all(part, PRONY_ECANCELED, "the session was closed");
+    prn_part_done(part);
+}
+
 static void end_answered(struct prn_host *host)
 {
     struct prn_held *held = host->held;
     clear_due(host);
-    if (held)
-        prn_session_host_back(held);
+    if (!held)
+        return;
+    struct prn_session *session = prn_session_ref(held->session);
+    if (held->now && !host->local)
+        end_now(held);
+    prn_session_host_back(held);
+    prn_session_unref(session);
 }
 
 /* With the lock; the report is consumed. */

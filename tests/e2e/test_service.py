@@ -987,3 +987,32 @@ def test_workers_that_keep_silent_are_cut_off(tmp_path):
                 next(stream)
             assert (error.value.code(), error.value.details()) == (Code.ABORTED, said)
         eventually(lambda: not bench_joined(client), "the host is gone")
+
+
+def test_worker_that_answers_in_another_order(tmp_path):
+    """It has ended the session, and then says what became of the run that this ended."""
+    version = sh(PROGRAM, "--version").split()[-1]
+    hello = own.Hello(hardware="bench", version=version, software=[own.Software(name="onnxrt-cpu")])
+    with serving(tmp_path / "s", config=JOINED) as service, service.client() as client:
+        stream, reports = attach(client, own.WorkerReport(hello=hello))
+        service.said("worker.joined")
+        for _ in range(3):
+            session = client.session("bench/onnxrt-cpu")
+            session.upload(SMALL)
+            loading = client.start("LoadModel", base.LoadModelRequest(
+                session_uuid=session.uuid, model_id=1, model_format=base.MODEL_FORMAT_ONNX))
+            for answer in ({"done": True}, {"loaded": own.Loaded(load_ns=1)}):
+                reports.put(own.WorkerReport(id=next(stream).id, **answer))
+            assert kinds(loading.result()) == ["result_value"]
+            run = client.start("Run", session.run_request([X]))
+            commands = [next(stream)]
+            session.close()
+            commands += [next(stream), next(stream)]
+            assert [c.WhichOneof("body") for c in commands] == ["run", "cancel", "end"]
+            reports.put(own.WorkerReport(id=commands[2].id, done=True))
+            code, said = error_of(run.result().result_per_backend[0])
+            assert (code, said) == (base.ERROR_MODEL_INFERENCE, "the session was closed")
+            for late in ({"ran": base.ResultValue()}, {"error": base.ErrorValue(
+                    message="late", code=base.ERROR_INTERNAL)}, {"done": True}):
+                reports.put(own.WorkerReport(id=commands[0].id, **late))
+        reports.put(None)
