@@ -34,8 +34,12 @@ asan-build:
 	@cmake --build $(BUILD)/asan -- --quiet
 
 .PHONY: asan
-asan: setup-test asan-build ## the C tests under AddressSanitizer and UBSan
+asan: setup-test all asan-build ## the C tests under AddressSanitizer and UBSan, and the service under load
 	@$(PYTHON) tests/run.py --sanitized $(BUILD)/asan
+	@PRONY=$(abspath $(BUILD))/asan/prony PRONY_PROGRAM=$(abspath $(BUILD))/prony \
+	    LSAN_OPTIONS=suppressions=$(abspath tests/leaks.supp) PYTHONDONTWRITEBYTECODE=1 \
+	    $(PYTHON) -m pytest -q --no-header --tb=short -p no:cacheprovider \
+	    --import-mode=importlib tests/e2e/test_service_survival.py
 
 .PHONY: tsan
 tsan: setup-test all ## the C tests under ThreadSanitizer, and the service under load

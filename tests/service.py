@@ -248,6 +248,60 @@ def make_certificate(folder):
     return certificate, key
 
 
+# ---- Connections ----
+
+class Proxy:
+    """Passes bytes on to an address; cut() ends all connections, freeze() lets nothing through."""
+
+    def __init__(self, address):
+        self.host, _, port = address.rpartition(":")
+        self.port = int(port)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.sockets = []
+        self.flowing = threading.Event()
+        self.flowing.set()
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def accept(self):
+        with contextlib.suppress(OSError):
+            while True:
+                near, _ = self.listener.accept()
+                far = socket.create_connection((self.host, self.port))
+                self.sockets += [near, far]
+                for ends in ((near, far), (far, near)):
+                    threading.Thread(target=self.carry, args=ends, daemon=True).start()
+
+    def carry(self, source, sink):
+        with contextlib.suppress(OSError):
+            while data := source.recv(65536):
+                self.flowing.wait()
+                sink.sendall(data)
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    def cut(self):
+        """Connections end, as if the cable was pulled and the other side had rebooted."""
+        sockets, self.sockets = self.sockets, []
+        for s in sockets:
+            with contextlib.suppress(OSError):
+                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+                s.shutdown(socket.SHUT_RDWR)
+            s.close()
+
+    def freeze(self):
+        self.flowing.clear()
+
+    def thaw(self):
+        self.flowing.set()
+
+    def close(self):
+        self.listener.close()
+        self.thaw()
+        self.cut()
+
+
 # ---- Clients ----
 
 class Client:
@@ -520,6 +574,17 @@ def endless():
          numpy_helper.from_array(np.float32(1), "one")])
 
 
+def slow_to_load():
+    """y = x + 0, where the 0 is what is left of products that a runtime works out when it loads this."""
+    products = [helper.make_node("MatMul", [f"m{i}", f"m{i}"], [f"m{i + 1}"]) for i in range(300)]
+    return model_bytes(
+        [helper.make_node("ConstantOfShape", ["sizes"], ["m0"]), *products,
+         helper.make_node("ReduceMax", ["m300"], ["zero"], keepdims=0),
+         helper.make_node("Add", ["x", "zero"], ["y"])],
+        [("x", TensorProto.FLOAT, [4])], [("y", TensorProto.FLOAT, [4])],
+        [numpy_helper.from_array(np.array([3000, 3000]), "sizes")])
+
+
 def expanding():
     """y = as many ones as n says: takes the memory that the client asks for."""
     return model_bytes([helper.make_node("Expand", ["one", "n"], ["all"]),
@@ -532,3 +597,9 @@ def blob_files(service):
     """What the cache holds, by the hash that each file's name says."""
     return {path.name: path for path in (service.state / "blobs").rglob("*")
             if path.is_file() and re.fullmatch(r"[0-9a-f]{64}", path.name)}
+
+
+def half_files(service):
+    """What it has of uploads that haven't ended."""
+    whole = blob_files(service)
+    return [path for path in (service.state / "blobs").rglob("*") if path.name not in whole]

@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -60,7 +61,10 @@ void prn_progress_line(double elapsed_s, const char *line)
                     : 79;
     struct prony_error safe; /* a line is as safe to print as an error */
     prn_fail(&safe, 0, "%s", line);
-    fprintf(stderr, "\r\033[K%5.1f s  %.*s", elapsed_s, width - 9, safe.text);
+    size_t shown = strnlen(safe.text, (size_t)width - 9);
+    while (shown > 0 && ((unsigned char)safe.text[shown] & 0xc0) == 0x80)
+        shown--; /* not in the middle of a character */
+    fprintf(stderr, "\r\033[K%5.1f s  %.*s", elapsed_s, (int)shown, safe.text);
 }
 
 static void show(void *context, const struct prn_progress *p)

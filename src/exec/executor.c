@@ -312,8 +312,9 @@ bool prn_executor_run_wait(struct prn_executor *x, int64_t most_ns)
 {
     struct pollfd wait = {.fd = x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET], .events = POLLIN};
     const struct timespec most = {.tv_sec = most_ns / 1000000000, .tv_nsec = most_ns % 1000000000};
+    /* One that hung up is no answer: to find out what became of it takes its time. */
     if (x->begun && !x->answered)
-        x->answered = ppoll(&wait, 1, &most, NULL) > 0;
+        x->answered = ppoll(&wait, 1, &most, NULL) > 0 && wait.revents == POLLIN;
     return x->answered;
 }
 

@@ -105,7 +105,8 @@ PRONY_MUST_CHECK int prn_executor_run(struct prn_executor *x, size_t warmups, si
  * can't), the second waits for the end. Should another command come instead, the result is dropped.
  */
 bool prn_executor_run_begin(struct prn_executor *x, size_t warmups, size_t repeats);
-/* In between, for up to so long: whether it has ended, or died. */
+/* In between, for up to so long: whether the result is there. False: not yet, or the process has
+ * died. */
 bool prn_executor_run_wait(struct prn_executor *x, int64_t most_ns);
 PRONY_MUST_CHECK int prn_executor_run_end(struct prn_executor *x, size_t repeats, int64_t *samples,
                                           size_t *ret_n, struct prony_error *err);

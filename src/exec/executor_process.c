@@ -141,10 +141,10 @@ static int make_descriptors(struct prn_executor *x, int inputs_fd, int *ret_sock
     return *ret_socket_fd < 0 ? errno : 0;
 }
 
-/* ThreadSanitizer's memory is more than an executor may have, so its tests name a plain program. */
+/* A sanitizer's memory is more than an executor may have, so tests with one name a plain program. */
 static const char *own_program(void)
 {
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
     const char *plain = getenv("PRONY_PROGRAM");
     if (plain)
         return plain;

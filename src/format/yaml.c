@@ -31,6 +31,7 @@ struct prn_yaml {
 struct entry {
     const char *key; /* NULL in lists; an anchor by its name */
     bool key_quoted;
+    size_t key_line;
     const struct prn_yaml_node *node;
 };
 
@@ -40,6 +41,7 @@ struct level {
     const char *anchor;
     const char *key; /* map: key that waits for its value */
     bool key_quoted;
+    size_t key_line;
     size_t first; /* its first entry */
 };
 
@@ -95,9 +97,10 @@ static int attach(struct builder *b, const struct prn_yaml_node *node, size_t li
             return fail_at(b, line, "merge keys ('<<') are not supported; write the values out");
         top->key = node->text;
         top->key_quoted = node->quoted;
+        top->key_line = line;
         return 0;
     }
-    int code = add_entry(b, (struct entry){top->key, top->key_quoted, node});
+    int code = add_entry(b, (struct entry){top->key, top->key_quoted, top->key_line, node});
     top->key = NULL;
     return code;
 }
@@ -181,15 +184,14 @@ static int on_open(struct builder *b, enum prn_yaml_kind kind, const yaml_char_t
     return 0;
 }
 
-static int check_keys(struct builder *b, const char *const *keys,
-                      const struct prn_yaml_node *const *items, size_t n)
+static int check_keys(struct builder *b, const char *const *keys, const size_t *lines, size_t n)
 {
     int code = 0;
     struct prn_map seen = PRN_MAP_INIT;
     for (size_t i = 0; i < n && code == 0; i++) {
         if (prn_map_get(&seen, keys[i]) != PRN_MAP_NONE)
             code = prn_fail(b->err, PRONY_EFORMAT, "'%s', line %zu: key '%s' twice", b->yaml->name,
-                            items[i]->line, keys[i]);
+                            lines[i], keys[i]);
         else if (prn_map_set(&seen, keys[i], i) < 0)
             code = prn_fail_memory(b->err);
     }
@@ -206,12 +208,14 @@ static int on_close(struct builder *b, size_t line)
         PRN_ARENA_ARRAY(&b->yaml->arena, n, const struct prn_yaml_node *);
     const char **keys = PRN_ARENA_ARRAY(&b->yaml->arena, n, const char *);
     bool *keys_quoted = PRN_ARENA_ARRAY(&b->yaml->arena, n, bool);
-    if (!items || !keys || !keys_quoted)
+    size_t *key_lines = PRN_ARENA_ARRAY(&b->yaml->arena, n, size_t);
+    if (!items || !keys || !keys_quoted || !key_lines)
         return prn_fail_memory(b->err);
     for (size_t i = 0; i < n; i++) {
         items[i] = b->entries[top.first + i].node;
         keys[i] = b->entries[top.first + i].key;
         keys_quoted[i] = b->entries[top.first + i].key_quoted;
+        key_lines[i] = b->entries[top.first + i].key_line;
     }
     b->n_entries = top.first;
     top.node->n = n;
@@ -220,7 +224,8 @@ static int on_close(struct builder *b, size_t line)
     if (top.node->kind == PRN_YAML_MAP) {
         top.node->keys = keys;
         top.node->keys_quoted = keys_quoted;
-        code = check_keys(b, keys, items, n);
+        top.node->key_lines = key_lines;
+        code = check_keys(b, keys, key_lines, n);
     }
     if (code == 0)
         code = set_anchor(b, top.anchor, top.node);

@@ -34,6 +34,7 @@ struct prn_yaml_node {
     const struct prn_yaml_node *const *items;
     const char *const *keys; /* of a map, in the file's order */
     const bool *keys_quoted; /* of a map: what `quoted` says of a scalar */
+    const size_t *key_lines; /* of a map: where its keys stand; a value may begin below */
     size_t weight;           /* nodes of this subtree, aliases expanded */
 };
 

@@ -38,6 +38,7 @@ struct prn_channel {
     int (*interrupted)(void *context);
     void *context;
     grpc_channel_credentials *credentials;
+    bool tls;
     bool local; /* nothing of it leaves this machine */
 
     pthread_mutex_t lock; /* guards what follows */
@@ -181,6 +182,7 @@ int prn_channel_open(const struct prn_channel_config *config, struct prn_channel
     }
     prn_rpc_begin();
     channel->address = address;
+    channel->tls = config->tls;
     channel->local = local;
     channel->cancelled = config->cancelled;
     channel->interrupted = config->interrupted;
@@ -346,16 +348,46 @@ static bool wait_for(struct call *call, void *tag, gpr_timespec deadline, bool *
     }
 }
 
+/* What gRPC and OpenSSL say of somebody who isn't, or can't show to be, the service that was meant,
+ * in words for people. */
+static const struct {
+    const char *said, *meant;
+} reasons[] = {
+    {"certificate verify failed",
+     "its certificate has run out, or nobody who is trusted has signed it; --ca, or ca_file of a "
+     "session, names who did"},
+    {"is not in peer certificate", "its certificate is for other names than this one"},
+    {"wrong version number", "it doesn't speak TLS"},
+    {"Failed parsing HTTP/2", "it doesn't speak gRPC"},
+    {"Trying to connect an http1.x server", "it doesn't speak gRPC"},
+    {"before receiving SETTINGS frame", "it takes connections, but says nothing"},
+    {"DNS resolution failed", "there is no such host"},
+};
+
+static const char *reason_of(const char *text)
+{
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(reasons); i++)
+        if (strstr(text, reasons[i].said))
+            return reasons[i].meant;
+    return NULL;
+}
+
 static int unavailable(const struct call *call, const char *text, struct prony_error *err)
 {
     static const char story[] = "failed to connect to all addresses";
     const char *address = call->channel->address;
-    if (strncmp(text, story, strlen(story)) != 0)
+    const char *reason = reason_of(text);
+    if (!reason && strncmp(text, story, strlen(story)) != 0)
         return prn_fail(err, PRONY_EUNAVAILABLE, "'%s' is unavailable: %s", address, text);
     /* Of gRPC's story only the reason at its end, "…: Connection refused". */
-    const char *reason = strrchr(text, ':');
-    return prn_fail(err, PRONY_EUNAVAILABLE, "cannot reach '%s': %s", address,
-                    reason && reason[1] == ' ' && reason[2] ? reason + 2 : text);
+    const char *last = strrchr(text, ':');
+    if (!reason)
+        reason = last && last[1] == ' ' && last[2] ? last + 2 : text;
+    /* So does a service that is greeted without the TLS that it has. */
+    const char *hint = !call->channel->tls && strcmp(reason, "Socket closed") == 0
+                           ? "; if it has TLS, --ca or ca_file names who signed its certificate"
+                           : "";
+    return prn_fail(err, PRONY_EUNAVAILABLE, "cannot reach '%s': %s%s", address, reason, hint);
 }
 
 /* The call's status as an error of ours, or 0. */
@@ -373,6 +405,9 @@ static int outcome(const struct call *call, struct prony_error *err)
     else if (status == PRN_STATUS_DEADLINE_EXCEEDED && call->timeout_s > 0)
         prn_fail(err, code, "'%s' didn't answer within %g s", call->channel->address,
                  call->timeout_s);
+    else if (status == PRN_STATUS_UNIMPLEMENTED)
+        prn_fail(err, code, "'%s' is no service of prony, or one of another version: %s",
+                 call->channel->address, text);
     else
         prn_fail(err, code, "%s", text[0] ? text : prony_error_text(code));
     gpr_free(text);

@@ -23,8 +23,9 @@
 #define CLOSE_S 1.0
 #define BEAT_EVERY_S 10
 #define BEAT_S 10.0
-#define POLL_S 90.0       /* of one WaitUntilSessionReady */
-#define POLL_LEAST_S 0.25 /* a service that answers at once isn't asked more often */
+#define POLL_S 90.0        /* of one WaitUntilSessionReady */
+#define TELL_NS 1000000000 /* between two times that the place in the queue is told */
+#define POLL_LEAST_S 0.25  /* a service that answers at once isn't asked more often */
 #define CA_BYTES_MAX ((size_t)4 << 20)
 #define NS_PER_S 1000000000
 
@@ -197,6 +198,39 @@ static int read_ca(const char *path, struct prn_buffer *ca, struct prony_error *
     return code;
 }
 
+static void tell_place(struct prn_remote *r)
+{
+    const OctomlProfile__QueuePlace *place = r->place;
+    if (!place)
+        return;
+    r->told_ns = prn_clock_ns();
+    struct prn_remote_place told = {
+        .hardware = place->hardware,
+        .place = place->place,
+        .waited_s = (double)place->waited_ms / 1000 + (double)(r->told_ns - r->place_ns) / NS_PER_S,
+        .n_holders = place->n_holders,
+        .holders = place->holders,
+        .note = place->note,
+    };
+    r->config.queued(r->config.context, &told);
+}
+
+static void forget_place(struct prn_remote *r)
+{
+    if (r->place)
+        octoml_profile__queue_place__free_unpacked(r->place, NULL);
+    r->place = NULL;
+}
+
+/* Called now and then by whoever waits for an answer. */
+static int look_around(void *context)
+{
+    struct prn_remote *r = context;
+    if (r->place && prn_clock_ns() - r->told_ns >= TELL_NS)
+        tell_place(r);
+    return r->config.interrupted && r->config.interrupted(r->config.context);
+}
+
 static int open_channels(struct prn_remote *r, const char *ca_file, struct prony_error *err)
 {
     struct prn_buffer ca = PRN_BUFFER_INIT(CA_BYTES_MAX);
@@ -213,8 +247,10 @@ static int open_channels(struct prn_remote *r, const char *ca_file, struct prony
         if (code < 0 && ca_file)
             code = prn_fail_in(err, code, "'%s'", ca_file);
         config.cancelled = r->config.cancelled;
-        config.interrupted = r->config.interrupted;
-        config.context = r->config.context;
+        if (r->config.interrupted || r->config.queued) {
+            config.interrupted = look_around;
+            config.context = r;
+        }
         if (code == 0)
             code = prn_channel_open(&config, &r->calls, err);
     }
@@ -230,6 +266,7 @@ static void free_remote(struct prn_remote *r)
         return;
     close_session(r);
     prn_remote_end_runs(r);
+    forget_place(r);
     prn_channel_close(r->calls);
     prn_channel_close(r->control);
     pthread_cond_destroy(&r->wake);
@@ -399,19 +436,22 @@ static int keep_cookie(struct prn_remote *r, char *cookie, struct prony_error *e
     return code < 0 ? code : prn_channel_set_metadata(r->control, "cookie", cookie, err);
 }
 
-static void tell_place(const struct prn_remote *r, const OctomlProfile__QueuePlace *place)
+/* What the service says of the queue is kept, so that the caller can be told while it says nothing:
+ * it may take seconds to answer. */
+static void take_place(struct prn_remote *r, const OctomlProfile__QueuePlace *place)
 {
+    forget_place(r);
     if (!place || !r->config.queued)
         return;
-    struct prn_remote_place told = {
-        .hardware = place->hardware,
-        .place = place->place,
-        .waited_s = (double)place->waited_ms / 1000,
-        .n_holders = place->n_holders,
-        .holders = place->holders,
-        .note = place->note,
-    };
-    r->config.queued(r->config.context, &told);
+    size_t bytes = octoml_profile__queue_place__get_packed_size(place);
+    uint8_t *packed = malloc(bytes + 1);
+    if (packed) {
+        octoml_profile__queue_place__pack(place, packed);
+        r->place = octoml_profile__queue_place__unpack(NULL, bytes, packed);
+        r->place_ns = prn_clock_ns();
+        free(packed);
+    }
+    tell_place(r);
 }
 
 static int take_created(struct prn_remote *r, const OctomlProfile__CreateSessionReply *reply,
@@ -427,7 +467,7 @@ static int take_created(struct prn_remote *r, const OctomlProfile__CreateSession
         return prn_remote_odd(r, "without a session", err);
     memcpy(r->session, reply->result_value->session_uuid.data, sizeof r->session);
     *ret_ready = reply->result_value->ready;
-    tell_place(r, reply->result_value->queue);
+    take_place(r, reply->result_value->queue);
     return 0;
 }
 
@@ -520,7 +560,7 @@ static int wait_until_ready(struct prn_remote *r, struct prony_error *err)
                 (const OctomlProfile__WaitUntilSessionReadyReply *)message;
             bool ready = reply->ready;
             if (!ready)
-                tell_place(r, reply->queue);
+                take_place(r, reply->queue);
             protobuf_c_message_free_unpacked(message, NULL);
             if (ready)
                 return 0;
@@ -553,6 +593,7 @@ static int open_session(struct prn_remote *r, const struct prn_spec *backends, s
     int code = create_session(r, backends, n, &ready, err);
     if (code == 0 && !ready)
         code = wait_until_ready(r, err);
+    forget_place(r);
     if (code == 0)
         code = start_beating(r, err);
     if (code < 0) {

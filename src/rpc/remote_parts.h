@@ -30,6 +30,9 @@ struct prn_remote {
     uint8_t session[16];
     bool open; /* there is a session, waiting or ready */
     size_t n_backends, n_hosts;
+    /* While it waits: what it was told of the queue, and when; told again, it is longer ago. */
+    OctomlProfile__QueuePlace *place;
+    int64_t place_ns, told_ns;
     uint64_t last_model;
     struct prn_stream *runs; /* through which the last run went; NULL: none */
     int64_t ran_ns;          /* when that ended */

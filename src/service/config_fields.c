@@ -23,14 +23,15 @@ int prn_config_fail(const struct prn_config_reader *r, const struct prn_yaml_nod
     return code;
 }
 
-static int fail_unknown(const struct prn_config_reader *r, const struct prn_yaml_node *node,
-                        const char *name, const struct prn_config_key *keys, size_t n_keys)
+static int fail_unknown(const struct prn_config_reader *r, const struct prn_yaml_node *map,
+                        size_t at, const struct prn_config_key *keys, size_t n_keys)
 {
+    const struct prn_yaml_node key = {.line = map->key_lines[at]};
     struct prn_buffer known = PRN_BUFFER_INIT(PRONY_ERROR_TEXT_SIZE);
     for (size_t i = 0; i < n_keys; i++)
         prn_buffer_printf(&known, "%s%s", i ? ", " : "", keys[i].name);
-    int code = prn_yaml_fail(r->yaml, node, r->err, "unknown key '%.100s' (known: %s)", name,
-                             prn_buffer_text(&known));
+    int code = prn_yaml_fail(r->yaml, &key, r->err, "unknown key '%.100s' (known: %s)",
+                             map->keys[at], prn_buffer_text(&known));
     prn_buffer_release(&known);
     return code;
 }
@@ -47,7 +48,7 @@ int prn_config_read_map(const struct prn_config_reader *r, const char *what,
         while (k < n_keys && strcmp(keys[k].name, node->keys[i]) != 0)
             k++;
         if (k == n_keys)
-            return fail_unknown(r, node->items[i], node->keys[i], keys, n_keys);
+            return fail_unknown(r, node, i, keys, n_keys);
         if (!prn_yaml_is_null(node->items[i]))
             code = keys[k].read(r, &keys[k], node->items[i], (char *)into + keys[k].offset);
     }

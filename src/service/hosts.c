@@ -405,6 +405,9 @@ void prn_host_send_end(struct prn_held *held)
     struct prn_host *host = held->host;
     Prony__WorkerCommand command = PRONY__WORKER_COMMAND__INIT;
     Prony__End end = PRONY__END__INIT;
+    /* Whoever found out that it is gone gives it back, and is at it (prn_host_lose). */
+    if (host->gone)
+        return;
     if (!held->told) {
         prn_session_host_back(held);
         return;
@@ -477,12 +480,30 @@ static void take_part_report(struct prn_part *part, const Prony__WorkerReport *r
         step(part);
 }
 
+/* With the lock, which is given up meanwhile: what a worker elsewhere was at when it said that the
+ * session has ended. Should it answer later, nobody asks any more. */
+static void end_now(struct prn_held *held)
+{
+    struct prn_part *part = held->now;
+    for (struct prn_command_wait *wait = held->host->waits; wait; wait = wait->next)
+        if (wait->part == part)
+            wait->part = NULL;
+    held->now = NULL;
+    prn_part_fail_all(part, PRONY_ECANCELED, "the session was closed");
+    prn_part_done(part);
+}
+
 static void end_answered(struct prn_host *host)
 {
     struct prn_held *held = host->held;
     clear_due(host);
-    if (held)
-        prn_session_host_back(held);
+    if (!held)
+        return;
+    struct prn_session *session = prn_session_ref(held->session);
+    if (held->now && !host->local)
+        end_now(held);
+    prn_session_host_back(held);
+    prn_session_unref(session);
 }
 
 /* With the lock; the report is consumed. */
@@ -706,15 +727,16 @@ void prn_host_lose(struct prn_host *host)
     struct prn_held *held = host->held;
     if (!held)
         return;
+    struct prn_session *session = prn_session_ref(held->session);
     PRN_LOG(host->service->log, PRN_LOG_WARNING, "worker.lost",
-            PRN_LOG_TEXT("hardware", held->hardware),
-            PRN_LOG_TEXT("session", held->session->label));
+            PRN_LOG_TEXT("hardware", held->hardware), PRN_LOG_TEXT("session", session->label));
     prn_meter_add(host->service->counted.lost, 1);
     __atomic_store_n(&held->cancelled, 1, __ATOMIC_RELAXED);
     struct prn_part *part = held->now;
     const char *colon = host->why[0] ? ": " : "";
     char text[PRONY_ERROR_TEXT_SIZE];
     held->now = NULL;
+    /* Each answer gives the lock up, and the client may close the session when it has the first. */
     if (part) {
         snprintf(text, sizeof text, "the host was lost while it ran%s%s", colon, host->why);
         prn_part_fail_all(part, PRONY_EUNAVAILABLE, text);
@@ -723,6 +745,7 @@ void prn_host_lose(struct prn_host *host)
     snprintf(text, sizeof text, "the host was lost%s%s", colon, host->why);
     prn_held_abandon(held, PRONY_EUNAVAILABLE, text);
     prn_session_host_back(held);
+    prn_session_unref(session);
 }
 
 void prn_attach_ended(struct prn_rpc_call *call, bool cancelled)

@@ -29,6 +29,8 @@
 #define BACK_OFF_MIN_NS ((int64_t)200 * 1000000) /* before a worker that ended is started again */
 #define BACK_OFF_MAX_NS ((int64_t)30 * 1000000000)
 #define STOP_MS 3000
+/* After so many, hosts of this worker are nothing to wait for; it is tried again all the same. */
+#define FAILURES_MAX 3
 /* How long an executor that is alone on its host may wait for work before it is stopped: to stop
  * and to resume it takes a tenth of a small run. */
 #define PARK_NS ((int64_t)20 * 1000000)
@@ -42,6 +44,8 @@ struct prn_local {
     int handoff_fd;
     bool wanted;
     int64_t start_ns, back_off_ns;
+    bool joined;           /* since it was started */
+    unsigned failures;     /* how often, in a row, it ended before it had joined */
     struct prn_host *host; /* NULL: not connected */
     struct prn_local *next;
 };
@@ -401,6 +405,8 @@ static void *serve_host(void *opaque)
     return NULL;
 }
 
+static void keep_promise(struct prn_service *s, const struct prn_local *changed);
+
 int prn_local_attach(struct prn_host *host, struct prony_error *err)
 {
     pthread_t thread;
@@ -419,10 +425,37 @@ int prn_local_attach(struct prn_host *host, struct prony_error *err)
     host->service->n_threads++;
     host->local->host = host;
     host->local->back_off_ns = BACK_OFF_MIN_NS;
+    host->local->joined = true;
+    if (host->local->failures > 0) {
+        host->local->failures = 0;
+        keep_promise(host->service, host->local);
+    }
     return 0;
 }
 
 /* ---- Workers as processes ---- */
+
+/* Hosts can be waited for as long as somebody may bring them. */
+static void keep_promise(struct prn_service *s, const struct prn_local *changed)
+{
+    const struct prn_config_pool *pool = prn_config_pool(&s->config, changed->hardware);
+    size_t hosts = 0;
+    for (const struct prn_local *local = s->locals; local; local = local->next)
+        hosts += local->wanted && local->failures < FAILURES_MAX &&
+                 strcmp(local->hardware, changed->hardware) == 0;
+    struct prony_error err;
+    if (pool && pool->type == PRN_POOL_LOCAL &&
+        prn_queue_promise(s->queue, pool->hardware, hosts, prn_service_now(), &err) < 0)
+        PRN_LOG(s->log, PRN_LOG_ERROR, "worker.start", PRN_LOG_TEXT("error", err.text));
+}
+
+static void count_failure(struct prn_service *s, struct prn_local *local)
+{
+    if (++local->failures != FAILURES_MAX)
+        return;
+    keep_promise(s, local);
+    prn_sessions_settle(s); /* who waited for what nobody will bring */
+}
 
 struct prn_local *prn_local_find(struct prn_service *s, const char *key)
 {
@@ -536,16 +569,19 @@ static void start_worker(struct prn_service *s, struct prn_local *local)
             error = errno;
         local->handoff_fd = sockets[0];
     }
-    if (error)
+    local->joined = false;
+    if (error) {
         PRN_LOG(s->log, PRN_LOG_ERROR, "worker.start", PRN_LOG_TEXT("error", strerror(error)));
+        count_failure(s, local);
+    }
 }
 
-/* With the lock: whether the process has ended. */
-static bool reap(struct prn_service *s, struct prn_local *local, int64_t now_ns)
+/* With the lock: takes note of a process that has ended. */
+static void reap(struct prn_service *s, struct prn_local *local, int64_t now_ns)
 {
     int status;
     if (local->pid == 0 || waitpid(local->pid, &status, WNOHANG) != local->pid)
-        return false;
+        return;
     PRN_LOG(s->log, s->stopping ? PRN_LOG_INFO : PRN_LOG_WARNING, "worker.ended",
             PRN_LOG_TEXT("hardware", local->hardware),
             PRN_LOG_INTEGER("status", WIFEXITED(status) ? WEXITSTATUS(status) : -1),
@@ -553,7 +589,8 @@ static bool reap(struct prn_service *s, struct prn_local *local, int64_t now_ns)
     local->pid = 0;
     local->key[0] = '\0';
     local->start_ns = now_ns + local->back_off_ns;
-    return true;
+    if (!local->joined && !s->stopping)
+        count_failure(s, local);
 }
 
 static void close_handoff(struct prn_local *local)
@@ -611,8 +648,10 @@ int prn_locals_start(struct prn_service *s, struct prony_error *err)
             return code;
         size_t n = 0;
         for (struct prn_local *local = s->locals; local; local = local->next)
-            if (strcmp(local->hardware, pool->hardware) == 0)
+            if (strcmp(local->hardware, pool->hardware) == 0) {
                 local->wanted = n++ < pool->local.count;
+                local->failures = 0;
+            }
         for (; n < pool->local.count; n++) {
             struct prn_local *local = calloc(1, sizeof *local);
             if (!local)

@@ -1,6 +1,7 @@
 #include "worker/files.h"
 
 #include "base/io.h"
+#include "exec/scratch.h"
 #include "rpc/messages.h"
 #include "rpc/relay.h"
 #include "service/names.h"
@@ -27,7 +28,9 @@
 struct prn_worker_files {
     struct prn_channel *channel;
     const volatile int *cancelled;
-    char folder[PATH_MAX];
+    struct prn_scratch scratch; /* gone with the session, and with the worker, however that ends */
+    bool opened;
+    char folder[PATH_MAX]; /* the same without symbolic links */
     int folder_fd, blobs_fd;
 };
 
@@ -38,19 +41,14 @@ const char *prn_worker_files_folder(const struct prn_worker_files *files)
 
 static int make_folders(struct prn_worker_files *f, struct prony_error *err)
 {
-    const char *temporary = secure_getenv("TMPDIR");
-    char folder[PATH_MAX];
-    if (snprintf(folder, sizeof folder, "%s/prony-worker-XXXXXX",
-                 temporary && *temporary ? temporary : "/tmp") >= PATH_MAX)
-        return prn_fail_errno(err, ENAMETOOLONG, "use", temporary);
-    if (!mkdtemp(folder))
-        return prn_fail(err, PRONY_EIO, "cannot make a folder for files: %s", strerror(errno));
+    struct prony_error where; /* which is nobody's business */
+    int code = prn_scratch_open(NULL, &f->scratch, &where);
+    if (code < 0)
+        return prn_fail(err, code, "cannot make a folder for files: %s", prony_error_text(code));
+    f->opened = true;
     /* The executor's rules are about the real place. */
-    if (!realpath(folder, f->folder)) {
-        int error = errno;
-        rmdir(folder);
-        return prn_fail(err, PRONY_EIO, "cannot make a folder for files: %s", strerror(error));
-    }
+    if (!realpath(f->scratch.folder, f->folder))
+        return prn_fail(err, PRONY_EIO, "cannot make a folder for files: %s", strerror(errno));
     f->folder_fd = open(f->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (f->folder_fd < 0)
         return prn_fail(err, PRONY_EIO, "cannot open a folder for files: %s", strerror(errno));
@@ -74,22 +72,6 @@ int prn_worker_files_new(struct prn_channel *channel, const volatile int *cancel
     return code;
 }
 
-static void remove_all(const char *folder)
-{
-    char parent[PATH_MAX];
-    snprintf(parent, sizeof parent, "%s", folder);
-    char *slash = strrchr(parent, '/');
-    if (!slash)
-        return;
-    *slash = '\0';
-    int fd = open(parent[0] ? parent : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    /* What can't be removed stays; nobody is there to be told. */
-    int ignored = fd < 0 ? 0 : prn_folder_remove(fd, slash + 1, NULL);
-    (void)ignored;
-    if (fd >= 0)
-        close(fd);
-}
-
 void prn_worker_files_free(struct prn_worker_files *f)
 {
     if (!f)
@@ -98,8 +80,8 @@ void prn_worker_files_free(struct prn_worker_files *f)
         close(f->blobs_fd);
     if (f->folder_fd >= 0)
         close(f->folder_fd);
-    if (f->folder[0])
-        remove_all(f->folder);
+    if (f->opened)
+        prn_scratch_close(&f->scratch);
     free(f);
 }
 

@@ -1,5 +1,6 @@
 """The service's page, from outside: what it answers to whom, and to those who mean harm."""
 import contextlib
+import datetime
 import http.client
 import itertools
 import json
@@ -661,6 +662,9 @@ def test_a_stored_report_is_the_clients(measured, browse):
     assert stored["model"].pop("path") == hostile
     assert saved["model"].pop("path") == str(folder / hostile)
     assert saved.pop("hosts")  # which of several machines: there is one
+    # Each says when it began, by its own clock.
+    created = [datetime.datetime.fromisoformat(r.pop("created")) for r in (stored, saved)]
+    assert abs(created[0] - created[1]) < datetime.timedelta(seconds=PATIENCE)
     assert stored == saved
     result = stored["results"][0]["backend"]
     assert (result["hardware"], result["processor"], result["usd_per_hour"]) == (

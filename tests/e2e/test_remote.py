@@ -1,15 +1,21 @@
 """Clients of a service, from the command line and from libprony, against one in Python that behaves
 or doesn't."""
+import concurrent.futures
 import contextlib
 import ctypes
+import fcntl
 import json
 import os
 import pty
 import re
 import signal
+import socket
+import ssl
 import stat
+import struct
 import subprocess
 import sys
+import termios
 import threading
 import time
 
@@ -23,6 +29,7 @@ from onnx import TensorProto, helper, numpy_helper
 from conftest import PROGRAM, ROOT, run_program
 from fake_service import Fake, base, own
 from profiling import save
+from service import Proxy, make_certificate
 from test_record import EUNAVAILABLE, LIBRARY, ECANCELED, EFORMAT, Failed, Options, Session, check
 
 SCHEMA = json.loads((ROOT / "docs/prony.profile.schema.json").read_text())
@@ -47,7 +54,7 @@ class RemoteOptions(ctypes.Structure):
 class RemoteSession(Session):
     def __init__(self, server, *backends, repeats=2, cancelled=None, strict=False, token=None,
                  ca_file=None):
-        self.notices = []
+        self.notices, self.waits = [], []
         self.callback = NOTICE(self.notice)
         texts = (ctypes.c_char_p * len(backends))(*(b.encode() for b in backends))
         options = RemoteOptions(ctypes.sizeof(RemoteOptions), texts, len(backends), repeats, 1, 20.0,
@@ -61,6 +68,7 @@ class RemoteSession(Session):
     def notice(self, _context, notice):
         n = notice.contents
         self.notices.append((n.kind, n.subject.decode(), n.place, n.done, n.total))
+        self.waits.append(n.waited_s)
 
     def backends(self):
         names = []
@@ -238,6 +246,25 @@ def test_the_queue_is_told_and_can_be_left(fake):
     assert fake.closed.wait(5) and not fake.sessions
 
 
+def test_the_wait_goes_on_while_the_service_says_nothing(fake):
+    place = base.QueuePlace(hardware="metal", place=2, waited_ms=60000, holders=["ab12"])
+    told = threading.Event()
+
+    class Waiting(RemoteSession):
+        def notice(self, context, notice):
+            super().notice(context, notice)
+            if len(self.waits) == 4:
+                told.set()
+
+    fake.queue = [place]
+    fake.wait = lambda: fake.queue or told.wait(30)
+    with Waiting(fake.address) as session:
+        pass
+    assert session.notices[:4] == [(0, "metal", 2, 0, 0)] * 4
+    steps = np.diff(session.waits[:4])
+    assert session.waits[0] == pytest.approx(60, abs=0.1) and (steps >= 0.99).all()
+
+
 def test_a_broken_connection_is_dialled_again(fake, double):
     """Calls that change nothing when they are repeated are; a run isn't."""
     lost = grpc.StatusCode.UNAVAILABLE
@@ -333,6 +360,20 @@ def test_status(fake, prony):
     data = json.loads(prony("status", "--server", fake.address, "--format", "json").stdout)
     assert data["schema"] == "prony.status/1" and data["sessions"][0]["place"] == 1
     assert data["cache"] == {"blobs": 3, "bytes": 1 << 20, "limit_bytes": 1 << 30, "hits": 2, "misses": 3}
+
+
+def test_status_that_is_watched(fake):
+    with subprocess.Popen([PROGRAM, "status", "--server", fake.address, "--watch"], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        reports = 0
+        for line in process.stdout:
+            reports += "up for" in line
+            if "Cache" in line and reports == 2:
+                process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0 and reports == 2, process.stderr.read()
+    fake.fail = {"Status": [grpc.StatusCode.UNAVAILABLE]}
+    done = run_program([PROGRAM, "status", "--server", fake.address, "--watch"])
+    assert done.status == 1 and done.stderr.count("\n") == 1
 
 
 @pytest.mark.parametrize("arguments, message", [
@@ -451,6 +492,30 @@ def test_ctrl_c_keeps_what_there_is(fake, double, workdir):
     assert fake.closed.wait(5)
 
 
+def test_what_a_terminal_shows(fake, double):
+    """The place in the queue, who holds the hardware, the time waited, and what is sent, in lines that
+    fit and end with a whole character."""
+    fake.queue = [base.QueuePlace(hardware=h, place=2, waited_ms=61500, holders=["ab12", "cd34"])
+                  for h in ("metal", "m" + "µ" * 40)]
+    main, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 80, 0, 0))
+    with subprocess.Popen([PROGRAM, "profile", double, "--server", fake.address], stdin=terminal,
+                          stderr=terminal, stdout=subprocess.DEVNULL) as process:
+        os.close(terminal)
+        shown = b""
+        with contextlib.suppress(OSError):
+            while piece := os.read(main, 1000):
+                shown += piece
+        assert process.wait(60) == 0
+    os.close(main)
+    lines = shown.decode().split("\r\x1b[K")
+    assert " 61.5 s  waiting for metal: place 2 in the queue, held by ab12 and others" in lines
+    assert " 61.5 s  waiting for m" + "µ" * 28 in lines
+    assert any(re.fullmatch(r" +\d+\.\d s  sending two.bin: 1.56 KiB of 1.56 KiB", line)
+               for line in lines), lines
+    assert all(len(line.encode()) < 80 for line in lines if "\n" not in line)
+
+
 # ---- Tokens ----
 
 @pytest.fixture(scope="module")
@@ -528,6 +593,85 @@ def test_a_wrong_certificate(guarded, workdir):
     assert done.status == 1 and "sesame" not in done.stderr
 
 
+# ---- Somebody else ----
+
+def silence(connection):
+    while connection.recv(4096):
+        pass
+
+
+def web(connection):
+    connection.recv(4096)
+    connection.sendall(b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n")
+    silence(connection)
+
+
+@contextlib.contextmanager
+def stranger(talk, context=None):
+    """The address of a server that isn't one of prony's."""
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                connection, _ = listener.accept()
+                threading.Thread(target=talk_to, args=[connection], daemon=True).start()
+
+    def talk_to(connection):
+        with contextlib.suppress(OSError):
+            talk(context.wrap_socket(connection, server_side=True) if context else connection)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=serve, daemon=True).start()
+        yield "127.0.0.1:%d" % listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("talk, said", [(silence, "says nothing"), (web, "doesn't speak gRPC")])
+def test_servers_of_something_else(prony, talk, said):
+    with stranger(talk) as address:
+        done = prony("backends", "--server", address)
+    assert (done.status, done.stdout) == (1, "")
+    assert re.fullmatch(f"prony: error: cannot reach '{address}': .*{said}\n", done.stderr)
+
+
+def test_a_grpc_server_of_something_else(prony):
+    server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
+    address = "127.0.0.1:%d" % server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    for command in (["backends"], ["status"], ["worker", "--hardware", "x", "--insecure"]):
+        done = prony(*command, "--server", address)
+        assert done.status == 1 and f"'{address}' is no service of prony" in done.stderr
+    server.stop(None).wait()
+
+
+def test_tls_where_there_is_none_and_none_where_there_is(prony, guarded, fake, certificate):
+    done = prony("backends", "--server", guarded.address)
+    assert done.status == 1 and "Socket closed; if it has TLS, --ca" in done.stderr
+    done = prony("backends", "--server", fake.address, "--ca", certificate / "cert.pem",
+                 env={"PRONY_TOKEN": "sesame"})
+    assert done.status == 1 and "it doesn't speak TLS" in done.stderr
+
+
+def test_certificates_that_prove_nothing(prony, workdir, certificate):
+    """Of another name, and of nobody who is trusted."""
+    make_certificate(workdir)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.set_alpn_protocols(["h2"])
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    with stranger(silence, context) as address:
+        for ca, said in ((certificate / "cert.pem", "for other names"),
+                         (workdir / "cert.pem", "nobody who is trusted")):
+            done = prony("backends", "--server", address, "--ca", ca, env={"PRONY_TOKEN": "sesame"})
+            assert (done.status, done.stdout) == (1, "")
+            assert said in done.stderr and done.stderr.count("\n") == 1
+            assert "sesame" not in done.stderr
+
+
+def test_a_host_that_is_not_there(prony):
+    done = prony("backends", "--server", "no-such-host.invalid:1", "--insecure")
+    assert done.status == 1
+    assert done.stderr == ("prony: error: cannot reach 'no-such-host.invalid:1': "
+                           "there is no such host\n")
+
+
 def test_the_prompt_checks_and_keeps(guarded, certificate, workdir):
     """On a terminal only; the token isn't shown."""
     main, terminal = pty.openpty()
@@ -588,6 +732,23 @@ def test_the_real_service_runs_programs(prony, served, double):
     segment = next(p for p in profile["profiles"] if len(p["segments"]) == 3)["segments"][1]
     assert [r["times"]["count"] for r in segment["results"]] == [9, 9]
     assert profile["results"][0]["backend"]["runtime_version"].startswith("ONNX Runtime")
+
+
+def test_the_real_service_after_a_cut(prony, served, double):
+    """Within the lease the session goes on, with what it has; a run under way is one error."""
+    wait_for_backends(prony, served)
+    with contextlib.closing(Proxy(served)) as proxy, \
+            RemoteSession(proxy.address, "local/onnxrt-cpu") as session:
+        graph = session.load(double)
+        for _ in range(3):
+            np.testing.assert_array_equal(graph.run(x=x())["y"], 2 * x())
+            proxy.cut()
+            with contextlib.suppress(Failed):  # it may not have heard of the end yet
+                graph.run(x=x())
+        proxy.cut()
+        other = session.load(double)
+        np.testing.assert_array_equal(other.run(x=x())["y"], 2 * x())
+        np.testing.assert_array_equal(graph.run(x=x())["y"], 2 * x())
 
 
 def test_the_real_service_measures(prony, served, double):

@@ -1,8 +1,11 @@
 """What each call of the service does, with real clients (grpcio), workers and executors."""
 import hashlib
 import json
+import os
 import queue
+import re
 import signal
+import threading
 import time
 
 import grpc
@@ -14,9 +17,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from conftest import PROGRAM, ROOT, run_program, sh
-from service import (CHUNK, FXPROTO, LOCAL, SMALL, X, Program, Session, affine, array, base,
+from service import (CHUNK, FXPROTO, LOCAL, ORT, SMALL, X, Program, Session, affine, array, base,
                      blob_files, check_small, create_request, endless, eventually, free_port,
-                     model_bytes, own, serving, subtraction, tensor)
+                     half_files, model_bytes, own, serving, slow_to_load, subtraction, tensor)
 
 Code = grpc.StatusCode
 OPENVINO = "local/openvino-cpu"
@@ -547,6 +550,61 @@ def test_deadline_and_cancellation_end_a_run(client, session):
     check_small(session.infer([X], model=2)[0][0])
 
 
+def ends(call):
+    """Cancels a call that is under way; whether it ended for that."""
+    call.cancel()
+    with pytest.raises((grpc.RpcError, grpc.FutureCancelledError)):
+        list(call) if hasattr(call, "__next__") else call.result()
+    assert call.code() == Code.CANCELLED
+
+
+def test_deadline_and_cancellation_end_loading(client, session):
+    session.upload(slow_to_load(), model=1)
+    session.load(SMALL, model=2)
+    request = base.LoadModelRequest(session_uuid=session.uuid, model_id=1,
+                                    model_format=base.MODEL_FORMAT_ONNX)
+    assert client.refused("LoadModel", request, timeout=1)[0] == Code.DEADLINE_EXCEEDED
+    check_small(session.infer([X], model=2)[0][0])
+    ends(client.start("LoadModel", request))
+    check_small(session.infer([X], model=2)[0][0])
+
+
+def test_deadline_and_cancellation_end_a_measurement(client, session):
+    session.load(SMALL)
+    long = own.MeasureRequest(session_uuid=session.uuid, model_id=1, model_file="model.onnx",
+                              dims=["batch=2"], settings=SETTINGS.replace('"repeats": 5',
+                                                                          '"repeats": 100000000'))
+    stream = client.start("Measure", long)
+    assert next(stream).HasField("progress")
+    ends(stream)
+    check_small(session.infer([X])[0][0])
+    assert client.refused("Measure", long, timeout=1)[0] == Code.DEADLINE_EXCEEDED
+    check_small(session.infer([X])[0][0])
+
+
+def test_deadline_and_cancellation_end_a_wait_and_an_upload(service, client, session):
+    waiting = Session(client, client.create(LOCAL).result_value.session_uuid, 1)
+    request = base.WaitUntilSessionReadyRequest(session_uuid=waiting.uuid)
+    assert client.refused("WaitUntilSessionReady", request, timeout=0.5)[0] == Code.DEADLINE_EXCEEDED
+    ends(client.start("WaitUntilSessionReady", request))
+    assert not waiting.place().ready  # it has its place all the same
+    waiting.close()
+    stop = threading.Event()
+
+    def half():
+        yield next(session.chunks(b"x" * 1000, name="half"))
+        stop.wait(60)
+
+    assert client.refused("LoadModelComponent", half(), timeout=1)[0] == Code.DEADLINE_EXCEEDED
+    eventually(lambda: not half_files(service), "no half file is left")
+    upload = client.start("LoadModelComponent", half())
+    eventually(lambda: half_files(service), "it is being written")
+    ends(upload)
+    eventually(lambda: not half_files(service), "no half file is left")
+    stop.set()
+    session.upload(b"x" * 1000, name="half")
+
+
 def test_two_calls_of_a_session_take_turns(client, session):
     session.load(SMALL)
     runs = [client.start("Run", session.run_request([X * k], mode=base.INFERENCE, num_repeats=20))
@@ -757,9 +815,37 @@ def test_metrics(pools):
     assert pools.metric("prony_sessions_total") == created + 1
     assert pools.metric("prony_runs_total") >= 1
     assert pools.metric("prony_uploaded_bytes_total") >= len(SMALL)
-    assert pools.metric('prony_hosts{hardware="lab",state="held"}') == 0
+    # Closing is answered before the host is back, if that takes a while.
+    eventually(lambda: pools.metric('prony_hosts{hardware="lab",state="held"}') == 0, "it is free")
     assert pools.http("/healthz") == (200, "ok\n")
     assert pools.http("/secrets")[0] == 404
+
+
+NUMBER = r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|Inf|NaN)"
+LABELS = r'\{[a-z_]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\["\\n])*")*\}'
+SAMPLE = re.compile(rf"(prony_[a-z_]+)({LABELS})? {NUMBER}")
+
+
+def test_metrics_are_as_prometheus_reads_them(pools):
+    """The text format 0.0.4: each metric once, described before its samples, and none of them twice."""
+    _, text = pools.http("/metrics")
+    assert text.endswith("\n")
+    described, seen, kind = set(), set(), None
+    for line in text.splitlines():
+        if help_ := re.fullmatch(r"# HELP (prony_[a-z_]+) \S.*", line):
+            name = help_[1]
+            assert name not in described
+            described.add(name)
+            kind = None
+        elif type_ := re.fullmatch(r"# TYPE (prony_[a-z_]+) (counter|gauge)", line):
+            assert type_[1] == name and kind is None
+            kind = type_[2]
+            assert name.endswith("_total") == (kind == "counter")
+        else:
+            sample = SAMPLE.fullmatch(line)
+            assert sample and kind and sample[1] == name and sample[0].split(" ")[0] not in seen, line
+            seen.add(sample[0].split(" ")[0])
+    assert len(seen) > 8
 
 
 def test_reload(pools):
@@ -786,6 +872,29 @@ def test_reload(pools):
         pools.config.write_text(before)
         pools.signal(signal.SIGHUP)
         eventually(lambda: len(client.backends().backends) == 3, "r6i is back")
+
+
+def test_workers_that_never_come_are_not_waited_for(tmp_path):
+    """Of hardware whose workers don't start any more there is none, until they do."""
+    runtime = tmp_path / "libonnxruntime.so.1"
+    runtime.symlink_to(ORT)
+    env = {"PRONY_ORT_LIB": str(runtime), "PRONY_OPENVINO_LIB": str(tmp_path / "none.so"),
+           "PRONY_PYTHON": str(tmp_path / "none")}
+    with serving(tmp_path / "s", env=env) as service, service.client() as client:
+        holder = client.session()
+        waiting = Session(client, client.create(LOCAL).result_value.session_uuid, 1)
+        runtime.unlink()
+        seen = len(service.log)
+        os.kill(service.children("worker")[0], signal.SIGKILL)
+        with pytest.raises(grpc.RpcError) as error:
+            waiting.wait()
+        assert error.value.code() == Code.FAILED_PRECONDITION
+        service.said("session.end.*its hardware is gone", after=seen)
+        assert client.create(LOCAL).error_value.code == base.ERROR_BACKEND_NONEXISTENT
+        holder.close()
+        runtime.symlink_to(ORT)
+        service.said("worker.joined", after=seen)
+        client.session().close()
 
 
 def test_drain(tmp_path):
@@ -936,3 +1045,32 @@ def test_workers_that_keep_silent_are_cut_off(tmp_path):
                 next(stream)
             assert (error.value.code(), error.value.details()) == (Code.ABORTED, said)
         eventually(lambda: not bench_joined(client), "the host is gone")
+
+
+def test_worker_that_answers_in_another_order(tmp_path):
+    """It has ended the session, and then says what became of the run that this ended."""
+    version = sh(PROGRAM, "--version").split()[-1]
+    hello = own.Hello(hardware="bench", version=version, software=[own.Software(name="onnxrt-cpu")])
+    with serving(tmp_path / "s", config=JOINED) as service, service.client() as client:
+        stream, reports = attach(client, own.WorkerReport(hello=hello))
+        service.said("worker.joined")
+        for _ in range(3):
+            session = client.session("bench/onnxrt-cpu")
+            session.upload(SMALL)
+            loading = client.start("LoadModel", base.LoadModelRequest(
+                session_uuid=session.uuid, model_id=1, model_format=base.MODEL_FORMAT_ONNX))
+            for answer in ({"done": True}, {"loaded": own.Loaded(load_ns=1)}):
+                reports.put(own.WorkerReport(id=next(stream).id, **answer))
+            assert kinds(loading.result()) == ["result_value"]
+            run = client.start("Run", session.run_request([X]))
+            commands = [next(stream)]
+            session.close()
+            commands += [next(stream), next(stream)]
+            assert [c.WhichOneof("body") for c in commands] == ["run", "cancel", "end"]
+            reports.put(own.WorkerReport(id=commands[2].id, done=True))
+            code, said = error_of(run.result().result_per_backend[0])
+            assert (code, said) == (base.ERROR_MODEL_INFERENCE, "the session was closed")
+            for late in ({"ran": base.ResultValue()}, {"error": base.ErrorValue(
+                    message="late", code=base.ERROR_INTERNAL)}, {"done": True}):
+                reports.put(own.WorkerReport(id=commands[0].id, **late))
+        reports.put(None)

@@ -1,8 +1,10 @@
 """Who may do what: tokens, TLS, other people's sessions, and workers' own calls."""
+import contextlib
 import hashlib
 import signal
 import socket
 import ssl
+import threading
 
 import grpc
 import pytest
@@ -184,13 +186,39 @@ def test_plain_connections_are_not_served(service):
             Code.UNAVAILABLE, Code.DEADLINE_EXCEEDED)
 
 
+def old_tls(context):
+    """Makes it speak nothing newer than 1.1, which today's libraries do only when they are told to."""
+    context.set_ciphers("ALL:@SECLEVEL=0")
+    context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1
+    return context
+
+
+def handshake(context, port):
+    with socket.create_connection(("127.0.0.1", port), PATIENCE) as plain:
+        with context.wrap_socket(plain, server_hostname="localhost") as secure:
+            return secure.version()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_old_tls_is_not_spoken(service):
+    port = int(service.address.rpartition(":")[2])
     context = ssl.create_default_context(cafile=str(service.ca))
     context.set_alpn_protocols(["h2"])
-    host, _, port = service.address.rpartition(":")
-    with socket.create_connection((host, int(port)), PATIENCE) as plain:
-        with context.wrap_socket(plain, server_hostname="localhost") as secure:
-            assert secure.version() in ("TLSv1.2", "TLSv1.3")
+    assert handshake(context, port) in ("TLSv1.2", "TLSv1.3")
+    with pytest.raises(ssl.SSLError):
+        handshake(old_tls(context), port)
+    # With one who speaks it, this client does.
+    other = old_tls(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+    other.load_cert_chain(service.ca, service.folder / "key.pem")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        def answer():
+            with contextlib.suppress(OSError), other.wrap_socket(listener.accept()[0], True) as end:
+                end.recv(1)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert handshake(context, listener.getsockname()[1]) == "TLSv1.1"
+        thread.join(PATIENCE)
 
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:0", "[::]:0"])

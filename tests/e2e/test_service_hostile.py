@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from service import (LOCAL, PATIENCE, SMALL, X, Session, base, blob_files, check_small, create_request,
-                     eventually, own, resident_bytes, serving, tensor)
+                     eventually, half_files, own, resident_bytes, serving, tensor)
 
 Code = grpc.StatusCode
 CONFIG = """
@@ -271,7 +271,7 @@ def test_model_that_is_too_large(service, client, session):
 
     code, said = client.refused("LoadModelComponent", endless())
     assert code == Code.RESOURCE_EXHAUSTED and "larger" in said
-    eventually(lambda: not list(service.state.rglob("*.part*")), "no half file is left")
+    eventually(lambda: not half_files(service), "no half file is left")
     assert len(blob_files(service)) == before
 
 

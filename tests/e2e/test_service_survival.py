@@ -8,7 +8,6 @@ import os
 import random
 import re
 import signal
-import socket
 import sqlite3
 import threading
 import time
@@ -17,8 +16,9 @@ import grpc
 import numpy as np
 import pytest
 
-from conftest import PROGRAM
-from service import (LOCAL, PATIENCE, SMALL, SOAK, X, Program, Service, Session, array, base,
+from conftest import BUILD, PROGRAM
+from profiling import FAULT_ENV
+from service import (LOCAL, PATIENCE, SMALL, SOAK, X, Program, Proxy, Service, Session, array, base,
                      blob_files, check_small, endless, eventually, expanding, free_port, many,
                      serving)
 
@@ -161,6 +161,118 @@ def test_workers_that_end(tmp_path):
             session.close()
 
 
+# ---- Small runs, for which the network's thread itself waits ----
+
+class Crowd:
+    """Small runs of one session, several at a time; each has inputs of its own."""
+
+    AT_ONCE, EACH = 4, 40
+
+    def __init__(self, session):
+        self.session, self.begun = session, threading.Event()
+        self.errors, self.refused = 0, 0
+        self.lock = threading.Lock()
+
+    def start(self, x, timeout=PATIENCE):
+        return self.session.client.start("Run", self.session.run_request(
+            [x], mode=base.INFERENCE), timeout=timeout)
+
+    def run(self, number):
+        for i in range(self.EACH):
+            x = X * (number + 10 * i)
+            run = self.start(x)
+            try:
+                result, = run.result().result_per_backend
+            except grpc.RpcError as error:
+                assert error.code() == Code.FAILED_PRECONDITION, error  # it was closed
+                with self.lock:
+                    self.refused += 1
+                continue
+            finally:
+                self.begun.set()
+            if result.HasField("error_value"):
+                assert result.error_value.code in TYPED and result.error_value.message
+                with self.lock:
+                    self.errors += 1
+            else:
+                check_small(array(result.result_value.outputs[0].tensor), x)
+
+    def disturb(self, kind, service, draw):
+        assert self.begun.wait(PATIENCE)
+        time.sleep(draw.uniform(0, 0.02))
+        if kind == "closed":
+            self.session.close()
+        for _ in range(20 if kind == "cancelled" else 0):
+            run = self.start(X)
+            time.sleep(draw.uniform(0, 0.001))
+            run.cancel()
+        if kind in ("killed", "stopped"):
+            number = signal.SIGKILL if kind == "killed" else signal.SIGSTOP
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(draw.choice(service.children("executor")), number)
+        if kind == "late":
+            late = [self.start(X, draw.uniform(0.0002, 0.003)) for _ in range(20)]
+            for run in late:
+                outcome(run, True)
+
+
+@pytest.mark.timeout(LONG)
+def test_small_runs_that_are_disturbed(tmp_path):
+    """One fault costs what was under way; nothing is wrong, nobody waits for ever, and it goes on."""
+    draw = random.Random(SEED)
+    kinds = ("killed", "stopped", "cancelled", "late", "closed")
+    with serving(tmp_path / "s", config=FAULTS) as service, service.client() as client, \
+            concurrent.futures.ThreadPoolExecutor(Crowd.AT_ONCE) as pool:
+        for i in range(many(10, 200)):
+            kind = kinds[i % len(kinds)]
+            session = client.session()
+            session.load(SMALL)
+            session.infer([X])  # from here on it is known to be quick
+            crowd = Crowd(session)
+            runs = [pool.submit(crowd.run, number) for number in range(Crowd.AT_ONCE)]
+            crowd.disturb(kind, service, draw)
+            for run in runs:
+                run.result(PATIENCE)
+            assert crowd.refused == 0 or kind == "closed"
+            most = {"closed": Crowd.AT_ONCE, "killed": 1, "stopped": 1}
+            assert crowd.errors <= most.get(kind, 0), kind
+            if kind != "closed":
+                check_small(session.infer([X])[0][0])
+                session.close()
+        eventually(lambda: not service.children("executor"), "executors are gone")
+        eventually(lambda: client.status().hardware[0].free == 1, "the host is free")
+
+
+@pytest.mark.timeout(LONG)
+def test_executors_that_hang_up_hold_nobody_up(tmp_path):
+    """What became of such a process isn't for the network's threads to wait for: the service has two,
+    and one of these each would be enough to keep everybody waiting."""
+    fault = BUILD / "tests/fault/fault-deaf.so"
+    config = "pools:\n  - {name: local, count: 3}\n"
+    env = {**FAULT_ENV, "PRONY_FAULT_RUN": "3"}
+    with serving(tmp_path / "s", "--ort-lib", fault, config=config, env=env) as service, \
+            contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(service.client()) for _ in range(4)]
+        sessions = [client.session() for client in clients[:3]]
+        for session in sessions:
+            session.load(SMALL)
+            for _ in range(2):
+                check_small(session.infer([X])[0][0])
+        runs = [session.client.start("Run", session.run_request([X])) for session in sessions]
+        waits = []
+        while not all(run.done() for run in runs):
+            begun = time.monotonic()
+            clients[3].ping()
+            waits.append(time.monotonic() - begun)
+        assert max(waits) < 0.5
+        for run in runs:
+            result, = run.result().result_per_backend
+            assert "cut the executor's connection" in result.error_value.message
+        for session in sessions:
+            check_small(session.infer([X])[0][0])
+            session.close()
+
+
 # ---- The service itself is killed ----
 
 def check_blobs(service, acknowledged, unfinished):
@@ -229,58 +341,6 @@ def test_service_that_is_killed(tmp_path):
 
 # ---- Connections that are cut ----
 
-class Proxy:
-    """Passes bytes on to an address; cut() ends all connections, freeze() lets nothing through."""
-
-    def __init__(self, address):
-        self.host, _, port = address.rpartition(":")
-        self.port = int(port)
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
-        self.sockets = []
-        self.flowing = threading.Event()
-        self.flowing.set()
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        with contextlib.suppress(OSError):
-            while True:
-                near, _ = self.listener.accept()
-                far = socket.create_connection((self.host, self.port))
-                self.sockets += [near, far]
-                for ends in ((near, far), (far, near)):
-                    threading.Thread(target=self.carry, args=ends, daemon=True).start()
-
-    def carry(self, source, sink):
-        with contextlib.suppress(OSError):
-            while data := source.recv(65536):
-                self.flowing.wait()
-                sink.sendall(data)
-        for end in (source, sink):
-            with contextlib.suppress(OSError):
-                end.shutdown(socket.SHUT_RDWR)
-
-    def cut(self):
-        """Connections end, as if the cable was pulled and the other side had rebooted."""
-        sockets, self.sockets = self.sockets, []
-        for s in sockets:
-            with contextlib.suppress(OSError):
-                s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
-                s.shutdown(socket.SHUT_RDWR)
-            s.close()
-
-    def freeze(self):
-        self.flowing.clear()
-
-    def thaw(self):
-        self.flowing.set()
-
-    def close(self):
-        self.listener.close()
-        self.thaw()
-        self.cut()
-
-
 JOINED = """
 pools:
   - {name: bench}
@@ -318,6 +378,35 @@ def test_workers_connection(tmp_path, way):
                 session.load(SMALL)
                 check_small(session.infer([X])[0][0])
                 session.close()
+        finally:
+            proxy.close()
+            worker.kill()
+
+
+@pytest.mark.timeout(LONG)
+def test_closing_while_the_worker_is_being_lost(tmp_path):
+    """The first of many errors makes the client close, while it is still being told the others."""
+    with serving(tmp_path / "s", config=JOINED) as service, service.client() as client:
+        proxy = Proxy(service.address)
+        worker = Program([PROGRAM, "worker", "--server", proxy.address, "--hardware", "bench",
+                          "--insecure"])
+        try:
+            seen = 0
+            for _ in range(many(6, 100)):
+                service.said("worker.joined", after=seen)
+                session = client.session("bench/onnxrt-cpu")
+                session.load(endless())
+                told = threading.Event()
+                runs = [client.start("Run", session.run_request(
+                    [np.zeros(4, np.float32), np.int64(1 << 60)])) for _ in range(64)]
+                for run in runs:
+                    run.add_done_callback(lambda _: told.set())
+                session.heartbeat()
+                seen = len(service.log)
+                proxy.cut()
+                assert told.wait(PATIENCE)
+                session.close()
+                assert sum(outcome(run, False) for run in runs) == len(runs)
         finally:
             proxy.close()
             worker.kill()

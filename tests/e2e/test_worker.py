@@ -366,6 +366,18 @@ def test_comes_back(service, start):
     assert service.worker().hello.hardware == "r6i.large"
 
 
+def test_nothing_is_left_of_one_that_is_killed(service, start):
+    worker = start()
+    attached = service.worker()
+    begin(attached)
+    assert load(attached, service.keep(MLP)).WhichOneof("body") == "loaded"
+    executors = executors_below(worker.process.pid)
+    assert executors and [p for p in start.folder.rglob("*") if p.is_file()]
+    worker.signal(signal.SIGKILL)
+    assert until(lambda: not list(start.folder.iterdir()))
+    assert until(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in executors))
+
+
 def test_leaves_when_told(service, start):
     worker = start()
     attached = service.worker()

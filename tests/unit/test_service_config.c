@@ -240,6 +240,11 @@ static void test_faults(void **state)
                                "needs a certificate and a key; without them only loopback is "
                                "served, such as 127.0.0.1:0"},
         {"tls: yes\n", "line 1: 'tls': not a map of keys and values"},
+        {"lease: 30s\nlimit:\n  sessions: 3\n",
+         "line 2: unknown key 'limit' (known: listen, tls, "
+         "http, pools, presets, quota, lease, python, state, "
+         "cache, limits, log)"},
+        {"limits:\n  sessions: 3\nlimits:\n  sessions: 4\n", "line 3: key 'limits' twice"},
         {"tls: {cert: a}\n", "line 1: unknown key 'cert' (known: certificate, key)"},
         {"tls: {certificate: a}\n", "line 1: 'tls': a certificate without a key"},
         {"tls: {key: a}\n", "line 1: 'tls': a key without a certificate"},
