@@ -177,7 +177,7 @@ test("recorded segments, calls and failures", async () => {
   const shown = await rows(page, `Segments of ${await page.textContent(".function")}`);
   const graphs = json.profiles[0].segments.filter((s) => s.graph !== null);
   const means = graphs.flatMap((s) => s.results.map((r) => r.times.mean_ns));
-  for (const mean of means.filter((m) => m !== null)) assert.ok(shown.some((row) => row.mean_ns.value === mean));
+  for (const mean of means.filter((m) => m !== null)) assert.ok(shown.some((row) => row.Mean.value === mean));
   const failing = json.profiles.findIndex((p) => p.segments.some((s) => s.results.some((r) => r.failed > 0)));
   assert.ok(failing >= 0);
   await page.selectOption("select", String(failing));
@@ -209,7 +209,7 @@ test("tables are filtered", async () => {
   await page.fill("input[aria-label='Filter Distribution']", "onnxrt-cuda");
   const shown = await rows(page, "Distribution");
   assert.ok(shown.length > 0 && shown.length < before);
-  assert.ok(shown.every((r) => r.backend.text.includes("onnxrt-cuda")));
+  assert.ok(shown.every((r) => r.Backend.text.includes("onnxrt-cuda")));
   await page.fill("input[aria-label='Filter Distribution']", "nothing is called so");
   assert.equal((await rows(page, "Distribution")).length, 0);
   await leave(page);
@@ -221,7 +221,7 @@ test("numbers are saved as CSV, to the last digit", async () => {
   assert.equal(download.suggestedFilename(), "results.csv");
   const lines = readFileSync(await download.path(), "utf8").trim().split("\n");
   assert.equal(lines.length, made("profile-several").results.length + 1);
-  const time = lines[0].split(",").indexOf("Time");
+  const time = lines[0].split(",").indexOf("median_ns");
   made("profile-several").results.forEach((r, i) => {
     const text = lines[i + 1].replace(/"[^"]*"/g, "").split(",")[time];
     assert.equal(text, r.stats ? String(r.stats.median_ns) : "");
@@ -338,16 +338,16 @@ test("a sweep is seen along each of its axes", async () => {
 
 test("two profiles are compared operator by operator", async () => {
   const page = await open("operators");
-  await page.locator(".s-comparison figure", { hasText: "Operator by operator" }).locator("summary").click();
+  await page.locator(".s-what-changed figure", { hasText: "Operator by operator" }).locator("summary").click();
   const shown = await rows(page, "Operator by operator");
   const { before, after } = made("operators");
   before.results[0].ops.operators.forEach(({ op, mean_ns }, i) => {
-    const row = shown.find((r) => r.name.text === op);
-    assert.equal(row.baseline_ns.value, mean_ns);
-    assert.equal(row.ns.value, after.results[0].ops.operators[i].mean_ns);
-    assert.equal(row.difference_ns.value, 1000 * (i + 1));
+    const row = shown.find((r) => r.Operator.text === op);
+    assert.equal(row.Baseline.value, mean_ns);
+    assert.equal(row.Time.value, after.results[0].ops.operators[i].mean_ns);
+    assert.equal(row.Difference.value, 1000 * (i + 1));
   });
-  assert.deepEqual(shown.map((r) => r.difference_ns.value), shown.map((_, i) => 1000 * (shown.length - i)));
+  assert.deepEqual(shown.map((r) => r.Difference.value), shown.map((_, i) => 1000 * (shown.length - i)));
   await page.locator("nav button").nth(1).click();
   assert.equal(await page.getAttribute("article", "data-schema"), "prony.profile/1");
   await leave(page);
