@@ -228,7 +228,7 @@ export function queuePart(): Part {
       table.update(waiting);
       table.element.hidden = waiting.length === 0 && unseen;
       say(others, unseen
-        ? `In all: ${status.hardware.filter((x) => x.waiting).map((x) => `${integer(x.waiting)} for ${shorten(x.name, 60)}`).join(", ")}.` : "");
+        ? `${waiting.length > 0 ? "Not all that wait are listed. " : ""}In all: ${status.hardware.filter((x) => x.waiting).map((x) => `${integer(x.waiting)} for ${shorten(x.name, 60)}`).join(", ")}.` : "");
     },
   };
 }
