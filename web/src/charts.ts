@@ -542,8 +542,10 @@ export function treemap(title: string, branches: Branch[]): HTMLElement {
       const leaves = branch.leaves.filter((l) => l.value > 0);
       if (!titled || leaves.length === 0) return;
       const short = distinct(leaves.map((l) => l.name));
-      squarify(leaves.map((l) => l.value), inner).forEach((place, k) => {
-        if (place.w * place.h < LEAF_MIN) return;
+      // Leaves that aren't listed have their room, too.
+      const rest = Math.max(0, branch.value - leaves.reduce((sum, l) => sum + l.value, 0));
+      squarify([...leaves.map((l) => l.value), rest], inner).forEach((place, k) => {
+        if (k === leaves.length || place.w * place.h < LEAF_MIN) return;
         const leaf = leaves[k];
         const group = s("g", {}, s("rect", { x: place.x + 0.5, y: place.y + 0.5, width: Math.max(0, place.w - 1), height: Math.max(0, place.h - 1), fill: "var(--surface)", "fill-opacity": 0.55, class: "box" }));
         if (place.w > 44 && place.h > 16) group.append(label(short[k], place.x + 4, place.y + 13, place.w - 8, { class: "inside" }));

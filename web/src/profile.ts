@@ -1,7 +1,7 @@
 // A model on backends: who is fastest, how sure that is, where the time goes, how it scales.
 import { Branch, Curve, Range, apart, curves, ranges, spreads, stacked, treemap } from "./charts";
 import { Column, chooser, explained, figure, folded, h, name, section, table } from "./dom";
-import { bytes, count, dollars, duration, integer, interval, percent, rate, ratio, significant, Show } from "./format";
+import { bytes, count, dollars, duration, integer, interval, percent, rate, ratio, shorten, significant, Show } from "./format";
 import { recorded } from "./recorded";
 import { Line, ceiling, seriesPlot } from "./series";
 import { LoadRow, Num, Ops, Profile, ProfileView, Report, Result, ResultView, Trial } from "./types";
@@ -186,7 +186,7 @@ function branches(ops: Ops): Branch[] {
 
 function operators(row: Row): HTMLElement {
   const ops = row.result.ops as Ops;
-  if (ops.error) return h("p", {}, `${row.view.name}: ${ops.error}`);
+  if (ops.error) return h("p", {}, `${shorten(row.view.name, 120)}: ${shorten(ops.error, 1000)}`);
   const total = ops.operators.reduce((sum, o) => sum + (o.mean_ns ?? 0), 0);
   const times = [
     { title: "Mean", field: "mean_ns", value: (r: Ops["nodes"][0]) => r.mean_ns, show: (r: Ops["nodes"][0]) => duration(r.mean_ns) },
@@ -243,7 +243,7 @@ function whereTimeGoes(rows: Row[]): HTMLElement | null {
     chooser("Backend", some.map((r) => ({ label: r.view.name, value: r })), operators),
     differing.length > 0 && chooser("Compared", differing.map((r) => ({ label: r.view.name, value: r })), (r) => {
       const baseline = rows.find((o) => o.index === r.result.ops?.difference?.baseline)?.view.name ?? "baseline";
-      return pairs("What makes the difference", `${r.view.name} against ${baseline}; bars to the right take longer.`,
+      return pairs("What makes the difference", `${shorten(r.view.name, 120)} against ${shorten(baseline, 120)}; bars to the right take longer.`,
         baseline, r.view.name, r.result.ops?.difference?.operators ?? []);
     }));
 }
@@ -423,7 +423,7 @@ export function profile({ data, view }: Report<Profile, ProfileView>): Node[] {
     ["Measured", data.created], ["By", data.prony_version && `prony ${data.prony_version}`],
     ["Runtimes", [...new Set(data.results.map((r) => r.backend.runtime_version).filter(Boolean))].join(", ")],
     ["Processor", env.cpu ? `${env.cpu}, ${env.cores} cores` : null], ["System", [env.os, env.kernel].filter(Boolean).join(", ")],
-  ]), ...data.notes.map((note) => h("p", {}, note)));
+  ]), ...data.notes.map((note) => h("p", {}, h("bdi", {}, shorten(note, 1000)))));
   if (data.profiles) return [...recorded(data, view), about];
   const rows: Row[] = data.results.map((result, index) => ({ result, view: view.results[index], index }));
   const sampled = rows.filter((r) => r.view.samples && r.result.stats);

@@ -119,7 +119,7 @@ export function traceAnswer(data: Trace): string {
 export function trace({ data, view }: Report<Trace, TraceView>): Node[] {
   const mapping = data.mapping ?? [];
   return [
-    h("div", {}, ...data.warnings.map((w) => h("p", { class: "warning" }, w))),
+    h("div", {}, ...data.warnings.map((w) => h("p", { class: "warning" }, h("bdi", {}, shorten(w, 1000))))),
     section("Where the time goes",
       ledger(data),
       data.cpu.groups.length > 0 && figure("Operators and their nodes", "Areas are times of the analysed runs.", treemap("Operators and their nodes", branches(data, view)), nodeTable(data, view)),
