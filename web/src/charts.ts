@@ -222,7 +222,7 @@ export function spreads(title: string, rows: Spread[], show: Show): HTMLElement 
       if (row.median !== null)
         group.append(s("line", { class: "median", x1: axis.at(row.median), x2: axis.at(row.median), y1: base - 38, y2: base + 4 }));
       group.append(above
-        ? label(row.name, 6, base - 40, width - 12)
+        ? label(row.name, 10, base - 40, width - 16)
         : label(row.name, left - 6, base - 10, left - 6, { "text-anchor": "end" }));
       if (row.above > 0)
         group.append(label(`${row.above} above →`, width - 14, base - 24, 140, { "text-anchor": "end", class: "axis over" }));
@@ -284,7 +284,7 @@ export function stacked(title: string, bars: Bar[], show: Show): HTMLElement {
       let from = 0;
       const failures: SVGElement[] = [];
       f.svg.append(above
-        ? label(bar.name, 6, top - 5, width - 12)
+        ? label(bar.name, 10, top - 5, width - 16)
         : label(bar.name, left - 6, top + 16, left - 6, { "text-anchor": "end" }));
       bar.parts.forEach((part, k) => {
         const value = Math.max(0, part.value);
@@ -339,7 +339,7 @@ export function ranges(title: string, rows: Range[], show: Show, options: { orig
       const middle = top + 10;
       const group = s("g", {}, s("rect", { class: "hit", x: 0, y: i * pitch, width, height: pitch }));
       group.append(above
-        ? label(row.name, 6, top - 3, width - 12)
+        ? label(row.name, 10, top - 3, width - 16)
         : label(row.name, left - 6, middle + 4, left - 6, { "text-anchor": "end" }));
       if (row.value !== null) {
         const x = axis.at(row.value);
@@ -390,7 +390,7 @@ export interface Curves {
   logY?: boolean;
   lines?: { y: number; name: string }[];
   ticksX?: number[]; // instead of round numbers
-  beside?: boolean; // points of curves at the same place stand beside each other
+  beside?: boolean; // points with intervals at the same place stand beside each other
 }
 
 const SHAPES = 4;
@@ -430,10 +430,11 @@ export function curves(c: Curves): HTMLElement {
     f.svg.append(
       s("text", { class: "axis title", x: 4, y: 12 }, c.yTitle),
       s("text", { class: "axis title", x: width - 8, y: bottom + 32, "text-anchor": "end" }, c.xTitle));
+    const besides = c.beside ? c.curves.filter((k) => k.points.some((p) => typeof p.low === "number")) : [];
     c.curves.forEach((curve, i) => {
       const sorted = [...curve.points].sort((a, b) => a.x - b.x);
       const joined = sorted.filter((p) => !p.hollow);
-      const aside = c.beside ? 5 * (i - (c.curves.length - 1) / 2) : 0;
+      const aside = besides.includes(curve) ? 4 * (besides.indexOf(curve) - (besides.length - 1) / 2) : 0;
       const px = (p: Point): number => x.at(p.x) + aside;
       if (curve.line && joined.length > 1)
         f.svg.append(s("path", {
@@ -580,7 +581,7 @@ export function gantt(title: string, lanes: string[], tasks: Task[], show: Show)
     const axis = scale([0, ...tasks.map((t) => t.end)], left + 6, width - 14, { zero: true });
     xAxis(f, axis, 4, height - 22, width - left, show);
     lanes.forEach((lane, i) => f.svg.append(above
-      ? label(lane, 6, i * pitch + 13, width - 12)
+      ? label(lane, 10, i * pitch + 13, width - 16)
       : label(lane, left - 6, i * pitch + 20, left - 6, { "text-anchor": "end" })));
     for (const task of tasks) {
       const x = axis.at(task.start);

@@ -59,7 +59,11 @@ export function layerProfile({ data }: Report<LayerProfile, object>): Node[] {
 }
 
 export function layersAnswer(data: Layers): string {
-  return `${data.layers.length} layers.`;
+  const work = data.layers.reduce((sum, l) => sum + (l.flops ?? 0), 0);
+  const most = [...data.layers].sort((a, b) => (b.flops ?? 0) - (a.flops ?? 0))[0];
+  const parameters = data.layers.reduce((sum, l) => sum + (l.parameters ?? 0), 0);
+  const layers = `${data.layers.length} layer${data.layers.length === 1 ? "" : "s"} with ${count(parameters)} parameters`;
+  return work > 0 ? `${layers} take ${count(work)} FLOP; layer ${most.layer} is the largest with ${percent((most.flops ?? 0) / work)} of them.` : `${layers}.`;
 }
 
 export function layers({ data }: Report<Layers, object>): Node[] {
