@@ -333,8 +333,8 @@ test("lost contact is told, and found again", async () => {
   assert.equal(await page.locator(".lost").isVisible(), false);
   assert.equal(await page.locator("main.stale").count(), 0);
   await until(page, "Workers", "the new one", (shown) => shown.length === 1 && shown[0].State.text === "free");
-  // By itself, too.
-  await service.stop();
+  // By itself, too, and when nobody closed the connections.
+  await service.stop("SIGKILL");
   await state(page, "lost");
   await service.restart();
   await state(page, "live");
@@ -354,6 +354,55 @@ test("a service that doesn't answer is slow, then lost", async () => {
   await state(page, "live");
   await leave(page);
   await service.stop();
+});
+
+// ---- Many ----
+
+test("thousands wait, and the page says so and stays quick", async () => {
+  const service = await Service.start("thousands", { tls: true, config: "lease: 1h\n" });
+  const [ann, bob] = [service.token("ann"), service.token("bob")];
+  const waiting = 3000;
+  await service.sessions(async (order) => {
+    const backends = ["local/onnxrt-cpu"];
+    await order({ queue: 1 + waiting, backends, token: ann });
+    await order({ open: "bob's", backends, token: bob });
+    const [hers, his] = await Promise.all([ann, bob].map(async (token) => {
+      const page = await visitService(service.page, { expected: UNREACHABLE });
+      await signIn(page, token);
+      await state(page, "live");
+      return page;
+    }));
+    // One's own place is seen, however far behind it is, and how many others there are.
+    const [mine] = await until(his, "Queue", "his", (shown) => shown.length === 1);
+    assert.equal(mine.Place.value, waiting + 1);
+    assert.match(await his.textContent("#sessions"), /3,001 sessions of other users\./);
+    assert.match(await his.textContent("#queue"), /Not all that wait are listed\. In all: 3,001 for local\./);
+    // The first of many, and how many are left out.
+    const listed = await until(hers, "Queue", "the first of hers", (shown) => shown.length === 100);
+    assert.deepEqual(listed.map((row) => row.Place.value), Array.from({ length: 100 }, (_, i) => i + 1));
+    assert.match(await hers.textContent("#sessions"), /Not listed here: 2,801 sessions\.\s*1 session of other users\./);
+    assert.match(await hers.textContent(".tiles"), /1 \/ 1 hosts held\s*3,001 waiting\s*3,002 sessions/);
+    const answer = await hers.evaluate(async () => (await (await fetch("/api/status")).text()).length);
+    assert.ok(answer < 128 << 10, `${answer} bytes`);
+    await hers.click("#queue button:has-text('Show all')");
+    await hers.evaluate(() => {
+      globalThis.longest = 0;
+      new PerformanceObserver((list) => list.getEntries().forEach((e) => (globalThis.longest = Math.max(globalThis.longest, e.duration))))
+        .observe({ entryTypes: ["longtask"] });
+    });
+    // While it is asked again and again, with all rows of the table in the page.
+    for (let i = 0; i < 3; i++) await hers.waitForResponse(/api\/status/);
+    await hers.click("#queue thead button:has-text('Waited')");
+    assert.equal((await rows(hers, "Queue"))[0].Place.value, 1);
+    assert.ok((await hers.evaluate(() => globalThis.longest)) < 500, "an update stalls the page");
+    await keep(hers, "thousands");
+    await hers.click("#sessions button:has-text('Close') >> nth=0");
+    await hers.click("dialog button:has-text('Close the session')");
+    await eventually("one less", async () => /3,000 waiting/.test(await hers.textContent(".tiles")));
+    for (const page of [hers, his]) await leave(page);
+  });
+  // Asked to end, it would wait for all of them.
+  await service.stop("SIGKILL");
 });
 
 // ---- Use ----

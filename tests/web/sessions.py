@@ -7,8 +7,9 @@ is answered with one.
     {"run": NAME}                                      loads a small model and runs it
     {"close": NAME}
     {"many": N, "backends": [...], "token": ...}       N sessions, one after the other
+    {"queue": N, "backends": [...], "token": ...}      N sessions at once, which are left to themselves
 
-All give signs of life until they are closed, at the latest when the input ends.
+All but the last give signs of life until they are closed, at the latest when the input ends.
 """
 import json
 import pathlib
@@ -54,6 +55,9 @@ def main():
                 session = create(order)
                 session.wait()
                 session.close()
+        elif "queue" in order:
+            for _ in range(order["queue"]):
+                create(order)
         elif "open" in order:
             sessions[order["open"]] = create(order)
         elif "run" in order:

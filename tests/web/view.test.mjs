@@ -5,7 +5,8 @@ import { createReadStream, readFileSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import path from "node:path";
 import { after, test } from "node:test";
-import { BUILD, close, data, folder, leave, prony, seriousFaults, shots, start, visit } from "./browser.mjs";
+import { BUILD, HOSTILE, close, data, embedded, folder, leave, overflow, prony, rows, seriousFaults, settle, shots, start, unfold, visit } from "./browser.mjs";
+import { made, names } from "./reports.mjs";
 
 after(close);
 
@@ -69,6 +70,59 @@ test("every kind of saved JSON", async () => {
     for (const button of await page.locator("nav button").all()) {
       await button.click();
       assert.equal(await page.locator(".warning:has-text('can\\'t be shown')").count(), 0);
+    }
+    await leave(page);
+  });
+});
+
+test("every report that was written as a page", async () => {
+  for (const name of names) made(name);
+  await viewing(names.map((name) => `${name}.html`), async (address) => {
+    const page = await visit(address);
+    const reports = names.flatMap((name) => embedded(`${name}.html`).reports);
+    const buttons = await page.locator("nav button").all();
+    assert.equal(buttons.length, reports.length);
+    for (const [i, report] of reports.entries()) {
+      await buttons[i].click();
+      await settle(page);
+      assert.equal(await page.getAttribute("article", "data-schema"), report.data.schema);
+      assert.equal(await page.locator(".warning:has-text('can\\'t be shown')").count(), 0);
+      if (report.data.schema === "prony.profile/1" && !report.data.profiles)
+        assert.deepEqual((await rows(page, "Results")).map((row) => row.Time.value), report.data.results.map((r) => r.stats?.median_ns ?? null));
+    }
+    await leave(page);
+  });
+});
+
+// Data that somebody sent: in every kind of report every text is hostile, but for the few that say what it is.
+const MEANT = new Set(["schema", "kind", "verdict", "objective", "selected", "local_reason"]);
+
+function poisoned(report) {
+  let n = 0;
+  return JSON.parse(JSON.stringify(report), (key, value) =>
+    typeof value === "string" && !MEANT.has(key) ? `${HOSTILE[n++ % HOSTILE.length].replaceAll("\u0000", "")} ${n}` : value);
+}
+
+test("hostile texts in every kind of report stay texts", async () => {
+  const files = names.map((name) => {
+    made(name);
+    const json = JSON.stringify({ ...embedded(`${name}.html`), reports: embedded(`${name}.html`).reports.map(poisoned) }).replaceAll("<", "\\u003c");
+    const html = readFileSync(path.join(folder, `${name}.html`), "utf8").replace(/(id="prony-data">).*?(<\/script>)/s, (_, begin, end) => begin + json + end);
+    writeFileSync(path.join(folder, `hostile-${name}.html`), html);
+    return `hostile-${name}.html`;
+  });
+  await viewing(files, async (address) => {
+    const { body } = await get(address);
+    assert.doesNotMatch(/id="prony-data">(.*?)<\/script>/s.exec(body)[1], /[<>&]/);
+    const page = await visit(address, { width: 360 });
+    for (const [i, button] of (await page.locator("nav button").all()).entries()) {
+      await button.click();
+      await unfold(page);
+      assert.equal(await page.locator(".warning:has-text('can\\'t be shown')").count(), 0, String(i));
+      assert.equal(await page.evaluate(() => globalThis.pwned), undefined);
+      assert.equal(await page.evaluate(() => document.querySelectorAll("script, img, iframe, main a").length), 2);
+      assert.ok((await overflow(page)) <= 0, `${i} scrolls sideways`);
+      await page.screenshot({ path: path.join(shots, `view-hostile-${i}.png`), fullPage: true });
     }
     await leave(page);
   });

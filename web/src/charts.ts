@@ -1,6 +1,6 @@
 // Pictures in SVG: few marks, each of which says what it is.
 import { Mark, interactive, responsive, s } from "./dom";
-import { Show, axisTexts, shorten } from "./format";
+import { Show, axisTexts, distinct, shorten } from "./format";
 import { dashes, seriesColour } from "./theme";
 
 const ruler = document.createElement("canvas").getContext("2d");
@@ -54,6 +54,33 @@ export function scale(values: number[], from: number, to: number, options: { zer
   return { low, high, log, at: (v) => from + (to - from) * place(v) };
 }
 
+// The numbers that a scale must hold: all values, and of their intervals as much as leaves the values their
+// room. One that is wider, as on a machine that was disturbed, goes on beyond the picture.
+function extent(values: (number | null)[], ends: (number | null | undefined)[]): number[] {
+  const known = values.filter((v): v is number => v !== null && Number.isFinite(v));
+  if (known.length === 0) return [];
+  const [low, high] = [Math.min(...known), Math.max(...known)];
+  const room = Math.max(high - low, 0.5 * Math.max(Math.abs(low), Math.abs(high)));
+  const least = low >= 0 ? Math.max(low / 2, low - room) : low - room;
+  return [...known, ...ends.filter((v): v is number => typeof v === "number" && Number.isFinite(v))
+    .map((v) => Math.min(high + room, Math.max(least, v)))];
+}
+
+// The path of an interval from `low` to `high` across or along the scale: its ends have bars, or, where it
+// goes on beyond the picture, arrows.
+function whisker(axis: Scale, low: number, high: number, at: number, upright: boolean): string {
+  const point = (along: number, across: number): string => (upright ? `${at + across} ${along}` : `${along} ${at + across}`);
+  const edge = (v: number): { px: number; beyond: boolean } => {
+    const inside = Math.min(axis.high, Math.max(axis.low, v));
+    return { px: axis.at(inside), beyond: inside !== v };
+  };
+  const [from, to] = [edge(low), edge(high)];
+  const end = (e: { px: number; beyond: boolean }, back: number): string =>
+    e.beyond ? `M${point(e.px + back, -4)}L${point(e.px, 0)}L${point(e.px + back, 4)}` : `M${point(e.px, -4)}L${point(e.px, 4)}`;
+  const back = Math.sign(to.px - from.px) * 6 || 6;
+  return `M${point(from.px, 0)}L${point(to.px, 0)}${end(from, back)}${end(to, -back)}`;
+}
+
 // Round numbers on a scale.
 export function ticks(axis: Scale, most: number): number[] {
   const found: number[] = [];
@@ -71,6 +98,8 @@ export function ticks(axis: Scale, most: number): number[] {
   return inside.filter((_, i) => i % every === 0);
 }
 
+export const logTicks = (low: number, high: number): number[] => ticks({ low, high, log: true, at: (v) => v }, 7);
+
 export interface Frame {
   svg: SVGSVGElement;
   marks: Mark[];
@@ -80,15 +109,46 @@ export function frame(width: number, height: number): Frame {
   return { svg: s("svg", { viewBox: `0 0 ${width} ${height}`, width, height }), marks: [] };
 }
 
-function xAxis(f: Frame, axis: Scale, top: number, bottom: number, width: number, show: Show): void {
-  const at = ticks(axis, Math.max(2, Math.floor(width / 90)));
+// With round numbers, or with those that are `given`, as far as they have room.
+function xAxis(f: Frame, axis: Scale, top: number, bottom: number, width: number, show: Show, given?: number[]): void {
+  const at = given ?? ticks(axis, Math.max(2, Math.floor(width / 90)));
   const edge = Number(f.svg.getAttribute("width"));
+  let free = -Infinity;
   axisTexts(at, show).forEach((text, i) => {
     const x = axis.at(at[i]);
     const half = textWidth(text) / 2;
-    f.svg.append(
-      s("line", { class: "grid", x1: x, x2: x, y1: top, y2: bottom }),
-      s("text", { class: "axis", x: Math.max(half, Math.min(x, edge - half)), y: bottom + 16, "text-anchor": "middle" }, text));
+    const middle = Math.max(half, Math.min(x, edge - half));
+    f.svg.append(s("line", { class: "grid", x1: x, x2: x, y1: top, y2: bottom }));
+    if (middle - half < free) return;
+    free = middle + half + 8;
+    f.svg.append(s("text", { class: "axis", x: middle, y: bottom + 16, "text-anchor": "middle" }, text));
+  });
+}
+
+interface Entry {
+  name: string;
+  sign: (x: number, y: number) => SVGElement;
+}
+
+const LEGEND_ROW = 18;
+
+// What colours and shapes stand for, below a picture; returns the height that it takes.
+function legendHeight(entries: Entry[], width: number): number {
+  return LEGEND_ROW * Math.ceil(entries.length / legendColumns(entries, width));
+}
+
+function legendColumns(entries: Entry[], width: number): number {
+  const widest = Math.max(0, ...entries.map((e) => textWidth(e.name.slice(0, 60)))) + 40;
+  return Math.max(1, Math.min(entries.length, Math.floor(width / Math.min(widest, 420))));
+}
+
+function drawLegend(f: Frame, entries: Entry[], top: number, width: number): void {
+  const columns = legendColumns(entries, width);
+  const wide = Math.min(width / columns, 420);
+  entries.forEach((entry, i) => {
+    const x = (i % columns) * wide + 12;
+    const y = top + LEGEND_ROW * Math.floor(i / columns);
+    f.svg.append(entry.sign(x, y - 4), label(entry.name, x + 12, y, wide - 26));
   });
 }
 
@@ -129,8 +189,8 @@ export function spreads(title: string, rows: Spread[], show: Show): HTMLElement 
     const pitch = 46 + above + (apart(rows) ? 22 : 0);
     const height = rows.length * pitch + (apart(rows) ? 4 : 26);
     const f = frame(width, height);
-    const extent = (r: Spread): number[] => [r.low, r.high, r.median ?? r.low, r.medianLow ?? r.low, r.medianHigh ?? r.high];
-    const place = (some: Spread[]): Scale => scale(some.flatMap(extent), left + 6, width - 14);
+    const place = (some: Spread[]): Scale => scale(
+      extent(some.flatMap((r) => [r.low, r.high, r.median]), some.flatMap((r) => [r.medianLow, r.medianHigh])), left + 6, width - 14);
     const common = apart(rows) ? null : place(rows);
     if (common) xAxis(f, common, 4, height - 22, width - left, show);
     rows.forEach((row, i) => {
@@ -152,18 +212,20 @@ export function spreads(title: string, rows: Spread[], show: Show): HTMLElement 
         step > 0.05
           ? s("path", { d: path, fill: seriesColour(i), "fill-opacity": 0.35, stroke: seriesColour(i) })
           : s("line", { x1: x0, x2: x0, y1: base - 36, y2: base, stroke: seriesColour(i), "stroke-width": 2 }));
-      if (row.medianLow !== null && row.medianHigh !== null)
-        group.append(s("rect", {
-          x: axis.at(row.medianLow), y: base - 5, height: 8, fill: seriesColour(i),
-          width: Math.max(2, axis.at(row.medianHigh) - axis.at(row.medianLow)),
-        }));
+      if (row.medianLow !== null && row.medianHigh !== null) {
+        const [from, to] = [axis.at(Math.max(axis.low, row.medianLow)), axis.at(Math.min(axis.high, row.medianHigh))];
+        group.append(s("rect", { x: from, y: base - 5, height: 8, fill: seriesColour(i), width: Math.max(2, to - from) }));
+        // It goes on beyond the picture.
+        if (row.medianHigh > axis.high) group.append(s("path", { d: `M${to} ${base - 8}l8 7-8 7z`, fill: seriesColour(i) }));
+        if (row.medianLow < axis.low) group.append(s("path", { d: `M${from} ${base - 8}l-6 7 6 7z`, fill: seriesColour(i) }));
+      }
       if (row.median !== null)
         group.append(s("line", { class: "median", x1: axis.at(row.median), x2: axis.at(row.median), y1: base - 38, y2: base + 4 }));
       group.append(above
-        ? label(row.name, 6, base - 40, width - 12)
+        ? label(row.name, 10, base - 40, width - 16)
         : label(row.name, left - 6, base - 10, left - 6, { "text-anchor": "end" }));
       if (row.above > 0)
-        group.append(label(`${row.above} above →`, width - 14, base - 24, 140, { "text-anchor": "end", class: "axis" }));
+        group.append(label(`${row.above} above →`, width - 14, base - 24, 140, { "text-anchor": "end", class: "axis over" }));
       f.svg.append(group);
       f.marks.push({ element: group, tip: [row.name, ...row.tip] });
     });
@@ -189,22 +251,40 @@ export interface Bar {
   marked?: string;
 }
 
+const LEGEND_MAX = 16;
+
+// Each kind of part once, in the order in which they are met.
+function legendOf(bars: Bar[]): Entry[] {
+  const found = new Map<string, Entry>();
+  for (const bar of bars)
+    bar.parts.forEach((part, k) => {
+      if (part.value <= 0 || part.failed || found.has(part.name)) return;
+      found.set(part.name, { name: part.name, sign: (x, y) => s("rect", {
+        x: x - 5, y: y - 5, width: 11, height: 11, class: part.quiet ? "quiet" : null,
+        fill: part.quiet ? null : seriesColour(part.colour ?? k), "fill-opacity": part.quiet ? null : 0.55,
+      }) });
+    });
+  return found.size > 1 && found.size <= LEGEND_MAX ? [...found.values()] : [];
+}
+
 // Each row is a bar of parts behind each other: a ledger, the segments of a program.
 export function stacked(title: string, bars: Bar[], show: Show): HTMLElement {
   return responsive((width) => {
     const { left, above } = rowLayout(width, bars.map((b) => b.name));
     const pitch = 34 + above;
-    const height = bars.length * pitch + 26;
-    const f = frame(width, height);
+    const signs = legendOf(bars);
+    const bottom = bars.length * pitch + 4;
+    const f = frame(width, bottom + 22 + (signs.length > 0 ? 8 : 0) + legendHeight(signs, width));
     const sums = bars.map((b) => b.parts.reduce((sum, p) => sum + Math.max(0, p.value), 0));
     const axis = scale([0, ...sums], left + 6, width - 24, { zero: true });
-    xAxis(f, axis, 4, height - 22, width - left, show);
+    xAxis(f, axis, 4, bottom, width - left, show);
+    drawLegend(f, signs, bottom + 38, width);
     bars.forEach((bar, i) => {
       const top = i * pitch + above + 6;
       let from = 0;
       const failures: SVGElement[] = [];
       f.svg.append(above
-        ? label(bar.name, 6, top - 5, width - 12)
+        ? label(bar.name, 10, top - 5, width - 16)
         : label(bar.name, left - 6, top + 16, left - 6, { "text-anchor": "end" }));
       bar.parts.forEach((part, k) => {
         const value = Math.max(0, part.value);
@@ -249,8 +329,8 @@ export function ranges(title: string, rows: Range[], show: Show, options: { orig
     const pitch = 26 + above;
     const height = rows.length * pitch + 26;
     const f = frame(width, height);
-    const values = rows.flatMap((r) => [r.value, r.low, r.high]).filter((v): v is number => v !== null);
-    const axis = scale([options.origin, ...values], left + 6, width - 24, { zero: !options.dots, log: options.log });
+    const values = extent([options.origin, ...rows.map((r) => r.value)], rows.flatMap((r) => [r.low, r.high]));
+    const axis = scale(values, left + 6, width - 24, { zero: !options.dots, log: options.log });
     const origin = axis.at(options.origin);
     xAxis(f, axis, 4, height - 22, width - left, show);
     f.svg.append(s("line", { class: "origin", x1: origin, x2: origin, y1: 4, y2: height - 22 }));
@@ -259,7 +339,7 @@ export function ranges(title: string, rows: Range[], show: Show, options: { orig
       const middle = top + 10;
       const group = s("g", {}, s("rect", { class: "hit", x: 0, y: i * pitch, width, height: pitch }));
       group.append(above
-        ? label(row.name, 6, top - 3, width - 12)
+        ? label(row.name, 10, top - 3, width - 16)
         : label(row.name, left - 6, middle + 4, left - 6, { "text-anchor": "end" }));
       if (row.value !== null) {
         const x = axis.at(row.value);
@@ -267,7 +347,7 @@ export function ranges(title: string, rows: Range[], show: Show, options: { orig
         if (!options.dots)
           group.append(s("rect", { x: Math.min(origin, x), y: top, width: Math.max(1, Math.abs(x - origin)), height: 18, fill, "fill-opacity": 0.55 }));
         if (row.low !== null && row.high !== null)
-          group.append(s("path", { class: "whisker", d: `M${axis.at(row.low)} ${middle - 5}v10M${axis.at(row.low)} ${middle}H${axis.at(row.high)}M${axis.at(row.high)} ${middle - 5}v10` }));
+          group.append(s("path", { class: "whisker", d: whisker(axis, row.low, row.high, middle, false) }));
         if (options.dots)
           group.append(row.marked
             ? s("rect", { x: x - 5, y: middle - 5, width: 10, height: 10, fill })
@@ -309,6 +389,8 @@ export interface Curves {
   logX?: boolean;
   logY?: boolean;
   lines?: { y: number; name: string }[];
+  ticksX?: number[]; // instead of round numbers
+  beside?: boolean; // points with intervals at the same place stand beside each other
 }
 
 const SHAPES = 4;
@@ -325,14 +407,17 @@ function shape(index: number, x: number, y: number, hollow: boolean): SVGElement
 
 export function curves(c: Curves): HTMLElement {
   return responsive((width) => {
-    const legend = c.curves.length > 1 ? c.curves : [];
-    const columns = Math.max(1, Math.floor(width / 300));
-    const rows = Math.ceil(legend.length / columns);
-    const height = Math.min(380, Math.max(240, 0.5 * width)) + 18 * rows;
-    const bottom = height - 40 - 18 * rows;
+    const legend = c.curves.length > 1
+      ? c.curves.map((curve, i): Entry => ({ name: curve.name, sign: (lx, ly) => shape(i, lx, ly, false) })) : [];
+    const below = legendHeight(legend, width);
+    const height = Math.min(380, Math.max(240, 0.5 * width)) + below;
+    const bottom = height - 40 - below;
     const f = frame(width, height);
     const points = c.curves.flatMap((k) => k.points);
-    const y = scale([...points.flatMap((p) => [p.y, p.low ?? p.y, p.high ?? p.y]), ...(c.lines ?? []).map((l) => l.y)],
+    const ys = extent(points.map((p) => p.y), points.flatMap((p) => [p.low, p.high]));
+    // Marks at the top have room.
+    const most = Math.max(0, ...ys, ...(c.lines ?? []).map((l) => l.y));
+    const y = scale([...ys, ...(c.lines ?? []).map((l) => l.y), ...(c.logY ? [] : [1.04 * most])],
       bottom, 22, { zero: !c.logY, log: c.logY });
     const yTicks = ticks(y, 6);
     const yTexts = axisTexts(yTicks, c.showY);
@@ -341,36 +426,35 @@ export function curves(c: Curves): HTMLElement {
     yTicks.forEach((tick, i) => f.svg.append(
       s("line", { class: "grid", x1: left, x2: width - 8, y1: y.at(tick), y2: y.at(tick) }),
       s("text", { class: "axis", x: left - 5, y: y.at(tick) + 4, "text-anchor": "end" }, yTexts[i])));
-    xAxis(f, x, 16, bottom, width, c.showX);
+    xAxis(f, x, 16, bottom, width, c.showX, c.ticksX);
     f.svg.append(
       s("text", { class: "axis title", x: 4, y: 12 }, c.yTitle),
       s("text", { class: "axis title", x: width - 8, y: bottom + 32, "text-anchor": "end" }, c.xTitle));
-    for (const line of c.lines ?? [])
-      f.svg.append(
-        s("line", { class: "limit", x1: left, x2: width - 8, y1: y.at(line.y), y2: y.at(line.y) }),
-        label(line.name, width - 10, y.at(line.y) - 5, width - left, { "text-anchor": "end", class: "limit-name" }));
+    const besides = c.beside ? c.curves.filter((k) => k.points.some((p) => typeof p.low === "number")) : [];
     c.curves.forEach((curve, i) => {
       const sorted = [...curve.points].sort((a, b) => a.x - b.x);
       const joined = sorted.filter((p) => !p.hollow);
+      const aside = besides.includes(curve) ? 4 * (besides.indexOf(curve) - (besides.length - 1) / 2) : 0;
+      const px = (p: Point): number => x.at(p.x) + aside;
       if (curve.line && joined.length > 1)
         f.svg.append(s("path", {
           fill: "none", stroke: seriesColour(i), "stroke-width": 2, "stroke-dasharray": dashes(i),
-          d: joined.map((p, k) => (k === 0 ? `M${x.at(p.x)} ${y.at(p.y)}` : curve.step ? `H${x.at(p.x)}V${y.at(p.y)}` : `L${x.at(p.x)} ${y.at(p.y)}`)).join(""),
+          d: joined.map((p, k) => (k === 0 ? `M${px(p)} ${y.at(p.y)}` : curve.step ? `H${px(p)}V${y.at(p.y)}` : `L${px(p)} ${y.at(p.y)}`)).join(""),
         }));
       for (const p of sorted) {
         const group = s("g", {});
         if (typeof p.low === "number" && typeof p.high === "number")
-          group.append(s("path", { class: "whisker", d: `M${x.at(p.x) - 4} ${y.at(p.low)}h8M${x.at(p.x)} ${y.at(p.low)}V${y.at(p.high)}M${x.at(p.x) - 4} ${y.at(p.high)}h8` }));
-        group.append(shape(i, x.at(p.x), y.at(p.y), Boolean(p.hollow)));
+          group.append(s("path", { fill: "none", stroke: seriesColour(i), "stroke-width": 1.5, d: whisker(y, p.low, p.high, px(p), true) }));
+        group.append(shape(i, px(p), y.at(p.y), Boolean(p.hollow)));
         f.svg.append(group);
         f.marks.push({ element: group, tip: p.tip });
       }
     });
-    legend.forEach((curve, i) => {
-      const lx = (i % columns) * (width / columns) + 12;
-      const ly = bottom + 52 + 18 * Math.floor(i / columns);
-      f.svg.append(shape(i, lx, ly - 4, false), label(curve.name, lx + 12, ly, width / columns - 30));
-    });
+    for (const line of c.lines ?? [])
+      f.svg.append(
+        s("line", { class: "limit", x1: left, x2: width - 8, y1: y.at(line.y), y2: y.at(line.y) }),
+        label(line.name, width - 10, y.at(line.y) - 5, width - left, { "text-anchor": "end", class: "limit-name" }));
+    drawLegend(f, legend, bottom + 52, width);
     interactive(f.svg, c.title, f.marks);
     return f.svg;
   });
@@ -444,7 +528,8 @@ const LEAF_MIN = 5; // px² below which a box is not drawn
 
 export function treemap(title: string, branches: Branch[]): HTMLElement {
   return responsive((width) => {
-    const height = Math.round(Math.min(460, Math.max(260, 0.55 * width)));
+    const boxed = branches.reduce((n, b) => n + Math.max(1, b.leaves.length), 0);
+    const height = Math.round(Math.min(460, Math.max(260, 0.55 * width), 140 + 20 * boxed));
     const f = frame(width, height);
     const boxes = squarify(branches.map((b) => b.value), { x: 0, y: 0, w: width, h: height });
     boxes.forEach((box, i) => {
@@ -457,11 +542,14 @@ export function treemap(title: string, branches: Branch[]): HTMLElement {
       if (box.w * box.h >= LEAF_MIN) f.marks.push({ element: own, tip: branch.tip });
       const leaves = branch.leaves.filter((l) => l.value > 0);
       if (!titled || leaves.length === 0) return;
-      squarify(leaves.map((l) => l.value), inner).forEach((place, k) => {
-        if (place.w * place.h < LEAF_MIN) return;
+      const short = distinct(leaves.map((l) => l.name));
+      // Leaves that aren't listed have their room, too.
+      const rest = Math.max(0, branch.value - leaves.reduce((sum, l) => sum + l.value, 0));
+      squarify([...leaves.map((l) => l.value), rest], inner).forEach((place, k) => {
+        if (k === leaves.length || place.w * place.h < LEAF_MIN) return;
         const leaf = leaves[k];
         const group = s("g", {}, s("rect", { x: place.x + 0.5, y: place.y + 0.5, width: Math.max(0, place.w - 1), height: Math.max(0, place.h - 1), fill: "var(--surface)", "fill-opacity": 0.55, class: "box" }));
-        if (place.w > 44 && place.h > 16) group.append(label(leaf.name, place.x + 4, place.y + 13, place.w - 8, { class: "inside" }));
+        if (place.w > 44 && place.h > 16) group.append(label(short[k], place.x + 4, place.y + 13, place.w - 8, { class: "inside" }));
         f.svg.append(group);
         f.marks.push({ element: group, tip: leaf.tip });
       });
@@ -493,7 +581,7 @@ export function gantt(title: string, lanes: string[], tasks: Task[], show: Show)
     const axis = scale([0, ...tasks.map((t) => t.end)], left + 6, width - 14, { zero: true });
     xAxis(f, axis, 4, height - 22, width - left, show);
     lanes.forEach((lane, i) => f.svg.append(above
-      ? label(lane, 6, i * pitch + 13, width - 12)
+      ? label(lane, 10, i * pitch + 13, width - 16)
       : label(lane, left - 6, i * pitch + 20, left - 6, { "text-anchor": "end" })));
     for (const task of tasks) {
       const x = axis.at(task.start);

@@ -11,10 +11,11 @@ const title = (row: ComparisonRow): string => `${row.backend} (${row.sizes})`;
 
 function change(key: keyof ComparisonRow, name: string, show: Show) {
   const get = (r: ComparisonRow): Compared => r[key] as Compared;
+  const [, field, unit] = /^(.*)_(\w+)$/.exec(key) as RegExpExecArray;
   return [
-    { title: `${name} before`, value: (r: ComparisonRow) => get(r).before, show: (r: ComparisonRow) => show(get(r).before) },
-    { title: "after", value: (r: ComparisonRow) => get(r).after, show: (r: ComparisonRow) => show(get(r).after) },
-    { title: "ratio", value: (r: ComparisonRow) => get(r).ratio, show: (r: ComparisonRow) => interval(ratio, get(r).ratio, get(r).ratio_low, get(r).ratio_high) },
+    { title: `${name} before`, field: `${field}_before_${unit}`, value: (r: ComparisonRow) => get(r).before, show: (r: ComparisonRow) => show(get(r).before) },
+    { title: `${name} after`, field: `${field}_after_${unit}`, value: (r: ComparisonRow) => get(r).after, show: (r: ComparisonRow) => show(get(r).after) },
+    { title: `${name} ratio`, field: `${field}_ratio`, value: (r: ComparisonRow) => get(r).ratio, show: (r: ComparisonRow) => interval(ratio, get(r).ratio, get(r).ratio_low, get(r).ratio_high) },
   ];
 }
 
@@ -27,10 +28,10 @@ function times(file: File): HTMLElement {
         tip: [interval(ratio, r.time_ns.ratio, r.time_ns.ratio_low, r.time_ns.ratio_high), `${duration(r.time_ns.before)} → ${duration(r.time_ns.after)}`, r.verdict],
       })), significant, { origin: 1, dots: true, log: true })),
     table<ComparisonRow>({ label: "Comparison", file: "comparison", columns: [
-      { title: "Backend", value: title },
-      { title: "Verdict", value: (r) => r.verdict, show: (r) => (r.regression ? explained(`${r.verdict} !`, "a regression: over the limit that was given", { class: "flag" }) : r.verdict) },
+      { title: "Backend", field: "backend", value: title },
+      { title: "Verdict", field: "verdict", value: (r) => r.verdict, show: (r) => (r.regression ? explained(`${r.verdict} !`, "a regression: over the limit that was given", { class: "flag" }) : r.verdict) },
       ...change("time_ns", "Time", duration),
-      { title: "p", help: "corrected for the number of rows", value: (r) => r.time_ns.p_holm, show: (r) => significant(r.time_ns.p_holm, 2) },
+      { title: "p", field: "p_holm", help: "corrected for the number of rows", value: (r) => r.time_ns.p_holm, show: (r) => significant(r.time_ns.p_holm, 2) },
       ...change("load_ns", "Load", duration), ...change("first_run_ns", "First run", duration), ...change("peak_bytes", "Peak memory", bytes),
     ], rows: file.rows }));
 }
@@ -68,7 +69,7 @@ export function comparisonAnswer(data: Comparison): string {
 export function comparison({ data }: Report<Comparison, object>, others: Report<{ schema: string }, unknown>[]): Node[] {
   const profiles = others.filter((o) => o.data.schema === "prony.profile/1").map((o) => ({ name: o.name, data: o.data as unknown as Profile }));
   const before = profiles.find((p) => p.name === data.before.file);
-  return [section("Comparison", chooser("File", data.files.map((f) => ({ label: f.after.file, value: f })), (file) => {
+  return [section("What changed", chooser("File", data.files.map((f) => ({ label: f.after.file, value: f })), (file) => {
     const after = profiles.find((p) => p.name === file.after.file);
     const ops = before && after ? operatorPairs(before.data, after.data) : [];
     return h("div", {},
@@ -77,7 +78,7 @@ export function comparison({ data }: Report<Comparison, object>, others: Report<
       ops.length > 0 && chooser("Operators of", ops, (list) => pairs("Operator by operator", "Time per run after minus before; bars to the right take longer now.", "before", "after", list)),
       file.differences.length > 0 && h("h3", {}, "What else differs"),
       file.differences.length > 0 && table({ label: "What else differs", columns: [
-        { title: "What", value: (d) => d.what }, { title: "Before", value: (d) => d.before ?? "" }, { title: "After", value: (d) => d.after ?? "" },
+        { title: "What", field: "what", value: (d) => d.what }, { title: "Before", field: "before", value: (d) => d.before ?? "" }, { title: "After", field: "after", value: (d) => d.after ?? "" },
       ], rows: file.differences }),
       facts([["Before", `${data.before.file}, ${data.before.created ?? ""}`], ["After", `${file.after.file}, ${file.after.created ?? ""}`], ["Counts from", file.must_clear === null ? null : percent(file.must_clear)]]));
   }))];

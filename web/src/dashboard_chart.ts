@@ -1,7 +1,7 @@
 // What the page has seen of each hardware since it was opened, as small charts that go on.
 import { label, scale, textWidth, ticks } from "./charts";
 import { h, hideTip, responsive, s, showTip } from "./dom";
-import { clockTime } from "./format";
+import { clockTime, integer } from "./format";
 
 export interface Sample {
   time: number; // ms, on the reader's clock
@@ -28,7 +28,7 @@ export function sampleText(sample: Sample): string[] {
   if (sample.held === null && sample.waiting === null) return ["no answer"];
   return [
     sample.held === null ? null : `${sample.held} of ${sample.hosts} ${sample.hosts === 1 ? "host" : "hosts"} held`,
-    sample.waiting === null ? null : `${sample.waiting} waiting`,
+    sample.waiting === null ? null : `${integer(sample.waiting)} waiting`,
   ].filter((text): text is string => text !== null);
 }
 
@@ -71,13 +71,13 @@ export function liveChart(): LiveChart {
     const high = Math.max(1, ...shown.map((sample) => Math.max(sample.hosts ?? 0, sample.held ?? 0, sample.waiting ?? 0)));
     const y = scale([0, high], bottom, 8, { zero: true });
     const counts = ticks(y, 3).filter(Number.isInteger);
-    left = 10 + Math.max(...counts.map((count) => textWidth(String(count))));
+    left = 10 + Math.max(...counts.map((count) => textWidth(integer(count))));
     const x = (time: number): number => left + ((time - now + range) / range) * (width - 8 - left);
     place.x = x;
     const step = STEPS_S.find((seconds) => range / 1000 / seconds <= Math.max(2, width / 80)) ?? 300;
     const parts: Node[] = counts.flatMap((count) => [
       s("line", { class: "grid", x1: left, x2: width - 8, y1: y.at(count), y2: y.at(count) }),
-      s("text", { class: "axis", x: left - 5, y: y.at(count) + 4, "text-anchor": "end" }, String(count)),
+      s("text", { class: "axis", x: left - 5, y: y.at(count) + 4, "text-anchor": "end" }, integer(count)),
     ]);
     for (let seconds = 0; seconds <= range / 1000; seconds += step) {
       const at = x(now - 1000 * seconds);

@@ -61,6 +61,7 @@ export interface Status {
   sessions: Session[];
   sessions_others: Known;
   sessions_left_out: Known;
+  workers_left_out: Known;
   workers: Worker[];
   cache: Cache | null;
   you: You;

@@ -68,12 +68,16 @@ export function overview(): Overview {
       ...[hosts, queue, sessions, workers, cache, measurements].map((t) => t.link)),
     update(status) {
       say(hosts.figure, `${integer(sum(status.hardware.map(held)))} / ${integer(sum(status.hardware.map((x) => x.hosts)))}`);
-      say(queue.figure, integer(sum(status.hardware.map((x) => x.waiting))));
-      const all = status.sessions.length + (status.sessions_left_out ?? 0) + (status.sessions_others ?? 0);
+      const hidden = (status.sessions_left_out ?? 0) + (status.sessions_others ?? 0);
+      // A session may wait for several kinds of hardware; where all are seen they are counted themselves.
+      say(queue.figure, integer(hidden === 0
+        ? status.sessions.filter((x) => x.state === "waiting").length : sum(status.hardware.map((x) => x.waiting))));
+      const all = status.sessions.length + hidden;
       say(sessions.figure, integer(all));
       say(sessions.what, all === 1 ? "session" : "sessions");
-      say(workers.figure, integer(status.workers.length));
-      say(workers.what, status.workers.length === 1 ? "worker" : "workers");
+      const joined = status.workers.length + (status.workers_left_out ?? 0);
+      say(workers.figure, integer(joined));
+      say(workers.what, joined === 1 ? "worker" : "workers");
       cache.link.hidden = status.cache === null;
       say(cache.figure, bytes(status.cache?.bytes));
     },
@@ -228,7 +232,7 @@ export function queuePart(): Part {
       table.update(waiting);
       table.element.hidden = waiting.length === 0 && unseen;
       say(others, unseen
-        ? `In all: ${status.hardware.filter((x) => x.waiting).map((x) => `${integer(x.waiting)} for ${shorten(x.name, 60)}`).join(", ")}.` : "");
+        ? `${waiting.length > 0 ? "Not all that wait are listed. " : ""}In all: ${status.hardware.filter((x) => x.waiting).map((x) => `${integer(x.waiting)} for ${shorten(x.name, 60)}`).join(", ")}.` : "");
     },
   };
 }
@@ -284,9 +288,11 @@ export function workersPart(): Part {
     text("Note", "note", (x) => x.note),
   ];
   const table = liveTable<Worker & { key: string }>({ label: "Workers", columns, rows: [], empty: "No workers are connected." }, (x) => x.key);
+  const others = h("p", { class: "more" });
   return {
-    element: part("workers", "Workers", table.element),
+    element: part("workers", "Workers", table.element, others),
     update(status) {
+      say(others, status.workers_left_out ? `Not listed here: ${plural(status.workers_left_out, "worker")}.` : "");
       // Several can have the same name.
       const before = new Map<string, number>();
       table.update(status.workers.map((x) => {

@@ -12,7 +12,7 @@ export function significant(value: Value, digits = 3): string {
   if (!known(value)) return UNKNOWN;
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 10 ** digits) return Math.round(value).toLocaleString("en-US");
+  if (size >= 10 ** digits || (size >= 1000 && digits <= 4)) return Math.round(value).toLocaleString("en-US");
   if (size < 1e-6) return value.toExponential(digits - 1);
   const places = digits - 1 - Math.floor(Math.log10(size));
   const text = value.toFixed(Math.min(20, Math.max(0, places)));
@@ -93,19 +93,53 @@ export function moment(ms: Value): string {
   return `${t.getFullYear()}-${two(t.getMonth() + 1)}-${two(t.getDate())} ${clockTime(ms)}`;
 }
 
-// The numbers of an axis, in as few digits as say them exactly: "5 ms", "10 ms", "15 ms".
-export function axisTexts(values: number[], show: Show): string[] {
-  for (let digits = 1; digits < 7; digits++) {
-    const texts = values.map((v) => show(v, digits));
-    if (texts.every((text, i) => parseFloat(text.replace(/[^\d.e-]/g, "")) === parseFloat(show(values[i], 7).replace(/[^\d.e-]/g, "")))) return texts;
-  }
-  return values.map((v) => show(v));
+const places = (text: string): number => /\.(\d*?)0*(?!\d)/.exec(text)?.[1].length ?? 0;
+
+// The numbers of an axis, in as few digits as say them exactly, those of a unit with as many places:
+// "500 µs", "1.0 ms", "1.5 ms". What isn't known is left empty.
+export function axisTexts(values: Value[], show: Show): string[] {
+  const number = (text: string): number => parseFloat(text.replace(/[^\d.e-]/g, ""));
+  const exact = (value: Value): string => {
+    for (let digits = 1; digits < 7; digits++) {
+      const text = show(value, digits);
+      if (number(text) === number(show(value, 7))) return text;
+    }
+    return show(value);
+  };
+  const unit = (text: string): string => text.replace(/[\d.,]+(e-?\d+)?/, "");
+  const texts = values.map((v) => (!known(v) ? "" : v === 0 ? "0" : exact(v)));
+  const most = new Map<string, number>();
+  for (const text of texts) most.set(unit(text), Math.max(most.get(unit(text)) ?? 0, places(text)));
+  return texts.map((text) => {
+    const wanted = most.get(unit(text)) ?? 0;
+    if (text === "0" || text === "" || text.includes("e")) return text;
+    return text.replace(/[\d,]+(\.\d+)?/, (n) => {
+      const [whole, rest = ""] = n.split(".");
+      return wanted > 0 ? `${whole}.${rest.slice(0, wanted).padEnd(wanted, "0")}` : whole;
+    });
+  });
 }
 
 // "12.3 ms (12.1 to 12.5)"
 export function interval(show: Show, value: Value, low: Value, high: Value): string {
   const range = known(low) && known(high) ? ` (${show(low)} to ${show(high)})` : "";
   return show(value) + range;
+}
+
+// Names without what all of them begin and end with, in whole words, where that is much: what is left
+// tells them apart.
+export function distinct(names: string[]): string[] {
+  if (names.length < 2) return names;
+  const least = Math.min(...names.map((n) => n.length));
+  const first = names[0];
+  const word = (c: string): boolean => /[\p{L}\p{N}]/u.test(c) || /[\ud800-\udfff]/.test(c);
+  let front = 0;
+  while (front < least && names.every((n) => n[front] === first[front])) front++;
+  while (front > 0 && word(first[front - 1])) front--;
+  let back = 0;
+  while (back < least - front && names.every((n) => n[n.length - 1 - back] === first[first.length - 1 - back])) back++;
+  while (back > 0 && word(first[first.length - back])) back--;
+  return front + back < 6 ? names : names.map((n) => n.slice(front, n.length - back) || n);
 }
 
 // A long name, with both ends, which tell it from others.

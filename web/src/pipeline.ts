@@ -37,13 +37,13 @@ export function layerProfile({ data }: Report<LayerProfile, object>): Node[] {
         return { name: `layer ${r.layer}`, value: r.time_s, low, high, tip: [interval(seconds, r.time_s, low, high), `${significant(r.memory_mb)} MB`, `gives ${shapes(r.shape_out)}`] };
       }), seconds, { origin: 0 })),
       table({ label: "Layers", file: "layers", columns: [
-        { title: "Layer", value: (r) => r.layer },
-        { title: "Time", value: (r) => r.time_s, show: (r) => seconds(r.time_s) },
-        { title: "±", value: (r) => r.time_ci_s, show: (r) => seconds(r.time_ci_s) },
-        { title: "Memory (MB)", value: (r) => r.memory_mb, show: (r) => significant(r.memory_mb) },
-        { title: "In", value: (r) => shapes(r.shape_in) }, { title: "Out", value: (r) => shapes(r.shape_out) },
-        { title: "Samples", value: (r) => r.samples, show: (r) => integer(r.samples) },
-        { title: "Flags", value: (r) => r.flags.join(" "), show: (r) => flagged(r.flags, FLAGS) },
+        { title: "Layer", field: "layer", value: (r) => r.layer },
+        { title: "Time", field: "time_s", value: (r) => r.time_s, show: (r) => seconds(r.time_s) },
+        { title: "±", field: "time_ci_s", value: (r) => r.time_ci_s, show: (r) => seconds(r.time_ci_s) },
+        { title: "Memory (MB)", field: "memory_mb", value: (r) => r.memory_mb, show: (r) => significant(r.memory_mb) },
+        { title: "In", field: "shape_in", value: (r) => shapes(r.shape_in) }, { title: "Out", field: "shape_out", value: (r) => shapes(r.shape_out) },
+        { title: "Samples", field: "samples", value: (r) => r.samples, show: (r) => integer(r.samples) },
+        { title: "Flags", field: "flags", value: (r) => r.flags.join(" "), show: (r) => flagged(r.flags, FLAGS) },
       ], rows })),
     section("The whole", figure("Layers beside the whole model", data.whole ? `The sum is ${ratio(data.whole.sum_ratio)} of the whole with nothing fused across the cuts.` : "",
       ranges("Layers beside the whole model", whole.map(({ name: title, part }) => {
@@ -51,27 +51,31 @@ export function layerProfile({ data }: Report<LayerProfile, object>): Node[] {
         return { name: title, value: part.time_s, low, high, tip: [interval(seconds, part.time_s, low, high)] };
       }), seconds, { origin: 0 }),
       { label: "Whole", columns: [
-        { title: "what", value: (w) => w.name }, { title: "time_s", value: (w) => w.part.time_s, show: (w) => seconds(w.part.time_s) },
-        { title: "time_ci_s", value: (w) => w.part.time_ci_s, show: (w) => seconds(w.part.time_ci_s) },
+        { title: "What", field: "what", value: (w) => w.name }, { title: "Time", field: "time_s", value: (w) => w.part.time_s, show: (w) => seconds(w.part.time_s) },
+        { title: "±", field: "time_ci_s", value: (w) => w.part.time_ci_s, show: (w) => seconds(w.part.time_ci_s) },
       ], rows: whole }),
     facts([["Model", `${data.model_name} (${data.file})`], ["Data type", data.dtype], ["Batch", integer(data.batch_size)], ["Backend", data.backend], ["Runtime", data.runtime], ["Processor", data.cpu]])),
   ];
 }
 
 export function layersAnswer(data: Layers): string {
-  return `${data.layers.length} layers.`;
+  const work = data.layers.reduce((sum, l) => sum + (l.flops ?? 0), 0);
+  const most = [...data.layers].sort((a, b) => (b.flops ?? 0) - (a.flops ?? 0))[0];
+  const parameters = data.layers.reduce((sum, l) => sum + (l.parameters ?? 0), 0);
+  const layers = `${data.layers.length} layer${data.layers.length === 1 ? "" : "s"} with ${count(parameters)} parameters`;
+  return work > 0 ? `${layers} take ${count(work)} FLOP; layer ${most.layer} is the largest with ${percent((most.flops ?? 0) / work)} of them.` : `${layers}.`;
 }
 
 export function layers({ data }: Report<Layers, object>): Node[] {
-  return [section("Layers", figure("Work per layer", "",
+  return [section("Layers", figure("Work per layer", "Operations that a run takes, from the shapes.",
     ranges("Work per layer", data.layers.map((l) => ({ name: `layer ${l.layer}`, value: l.flops, low: null, high: null, tip: [`${count(l.flops)} FLOP`, `${integer(l.nodes)} nodes, ${count(l.parameters)} parameters`] })), count, { origin: 0 })),
     table({ label: "Layers", file: "layers", columns: [
-      { title: "Layer", value: (l) => l.layer },
-      { title: "Nodes", value: (l) => l.nodes, show: (l) => integer(l.nodes) },
-      { title: "Parameters", value: (l) => l.parameters, show: (l) => count(l.parameters) },
-      { title: "Weights", value: (l) => l.weight_bytes, show: (l) => bytes(l.weight_bytes) },
-      { title: "FLOP", value: (l) => l.flops, show: (l) => count(l.flops) },
-      { title: "Gives", value: (l) => l.out.map((t) => t.name).join(", ") },
+      { title: "Layer", field: "layer", value: (l) => l.layer },
+      { title: "Nodes", field: "nodes", value: (l) => l.nodes, show: (l) => integer(l.nodes) },
+      { title: "Parameters", field: "parameters", value: (l) => l.parameters, show: (l) => count(l.parameters) },
+      { title: "Weights", field: "weight_bytes", value: (l) => l.weight_bytes, show: (l) => bytes(l.weight_bytes) },
+      { title: "FLOP", field: "flops", value: (l) => l.flops, show: (l) => count(l.flops) },
+      { title: "Gives", field: "out", value: (l) => l.out.map((t) => t.name).join(", ") },
     ], rows: data.layers }),
     facts([["Model", data.file]]))];
 }
@@ -129,7 +133,7 @@ function simulated(data: Schedule): HTMLElement | null {
   if (!simulation) return null;
   const stages = simulation.stages as Record<string, Num>[];
   const rows = stages.map((stage, i) => ({ stage, planned: data.stages[i], i }));
-  const column = (key: string) => ({ title: key, value: (r: (typeof rows)[0]) => r.stage[key], show: (r: (typeof rows)[0]) => seconds(r.stage[key]) });
+  const column = (title: string, key: string) => ({ title, field: key, value: (r: (typeof rows)[0]) => r.stage[key], show: (r: (typeof rows)[0]) => seconds(r.stage[key]) });
   return section("Tried out here", figure("Predicted, alone and together", "What a stage was predicted to take, what it took alone, and with all stages at work.",
     ranges("Predicted, alone and together", rows.flatMap((r) => (["predicted", "alone_s", "together_s"] as const).map((key) => {
       const value = key === "predicted" ? r.planned.time_s : r.stage[key];
@@ -138,35 +142,60 @@ function simulated(data: Schedule): HTMLElement | null {
       return { name: `${r.i + 1}. ${r.planned.host}, ${key.replace("_s", "")}`, value, low, high, marked: key !== "predicted", tip: [interval(seconds, value, low, high)] };
     })), seconds, { origin: 0 }),
     { label: "Tried out", columns: [
-      { title: "stage", value: (r) => r.i + 1 }, { title: "host", value: (r) => r.planned.host },
-      { title: "predicted_s", value: (r) => r.planned.time_s, show: (r) => seconds(r.planned.time_s) },
-      column("alone_s"), column("together_s"), column("handling_s"),
-      { title: "busy", value: (r) => r.stage.busy, show: (r) => percent(r.stage.busy) },
+      { title: "Stage", field: "stage", value: (r) => r.i + 1 }, { title: "Host", field: "host", value: (r) => r.planned.host },
+      { title: "Predicted", field: "predicted_s", value: (r) => r.planned.time_s, show: (r) => seconds(r.planned.time_s) },
+      column("Alone", "alone_s"), column("Together", "together_s"), column("Handling", "handling_s"),
+      { title: "Busy", field: "busy", value: (r) => r.stage.busy, show: (r) => percent(r.stage.busy) },
     ], rows }));
+}
+
+// What a schedule would reach with one more host of a type: for throughput the period, from which it follows.
+function oneMore(data: Schedule): HTMLElement | null {
+  type More = Schedule["one_more"][0];
+  if (data.one_more.length === 0) return null;
+  const [key] = Object.keys(data.one_more[0]).filter((k) => !["type", "hosts", "used"].includes(k));
+  const figures: Record<string, [string, (value: Num) => string]> = {
+    period_s: ["Throughput", (s) => rate(s ? data.batch_size / s : null)], latency_s: ["Latency", seconds], usd_per_hour: ["Price per hour", dollars],
+  };
+  const [title, show] = figures[key] ?? [key, significant];
+  return section("One more host", h("p", {}, "What the best schedule would reach if there were one more host of a type."),
+    table<More>({ label: "One more host", columns: [
+      { title: "One more of", field: "type", value: (r) => r.type },
+      { title: "Hosts now", field: "hosts", value: (r) => r.hosts },
+      { title: "Used now", field: "used", value: (r) => r.used },
+      { title, field: key, number: true, value: (r) => r[key], show: (r) => show(r[key] as Num) },
+    ], rows: data.one_more }));
 }
 
 export function schedule({ data }: Report<Schedule, object>): Node[] {
   const about = facts([["Model", data.model_name], ["Data type", data.dtype], ["Batch", integer(data.batch_size)], ["Layers", integer(data.layers)], ["Best for", data.objective],
     ["Throughput", rate(data.throughput_per_s)], ["Latency", seconds(data.latency_s)], ["Price", data.usd_per_hour === null ? null : `${dollars(data.usd_per_hour)} per hour`]]);
-  if (!data.feasible) return [section("Schedule", about)];
+  const more = oneMore(data);
+  if (!data.feasible) return [more, section("What was asked for", about)].filter((node): node is HTMLElement => Boolean(node));
+  const batches = tasks(data);
   const lanes = data.stages.flatMap((s, i) => (s.link ? [`${i + 1}. ${s.host}`, "link"] : [`${i + 1}. ${s.host}`]));
   return [
     section("Pipeline", h("ol", { class: "pipeline" }, ...data.stages.flatMap((stage, i) => stageBox(data, stage, i))),
       table({ label: "Stages", file: "stages", columns: [
-        { title: "Stage", value: (r) => r.i + 1 }, { title: "Host", value: (r) => r.stage.host }, { title: "Type", value: (r) => r.stage.type },
-        { title: "First layer", value: (r) => r.stage.first_layer }, { title: "Last layer", value: (r) => r.stage.last_layer },
-        { title: "Time", value: (r) => r.stage.time_s, show: (r) => seconds(r.stage.time_s) },
-        { title: "±", value: (r) => r.stage.time_ci_s, show: (r) => seconds(r.stage.time_ci_s) },
-        { title: "Idle", value: (r) => r.stage.idle, show: (r) => percent(r.stage.idle) },
-        { title: "Memory", value: (r) => r.stage.memory_bytes, show: (r) => bytes(r.stage.memory_bytes) },
-        { title: "Available", value: (r) => r.stage.available_bytes, show: (r) => bytes(r.stage.available_bytes) },
-        { title: "Link", value: (r) => r.stage.link?.time_s, show: (r) => (r.stage.link ? seconds(r.stage.link.time_s) : "") },
-        { title: "Link bytes", value: (r) => r.stage.link?.bytes, show: (r) => (r.stage.link ? bytes(r.stage.link.bytes) : "") },
+        { title: "Stage", field: "stage", value: (r) => r.i + 1 }, { title: "Host", field: "host", value: (r) => r.stage.host }, { title: "Type", field: "type", value: (r) => r.stage.type },
+        { title: "First layer", field: "first_layer", value: (r) => r.stage.first_layer }, { title: "Last layer", field: "last_layer", value: (r) => r.stage.last_layer },
+        { title: "Time", field: "time_s", value: (r) => r.stage.time_s, show: (r) => seconds(r.stage.time_s) },
+        { title: "±", field: "time_ci_s", value: (r) => r.stage.time_ci_s, show: (r) => seconds(r.stage.time_ci_s) },
+        { title: "Idle", field: "idle", value: (r) => r.stage.idle, show: (r) => percent(r.stage.idle) },
+        { title: "Memory", field: "memory_bytes", value: (r) => r.stage.memory_bytes, show: (r) => bytes(r.stage.memory_bytes) },
+        { title: "Available", field: "available_bytes", value: (r) => r.stage.available_bytes, show: (r) => bytes(r.stage.available_bytes) },
+        { title: "Link", field: "link_s", value: (r) => r.stage.link?.time_s, show: (r) => (r.stage.link ? seconds(r.stage.link.time_s) : "") },
+        { title: "Link bytes", field: "link_bytes", value: (r) => r.stage.link?.bytes, show: (r) => (r.stage.link ? bytes(r.stage.link.bytes) : "") },
       ], rows: data.stages.map((stage, i) => ({ stage, i })) })),
-    section("In time", figure("Batches in the pipeline", `The first ${BATCHES} batches, each in its colour; what is framed is the bottleneck.`, gantt("Batches in the pipeline", lanes, tasks(data), seconds))),
+    section("In time", figure("Batches in the pipeline", `The first ${BATCHES} batches, each in its colour; what is framed is the bottleneck.`, gantt("Batches in the pipeline", lanes, batches, seconds),
+      { label: "Batches in the pipeline", file: "batches", columns: [
+        { title: "Batch", field: "batch", value: (t) => t.colour + 1 },
+        { title: "Where", field: "where", value: (t) => (t.thin ? `link behind ${lanes[t.lane - 1]}` : lanes[t.lane]) },
+        { title: "From", field: "from_s", value: (t) => t.start, show: (t) => seconds(t.start) },
+        { title: "To", field: "to_s", value: (t) => t.end, show: (t) => seconds(t.end) },
+      ], rows: batches })),
     simulated(data),
-    section("One more host", table<Schedule["one_more"][0]>({ label: "One more host", columns: Object.keys(data.one_more[0] ?? {}).map((key) => ({
-      title: key, value: (r) => r[key], show: (r) => (typeof r[key] !== "number" ? String(r[key] ?? "") : key.endsWith("_s") ? seconds(r[key] as number) : key.startsWith("usd") ? dollars(r[key] as number) : integer(r[key] as number)),
-    })), rows: data.one_more }), about),
+    more,
+    section("What was asked for", about),
   ].filter((node): node is HTMLElement => Boolean(node));
 }

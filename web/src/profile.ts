@@ -1,9 +1,9 @@
 // A model on backends: who is fastest, how sure that is, where the time goes, how it scales.
 import { Branch, Curve, Range, apart, curves, ranges, spreads, stacked, treemap } from "./charts";
 import { Column, chooser, explained, figure, folded, h, name, section, table } from "./dom";
-import { bytes, count, dollars, duration, integer, interval, percent, rate, ratio, significant, Show } from "./format";
+import { bytes, count, dollars, duration, integer, interval, percent, rate, ratio, shorten, significant, Show } from "./format";
 import { recorded } from "./recorded";
-import { Line, seriesPlot } from "./series";
+import { Line, ceiling, seriesPlot } from "./series";
 import { LoadRow, Num, Ops, Profile, ProfileView, Report, Result, ResultView, Trial } from "./types";
 
 export interface Row {
@@ -35,33 +35,35 @@ function summary(view: ProfileView, rows: Row[]): HTMLElement {
   const any = (f: (r: Row) => unknown): boolean => rows.some((r) => Boolean(f(r)));
   const failure = (r: Row): string => r.result.error?.message ?? "";
   const columns: Column<Row>[] = [
-    { title: "Backend", value: (r) => r.view.name },
-    { title: "Time", help: "median of all timed runs", value: (r) => r.result.stats?.median_ns, show: (r) => duration(r.result.stats?.median_ns) },
-    { title: "±", help: "half of the 95 % interval of the median, in % of it", value: (r) => r.view.half_width, show: (r) => percent(r.view.half_width) },
-    { title: "Spread", help: "interquartile range, in % of the median", value: (r) => r.result.stats?.spread, show: (r) => percent(r.result.stats?.spread) },
+    { title: "Backend", field: "backend", value: (r) => r.view.name },
+    { title: "Time", field: "median_ns", help: "median of all timed runs", value: (r) => r.result.stats?.median_ns, show: (r) => duration(r.result.stats?.median_ns) },
+    { title: "±", field: "half_width", help: "half of the 95 % interval of the median, in % of it", value: (r) => r.view.half_width, show: (r) => percent(r.view.half_width) },
+    { title: "Spread", field: "spread", help: "interquartile range, in % of the median", value: (r) => r.result.stats?.spread, show: (r) => percent(r.result.stats?.spread) },
   ];
   if (any((r) => r.result.verdict !== "none" && r.result.ratio))
     columns.push(
-      { title: "vs best", help: "ratio of times, paired", value: (r) => r.result.ratio?.estimate, show: (r) => interval(ratio, r.result.ratio?.estimate, r.result.ratio?.low, r.result.ratio?.high) },
-      { title: "Verdict", value: verdict, show: (r) => (verdict(r) ? explained(verdict(r), VERDICTS[verdict(r)] ?? "") : "") });
-  if (any((r) => r.result.flags.length)) columns.push({ title: "Flags", value: (r) => r.result.flags.join(" "), show: (r) => flagged(r.result.flags, view.flags) });
-  if (any(failure)) columns.push({ title: "Failure", value: failure });
-  columns.push({ title: "Inferences", value: (r) => r.view.inferences_per_s, show: (r) => rate(r.view.inferences_per_s) });
-  if (any((r) => r.view.gflop_per_s)) columns.push({ title: "GFLOP/s", value: (r) => r.view.gflop_per_s, show: (r) => significant(r.view.gflop_per_s) });
+      { title: "vs best", field: "ratio", help: "ratio of times, paired", value: (r) => r.result.ratio?.estimate, show: (r) => interval(ratio, r.result.ratio?.estimate, r.result.ratio?.low, r.result.ratio?.high) },
+      { title: "Verdict", field: "verdict", value: verdict, show: (r) => (verdict(r) ? explained(verdict(r), VERDICTS[verdict(r)] ?? "") : "") });
+  const flags = (r: Row): string[] => (failure(r) ? ["FAILED", ...r.result.flags] : r.result.flags);
+  if (any((r) => flags(r).length))
+    columns.push({ title: "Flags", field: "flags", value: (r) => flags(r).join(" "), show: (r) => flagged(flags(r), { ...view.flags, FAILED: failure(r) }) });
+  columns.push({ title: "Inferences", field: "inferences_per_s", value: (r) => r.view.inferences_per_s, show: (r) => rate(r.view.inferences_per_s) });
+  if (any((r) => r.view.gflop_per_s)) columns.push({ title: "GFLOP/s", field: "gflop_per_s", value: (r) => r.view.gflop_per_s, show: (r) => significant(r.view.gflop_per_s) });
   if (any((r) => r.view.usd_per_million !== null))
-    columns.push({ title: "$/million", value: (r) => r.view.usd_per_million, show: (r) => dollars(r.view.usd_per_million) });
+    columns.push({ title: "$/million", field: "usd_per_million", value: (r) => r.view.usd_per_million, show: (r) => dollars(r.view.usd_per_million) });
   view.axes.forEach((axis, i) => columns.push(axis === null
-    ? { title: "Batch gain", help: "time per item at the smallest batch over this row's", value: (r) => r.view.scaling[i], show: (r) => ratio(r.view.scaling[i]) }
-    : { title: `Scaling, ${axis}`, help: "speed-up over the smallest value, divided by the ratio of the values", value: (r) => r.view.scaling[i], show: (r) => percent(r.view.scaling[i]) }));
-  if (any((r) => r.view.best.length)) columns.push({ title: "Best for", value: (r) => r.view.best.join(", ") });
+    ? { title: "Batch gain", field: "batch_gain", help: "time per item at the smallest batch over this row's", value: (r) => r.view.scaling[i], show: (r) => ratio(r.view.scaling[i]) }
+    : { title: `Scaling, ${axis}`, field: `scaling_${axis}`, help: "speed-up over the smallest value, divided by the ratio of the values", value: (r) => r.view.scaling[i], show: (r) => percent(r.view.scaling[i]) }));
+  if (any((r) => r.view.best.length)) columns.push({ title: "Best for", field: "best_for", value: (r) => r.view.best.join(", ") });
   for (const [title, key] of [["p90", "p90_ns"], ["p99", "p99_ns"]] as const)
     if (any((r) => r.result.stats?.[key] != null))
-      columns.push({ title, value: (r) => r.result.stats?.[key], show: (r) => duration(r.result.stats?.[key]) });
+      columns.push({ title, field: key, value: (r) => r.result.stats?.[key], show: (r) => duration(r.result.stats?.[key]) });
   columns.push(
-    { title: "Load", help: "opening the model: median over launches", value: (r) => r.view.load_ns, show: (r) => duration(r.view.load_ns) },
-    { title: "First run", value: (r) => r.view.first_run_ns, show: (r) => duration(r.view.first_run_ns) },
-    { title: "Peak memory", value: (r) => r.view.peak_bytes, show: (r) => bytes(r.view.peak_bytes) },
-    { title: "Samples", value: (r) => r.view.samples?.count ?? 0, show: (r) => integer(r.view.samples?.count ?? 0) });
+    { title: "Load", field: "load_ns", help: "opening the model: median over launches", value: (r) => r.view.load_ns, show: (r) => duration(r.view.load_ns) },
+    { title: "First run", field: "first_run_ns", value: (r) => r.view.first_run_ns, show: (r) => duration(r.view.first_run_ns) },
+    { title: "Peak memory", field: "peak_bytes", value: (r) => r.view.peak_bytes, show: (r) => bytes(r.view.peak_bytes) },
+    { title: "Samples", field: "samples", value: (r) => r.view.samples?.count ?? 0, show: (r) => integer(r.view.samples?.count ?? 0) });
+  if (any(failure)) columns.push({ title: "Failure", field: "failure", value: failure });
   return table({ label: "Results", file: "results", columns, rows });
 }
 
@@ -87,10 +89,10 @@ function distribution(rows: Row[]): HTMLElement {
         `from ${duration(result.stats?.min_ns)} to ${duration(result.stats?.max_ns)}, ${integer(view.samples?.count)} samples`],
     })), duration),
     { label: "Distribution", file: "distribution", columns: [
-      { title: "backend", value: (r) => r.view.name },
-      { title: "from_ns", value: (r) => r.from, show: (r) => duration(r.from) },
-      { title: "to_ns", value: (r) => r.to, show: (r) => duration(r.to) },
-      { title: "samples", value: (r) => r.n, show: (r) => integer(r.n) },
+      { title: "Backend", field: "backend", value: (r) => r.view.name },
+      { title: "From", field: "from_ns", value: (r) => r.from, show: (r) => duration(r.from) },
+      { title: "To", field: "to_ns", value: (r) => r.to, show: (r) => duration(r.to) },
+      { title: "Samples", field: "samples", value: (r) => r.n, show: (r) => integer(r.n) },
     ], rows: rows.flatMap(bins) });
 }
 
@@ -109,7 +111,7 @@ function line(row: Row): Line {
   const series = row.view.samples as NonNullable<ResultView["samples"]>;
   const breaks = series.launch.flatMap((launch, i) =>
     i === 0 || launch !== series.launch[i - 1] ? [{ x: series.place[i], name: `launch ${launch}` }] : []);
-  return { name: row.view.name, x: series.place, low: series.low_ns, high: series.high_ns, breaks };
+  return { name: row.view.name, x: series.place, low: series.low_ns, high: series.high_ns, breaks, ceiling: row.view.histogram?.high_ns };
 }
 
 function samples(rows: Row[]): HTMLElement {
@@ -120,21 +122,24 @@ function samples(rows: Row[]): HTMLElement {
     }));
   });
   const thinned = rows.some((r) => r.view.samples?.high_ns);
+  const lines = rows.map(line);
+  const { top, above } = ceiling(lines);
   return figure("Samples over time",
-    "In blocks, in the order in which they were measured; flags at the top are launches, which are fresh processes. " +
+    "In blocks, in the order in which they were measured; flags above are launches, which are fresh processes. " +
+      (above > 0 ? `Triangles at the top are what took longer than ${duration(top)}. ` : "") +
       (thinned ? "There are more samples than places: the shortest and the longest of each place are shown." : ""),
     seriesPlot({
-      title: "Samples over time", xTitle: "block", lines: rows.map(line),
+      title: "Samples over time", xTitle: "block", lines, wholeX: true,
       showX: (v, digits = 4) => significant(v, digits), showY: duration,
     }),
     { label: "Samples", file: "samples", columns: [
-      { title: "backend", value: (r) => r.name },
-      { title: "launch", value: (r) => r.launch },
-      { title: "block", value: (r) => r.block },
-      { title: thinned ? "shortest_ns" : "time_ns", value: (r) => r.low, show: (r) => duration(r.low) },
+      { title: "Backend", field: "backend", value: (r) => r.name },
+      { title: "Launch", field: "launch", value: (r) => r.launch },
+      { title: "Block", field: "block", value: (r) => r.block },
+      { title: thinned ? "Shortest" : "Time", field: thinned ? "shortest_ns" : "time_ns", value: (r) => r.low, show: (r) => duration(r.low) },
       ...(thinned ? [
-        { title: "longest_ns", value: (r: (typeof flat)[0]) => r.high, show: (r: (typeof flat)[0]) => duration(r.high) },
-        { title: "samples", value: (r: (typeof flat)[0]) => r.n },
+        { title: "Longest", field: "longest_ns", value: (r: (typeof flat)[0]) => r.high, show: (r: (typeof flat)[0]) => duration(r.high) },
+        { title: "Samples", field: "samples", value: (r: (typeof flat)[0]) => r.n },
       ] : []),
     ], rows: flat });
 }
@@ -160,11 +165,11 @@ function ledgers(rows: Row[]): HTMLElement | null {
       }),
     })), duration),
     { label: "Ledger", file: "ledger", columns: [
-      { title: "backend", value: (r) => r.name },
-      { title: "part", value: (r) => r.title },
-      { title: "mean_ns", value: (r) => r.part?.mean_ns, show: (r) => duration(r.part?.mean_ns) },
-      { title: "low_ns", value: (r) => r.part?.low_ns, show: (r) => duration(r.part?.low_ns) },
-      { title: "high_ns", value: (r) => r.part?.high_ns, show: (r) => duration(r.part?.high_ns) },
+      { title: "Backend", field: "backend", value: (r) => r.name },
+      { title: "Part", field: "part", value: (r) => r.title },
+      { title: "Mean", field: "mean_ns", value: (r) => r.part?.mean_ns, show: (r) => duration(r.part?.mean_ns) },
+      { title: "From", field: "low_ns", help: "of the 95 % interval of the mean", value: (r) => r.part?.low_ns, show: (r) => duration(r.part?.low_ns) },
+      { title: "To", field: "high_ns", help: "of the 95 % interval of the mean", value: (r) => r.part?.high_ns, show: (r) => duration(r.part?.high_ns) },
     ], rows: flat });
 }
 
@@ -181,27 +186,27 @@ function branches(ops: Ops): Branch[] {
 
 function operators(row: Row): HTMLElement {
   const ops = row.result.ops as Ops;
-  if (ops.error) return h("p", {}, `${row.view.name}: ${ops.error}`);
+  if (ops.error) return h("p", {}, `${shorten(row.view.name, 120)}: ${shorten(ops.error, 1000)}`);
   const total = ops.operators.reduce((sum, o) => sum + (o.mean_ns ?? 0), 0);
   const times = [
-    { title: "mean_ns", value: (r: Ops["nodes"][0]) => r.mean_ns, show: (r: Ops["nodes"][0]) => duration(r.mean_ns) },
-    { title: "low_ns", value: (r: Ops["nodes"][0]) => r.low_ns, show: (r: Ops["nodes"][0]) => duration(r.low_ns) },
-    { title: "high_ns", value: (r: Ops["nodes"][0]) => r.high_ns, show: (r: Ops["nodes"][0]) => duration(r.high_ns) },
-    { title: "share", value: (r: Ops["nodes"][0]) => (r.mean_ns ?? 0) / total, show: (r: Ops["nodes"][0]) => percent((r.mean_ns ?? 0) / total) },
-    { title: "flop_per_s", value: (r: Ops["nodes"][0]) => r.flop_per_s, show: (r: Ops["nodes"][0]) => count(r.flop_per_s) },
+    { title: "Mean", field: "mean_ns", value: (r: Ops["nodes"][0]) => r.mean_ns, show: (r: Ops["nodes"][0]) => duration(r.mean_ns) },
+    { title: "From", field: "low_ns", help: "of the 95 % interval of the mean", value: (r: Ops["nodes"][0]) => r.low_ns, show: (r: Ops["nodes"][0]) => duration(r.low_ns) },
+    { title: "To", field: "high_ns", help: "of the 95 % interval of the mean", value: (r: Ops["nodes"][0]) => r.high_ns, show: (r: Ops["nodes"][0]) => duration(r.high_ns) },
+    { title: "Share", field: "share", value: (r: Ops["nodes"][0]) => (r.mean_ns ?? 0) / total, show: (r: Ops["nodes"][0]) => percent((r.mean_ns ?? 0) / total) },
+    { title: "FLOP/s", field: "flop_per_s", value: (r: Ops["nodes"][0]) => r.flop_per_s, show: (r: Ops["nodes"][0]) => count(r.flop_per_s) },
   ];
   return h("div", {},
     figure("Operators and their nodes", "Areas are times per run.", treemap("Operators and their nodes", branches(ops))),
     table({ label: "Operators", file: "operators", leftOut: ops.operators_left_out, columns: [
-      { title: "op", value: (r) => r.op ?? "" }, { title: "provider", value: (r) => r.provider ?? "" },
-      { title: "nodes", value: (r) => r.nodes }, ...times,
+      { title: "Operator", field: "op", value: (r) => r.op ?? "" }, { title: "Provider", field: "provider", value: (r) => r.provider ?? "" },
+      { title: "Nodes", field: "nodes", value: (r) => r.nodes }, ...times,
     ], rows: ops.operators }),
     folded("Nodes", () => table({ label: "Nodes", file: "nodes", leftOut: ops.nodes_left_out, columns: [
-      { title: "node", value: (r) => r.name ?? "" }, { title: "op", value: (r) => r.op ?? "" },
-      { title: "onnx", value: (r) => r.onnx?.name ?? "" }, { title: "calls", value: (r) => r.calls, show: (r) => significant(r.calls) }, ...times,
+      { title: "Node", field: "node", value: (r) => r.name ?? "" }, { title: "Operator", field: "op", value: (r) => r.op ?? "" },
+      { title: "ONNX node", field: "onnx", value: (r) => r.onnx?.name ?? "" }, { title: "Calls", field: "calls", value: (r) => r.calls, show: (r) => significant(r.calls) }, ...times,
     ], rows: ops.nodes })),
     ops.kernels.length > 0 && folded("Kernels", () => table({ label: "Kernels", file: "kernels", columns: [
-      { title: "kernel", value: (r) => r.name ?? "" }, { title: "calls", value: (r) => r.calls, show: (r) => significant(r.calls) }, ...times.slice(0, 4),
+      { title: "Kernel", field: "kernel", value: (r) => r.name ?? "" }, { title: "Calls", field: "calls", value: (r) => r.calls, show: (r) => significant(r.calls) }, ...times.slice(0, 4),
     ], rows: ops.kernels })));
 }
 
@@ -222,10 +227,10 @@ export function pairs(title: string, caption: string, before: string, after: str
       tip: [`${after}: ${duration(c.ns)}`, `${before}: ${duration(c.baseline_ns)}`, signed(difference(c))],
     })), signed, { origin: 0 }),
     { label: title, file: "differences", columns: [
-      { title: "name", value: (c) => c.name },
-      { title: "ns", help: after, value: (c) => c.ns, show: (c) => duration(c.ns) },
-      { title: "baseline_ns", help: before, value: (c) => c.baseline_ns, show: (c) => duration(c.baseline_ns) },
-      { title: "difference_ns", value: difference, show: (c) => signed(difference(c)) },
+      { title: "Operator", field: "name", value: (c) => c.name },
+      { title: "Time", field: "ns", help: after, value: (c) => c.ns, show: (c) => duration(c.ns) },
+      { title: "Baseline", field: "baseline_ns", help: before, value: (c) => c.baseline_ns, show: (c) => duration(c.baseline_ns) },
+      { title: "Difference", field: "difference_ns", value: difference, show: (c) => signed(difference(c)) },
     ], rows: changed });
 }
 
@@ -238,7 +243,7 @@ function whereTimeGoes(rows: Row[]): HTMLElement | null {
     chooser("Backend", some.map((r) => ({ label: r.view.name, value: r })), operators),
     differing.length > 0 && chooser("Compared", differing.map((r) => ({ label: r.view.name, value: r })), (r) => {
       const baseline = rows.find((o) => o.index === r.result.ops?.difference?.baseline)?.view.name ?? "baseline";
-      return pairs("What makes the difference", `${r.view.name} against ${baseline}; bars to the right take longer.`,
+      return pairs("What makes the difference", `${shorten(r.view.name, 120)} against ${shorten(baseline, 120)}; bars to the right take longer.`,
         baseline, r.view.name, r.result.ops?.difference?.operators ?? []);
     }));
 }
@@ -279,6 +284,7 @@ function axes(profile: Profile, view: ProfileView, rows: Row[]): Axis[] {
 
 interface Measure {
   title: string;
+  field: string; // in CSV
   value: (row: Row) => Num | undefined;
   low?: (row: Row) => Num | undefined;
   high?: (row: Row) => Num | undefined;
@@ -287,15 +293,15 @@ interface Measure {
 
 function measures(axis: Axis, view: ProfileView): Measure[] {
   const list: Measure[] = [
-    { title: "Latency", value: (r) => r.result.stats?.median_ns, low: (r) => r.result.stats?.low_ns, high: (r) => r.result.stats?.high_ns, show: duration },
-    { title: "Throughput", value: (r) => r.view.inferences_per_s, show: rate },
-    { title: "Time per item", value: (r) => r.view.item_ns, show: duration },
+    { title: "Latency", field: "median_ns", value: (r) => r.result.stats?.median_ns, low: (r) => r.result.stats?.low_ns, high: (r) => r.result.stats?.high_ns, show: duration },
+    { title: "Throughput", field: "inferences_per_s", value: (r) => r.view.inferences_per_s, show: rate },
+    { title: "Time per item", field: "item_ns", value: (r) => r.view.item_ns, show: duration },
   ];
   if (axis.scaling !== undefined) {
     const at = axis.scaling;
     list.push(view.axes[at] === null
-      ? { title: "Batch gain", value: (r) => r.view.scaling[at], show: ratio }
-      : { title: "Efficiency", value: (r) => r.view.scaling[at], show: percent });
+      ? { title: "Batch gain", field: "batch_gain", value: (r) => r.view.scaling[at], show: ratio }
+      : { title: "Efficiency", field: "efficiency", value: (r) => r.view.scaling[at], show: percent });
   }
   return list;
 }
@@ -321,11 +327,11 @@ function sweep(profile: Profile, view: ProfileView, rows: Row[]): HTMLElement | 
       const xs = flat.map(axis.x) as number[];
       return figure(`${m.title} over ${axis.title}`, "", curves({
         title: `${m.title} over ${axis.title}`, xTitle: axis.title, yTitle: m.title, curves: sweepCurves(axis, m, rows),
-        showX: significant, showY: m.show, logX: Math.max(...xs) / Math.min(...xs) > 8,
+        showX: significant, showY: m.show, logX: Math.max(...xs) / Math.min(...xs) > 8, ticksX: [...new Set(xs)].sort((a, b) => a - b),
       }), { label: `${m.title} over ${axis.title}`, columns: [
-        { title: "backend", value: (r) => axis.key(r) },
+        { title: "Backend", field: "backend", value: (r) => axis.key(r) },
         { title: axis.title, value: (r) => axis.x(r) },
-        { title: m.title, value: (r) => m.value(r), show: (r) => m.show(m.value(r)) },
+        { title: m.title, field: m.field, value: (r) => m.value(r), show: (r) => m.show(m.value(r)) },
       ], rows: flat });
     })));
 }
@@ -338,7 +344,7 @@ function costs(rows: Row[]): HTMLElement | null {
     tip: [r.view.name, `${duration(r.result.stats?.median_ns)} per run`, `${dollars(r.view.usd_per_million)} per million`, r.view.front ? "no other is both faster and cheaper" : "another is faster and cheaper"],
   });
   const wide = (values: number[]): boolean => Math.max(...values) / Math.min(...values) > 20;
-  return section("Cost against latency", figure("Cost against latency",
+  return section("Cost", figure("Cost against latency",
     "Of the rows on the line no other is both faster and cheaper.",
     curves({
       title: "Cost against latency", xTitle: "latency", yTitle: "$ per million", showX: duration, showY: dollars,
@@ -349,26 +355,27 @@ function costs(rows: Row[]): HTMLElement | null {
       ].filter((c) => c.points.length > 0),
     }),
     { label: "Cost against latency", columns: [
-      { title: "backend", value: (r) => r.view.name },
-      { title: "median_ns", value: (r) => r.result.stats?.median_ns, show: (r) => duration(r.result.stats?.median_ns) },
-      { title: "usd_per_million", value: (r) => r.view.usd_per_million, show: (r) => dollars(r.view.usd_per_million) },
-      { title: "front", value: (r) => (r.view.front ? "yes" : "no") },
+      { title: "Backend", field: "backend", value: (r) => r.view.name },
+      { title: "Latency", field: "median_ns", value: (r) => r.result.stats?.median_ns, show: (r) => duration(r.result.stats?.median_ns) },
+      { title: "$/million", field: "usd_per_million", value: (r) => r.view.usd_per_million, show: (r) => dollars(r.view.usd_per_million) },
+      { title: "On the front", field: "front", value: (r) => (r.view.front ? "yes" : "no") },
     ], rows: priced }));
 }
 
 // ---- Load ----
 
 const PERCENTILES = ["p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns"] as const;
+const percentile = (key: string): string => key.replace("_ns", "").replace("p999", "p99.9");
 
 function loadOf(row: Row, flags: Record<string, string>): HTMLElement {
   const load = row.result.load as NonNullable<Result["load"]>;
   const slo = load.slo;
   const at = (l: LoadRow): number => l.asked_per_s ?? l.achieved_per_s ?? 0;
   const lines: Curve[] = PERCENTILES.map((key) => ({
-    name: key.replace("_ns", "").replace("p999", "p99.9"), line: true,
+    name: percentile(key), line: true,
     points: load.rows.filter((l) => l[key]?.estimate != null && at(l) > 0).map((l) => ({
       x: at(l), y: l[key]?.estimate as number, low: l[key]?.low, high: l[key]?.high, hollow: l.asked_per_s === null,
-      tip: [`${rate(at(l))}${l.asked_per_s === null ? ", closed loop" : ""}, ${l.workers} at a time`, `${key.replace("_ns", "")}: ${interval(duration, l[key]?.estimate, l[key]?.low, l[key]?.high)}`],
+      tip: [`${rate(at(l))}${l.asked_per_s === null ? ", closed loop" : ""}, ${l.workers} at a time`, `${percentile(key)}: ${interval(duration, l[key]?.estimate, l[key]?.low, l[key]?.high)}`],
     })),
   }));
   if (slo)
@@ -382,24 +389,24 @@ function loadOf(row: Row, flags: Record<string, string>): HTMLElement {
     figure("Load against latency", (slo ? `The limit is p${100 * slo.percentile} ≤ ${duration(slo.limit_ns)}. ` : "") + "Hollow marks outside the lines are of a closed loop, in which each client waits for its answer.",
       curves({
         title: "Load against latency", xTitle: "requests per second", yTitle: "latency", curves: some, showX: significant, showY: duration,
-        logY: ys.length > 0 && Math.max(...ys) / Math.min(...ys) > 20,
+        logY: ys.length > 0 && Math.max(...ys) / Math.min(...ys) > 20, beside: true,
         lines: slo ? [{ y: slo.limit_ns, name: `limit ${duration(slo.limit_ns)}` }] : [],
       })),
     table<LoadRow>({ label: "Load", file: "load", columns: [
-      { title: "asked_per_s", value: (l) => l.asked_per_s, show: (l) => (l.asked_per_s === null ? "closed loop" : rate(l.asked_per_s)) },
-      { title: "workers", value: (l) => l.workers },
-      { title: "achieved_per_s", value: (l) => l.achieved_per_s, show: (l) => rate(l.achieved_per_s) },
-      { title: "requests", value: (l) => l.requests, show: (l) => integer(l.requests) },
-      ...PERCENTILES.map((key) => ({ title: key.replace("_ns", ""), value: (l: LoadRow) => l[key]?.estimate, show: (l: LoadRow) => interval(duration, l[key]?.estimate, l[key]?.low, l[key]?.high) })),
-      { title: "utilisation", value: (l) => l.utilisation, show: (l) => percent(l.utilisation) },
-      { title: "flags", value: (l) => l.flags.join(" "), show: (l) => flagged(l.flags, flags) },
+      { title: "Asked", field: "asked_per_s", help: "requests per second", value: (l) => l.asked_per_s, show: (l) => (l.asked_per_s === null ? "closed loop" : rate(l.asked_per_s)) },
+      { title: "At a time", field: "workers", help: "requests that may run at the same time", value: (l) => l.workers },
+      { title: "Achieved", field: "achieved_per_s", value: (l) => l.achieved_per_s, show: (l) => rate(l.achieved_per_s) },
+      { title: "Requests", field: "requests", value: (l) => l.requests, show: (l) => integer(l.requests) },
+      ...PERCENTILES.map((key) => ({ title: percentile(key), field: key, value: (l: LoadRow) => l[key]?.estimate, show: (l: LoadRow) => interval(duration, l[key]?.estimate, l[key]?.low, l[key]?.high) })),
+      { title: "Busy", field: "utilisation", value: (l) => l.utilisation, show: (l) => percent(l.utilisation) },
+      { title: "Flags", field: "flags", value: (l) => l.flags.join(" "), show: (l) => flagged(l.flags, flags) },
     ], rows: load.rows }),
     slo && folded("Rates that were tried", () => table<Trial>({ label: "Trials", file: "trials", columns: [
-      { title: "rate_per_s", value: (t) => t.rate_per_s, show: (t) => rate(t.rate_per_s) },
-      { title: "requests", value: (t) => t.requests, show: (t) => integer(t.requests) },
-      { title: "percentile_ns", value: (t) => t.percentile_ns, show: (t) => duration(t.percentile_ns) },
-      { title: "share_over", value: (t) => t.share_over.estimate, show: (t) => interval(percent, t.share_over.estimate, t.share_over.low, t.share_over.high) },
-      { title: "verdict", value: (t) => t.verdict },
+      { title: "Rate", field: "rate_per_s", value: (t) => t.rate_per_s, show: (t) => rate(t.rate_per_s) },
+      { title: "Requests", field: "requests", value: (t) => t.requests, show: (t) => integer(t.requests) },
+      { title: `p${100 * slo.percentile}`, field: "percentile_ns", value: (t) => t.percentile_ns, show: (t) => duration(t.percentile_ns) },
+      { title: "Over the limit", field: "share_over", value: (t) => t.share_over.estimate, show: (t) => interval(percent, t.share_over.estimate, t.share_over.low, t.share_over.high) },
+      { title: "Verdict", field: "verdict", value: (t) => t.verdict },
     ], rows: slo.trials })));
 }
 
@@ -416,7 +423,7 @@ export function profile({ data, view }: Report<Profile, ProfileView>): Node[] {
     ["Measured", data.created], ["By", data.prony_version && `prony ${data.prony_version}`],
     ["Runtimes", [...new Set(data.results.map((r) => r.backend.runtime_version).filter(Boolean))].join(", ")],
     ["Processor", env.cpu ? `${env.cpu}, ${env.cores} cores` : null], ["System", [env.os, env.kernel].filter(Boolean).join(", ")],
-  ]), ...data.notes.map((note) => h("p", {}, note)));
+  ]), ...data.notes.map((note) => h("p", {}, h("bdi", {}, shorten(note, 1000)))));
   if (data.profiles) return [...recorded(data, view), about];
   const rows: Row[] = data.results.map((result, index) => ({ result, view: view.results[index], index }));
   const sampled = rows.filter((r) => r.view.samples && r.result.stats);

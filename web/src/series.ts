@@ -1,5 +1,6 @@
 // Many points over time, on a canvas by uPlot, with a window that can be moved by mouse and keys.
 import uPlot from "uplot";
+import { logTicks, textWidth } from "./charts";
 import { h, responsive } from "./dom";
 import { Show, axisTexts, shorten } from "./format";
 import { colour, seriesVariable } from "./theme";
@@ -12,15 +13,19 @@ export interface Line {
   joined?: boolean;
   // Where something begins anew, such as a process.
   breaks?: { x: number; name: string }[];
+  ceiling?: number; // what is above would press the others into a line: it is marked at the top
 }
 
 export interface SeriesPlot {
   title: string;
   xTitle: string;
   lines: Line[];
+  wholeX?: boolean; // places between whole numbers have none
   showX: Show;
   showY: Show;
 }
+
+const WHOLE = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((digit) => digit * 10 ** power)).flat();
 
 // All places of all lines, and for each line its values there.
 function align(lines: Line[]): uPlot.AlignedData {
@@ -38,22 +43,45 @@ function align(lines: Line[]): uPlot.AlignedData {
   return [places, ...data] as uPlot.AlignedData;
 }
 
-function drawBreaks(lines: Line[]): (u: uPlot) => void {
+const FLAG_ROWS = 8; // above the picture, one for each of the first lines
+const FLAG = 7; // px
+
+// A flag for each break, above the picture; and what is over the top, at the top.
+function drawEdges(lines: Line[], top: number): (u: uPlot) => void {
+  const rows = flagRows(lines);
   return (u) => {
     const ratio = devicePixelRatio;
-    const { left, width, top } = u.bbox;
+    const { left, width, top: edge } = u.bbox;
+    const inside = (at: number): boolean => at >= left && at <= left + width;
     u.ctx.save();
     lines.forEach((line, i) => {
-      u.ctx.strokeStyle = u.ctx.fillStyle = colour(seriesVariable(i));
+      u.ctx.fillStyle = colour(seriesVariable(i));
       for (const { x } of line.breaks ?? []) {
         const at = u.valToPos(x, "x", true);
-        if (at < left || at > left + width) continue;
-        // A flag for each, in a row of its own.
-        u.ctx.fillRect(at, top + 7 * i * ratio, 2 * ratio, 6 * ratio);
+        if (inside(at)) u.ctx.fillRect(at, edge - FLAG * (rows - (i % FLAG_ROWS)) * ratio, 2 * ratio, (FLAG - 1) * ratio);
       }
+      (line.high ?? line.low).forEach((y, k) => {
+        const at = y > top ? u.valToPos(line.x[k], "x", true) : -1;
+        if (!inside(at)) return;
+        u.ctx.beginPath();
+        u.ctx.moveTo(at, edge);
+        u.ctx.lineTo(at + 3.5 * ratio, edge + 6 * ratio);
+        u.ctx.lineTo(at - 3.5 * ratio, edge + 6 * ratio);
+        u.ctx.fill();
+      });
     });
     u.ctx.restore();
   };
+}
+
+const flagRows = (lines: Line[]): number => (lines.some((line) => line.breaks) ? Math.min(FLAG_ROWS, lines.length) : 0);
+
+// How many values are above the ceilings, where these are much lower than the longest.
+export function ceiling(lines: Line[]): { top: number; above: number } {
+  const all = lines.flatMap((line) => line.high ?? line.low);
+  const most = all.reduce((a, b) => Math.max(a, b), 0);
+  const top = Math.max(0, ...lines.map((line) => line.ceiling ?? Infinity));
+  return top > 0 && top < most / 2 ? { top, above: all.filter((y) => y > top).length } : { top: Infinity, above: 0 };
 }
 
 function zoomKeys(u: uPlot, full: [number, number], event: KeyboardEvent): boolean {
@@ -78,10 +106,21 @@ export function seriesPlot(spec: SeriesPlot): HTMLElement {
   const first = places[0] ?? 0;
   const last = places[places.length - 1] ?? 1;
   const full: [number, number] = last > first ? [first, last] : [first - 0.5, first + 0.5];
+  const { top } = ceiling(spec.lines);
   const values = spec.lines.flatMap((line) => [line.low, line.high ?? []]).map((v) => v.filter((y) => y > 0));
   // Lines far apart keep their shapes on a logarithmic axis.
   const lows = values.filter((v) => v.length > 0).map((v) => v.reduce((a, b) => Math.min(a, b)));
   const log = lows.length > 1 && Math.max(...lows) > 5 * Math.min(...lows);
+  // All of what is below the ceiling, with a little room.
+  const range = (_: uPlot, low: number | null, high: number | null): [number, number] => {
+    if (low === null || high === null) return [0, 1];
+    const highest = Math.min(high, top);
+    const lowest = Math.min(low, highest);
+    if (log) return [lowest / 1.1, highest * 1.1];
+    const room = 0.06 * (highest - lowest) || 0.1 * Math.abs(highest) || 1;
+    return [lowest >= 0 ? Math.max(0, lowest - room) : lowest - room, highest === top ? highest : highest + room];
+  };
+  const flags = flagRows(spec.lines);
   return responsive((width) => {
     const box = h("div", {
       class: "series", tabindex: 0, role: "application", "aria-roledescription": "chart",
@@ -101,14 +140,15 @@ export function seriesPlot(spec: SeriesPlot): HTMLElement {
     });
     const plot = new uPlot({
       width, height: Math.min(340, Math.max(220, Math.round(0.45 * width))), series,
-      scales: { x: { time: false, min: full[0], max: full[1] }, y: { distr: log ? 3 : 1 } },
+      scales: { x: { time: false, min: full[0], max: full[1] }, y: { distr: log ? 3 : 1, range } },
+      padding: [8 + FLAG * flags, null, null, null],
       axes: [
-        { stroke: colour("--muted"), grid, ticks: grid, space: 80, values: (_, v) => axisTexts(v, spec.showX) },
-        { stroke: colour("--muted"), grid, ticks: grid, size: 68, values: (_, v) => axisTexts(v.map((y) => y ?? NaN), spec.showY).map((t) => (t === "n/a" ? "" : t)) },
+        { stroke: colour("--muted"), grid, ticks: grid, space: 80, values: (_, v) => axisTexts(v, spec.showX), ...(spec.wholeX ? { incrs: WHOLE } : {}) },
+        { stroke: colour("--muted"), grid, ticks: grid, size: (_, texts) => 18 + Math.max(30, ...(texts ?? []).map(textWidth)), values: (_, v) => axisTexts(v, spec.showY), ...(log ? { splits: (_: uPlot, __: number, low: number, high: number) => logTicks(low, high), filter: (_: uPlot, v: number[]) => v } : {}) },
       ],
       cursor: { drag: { x: true, y: false } },
       legend: { show: spec.lines.length <= 8 },
-      hooks: { draw: [drawBreaks(spec.lines)] },
+      hooks: { draw: [drawEdges(spec.lines, top)] },
     }, data, box);
     box.addEventListener("keydown", (event) => {
       if (zoomKeys(plot, full, event)) event.preventDefault();

@@ -1,7 +1,7 @@
 // The events of one run, on a canvas: lanes are threads and streams, events inside others stand
 // below them. The window is moved by wheel, drag and keys.
 import { h, hideTip, responsive, showTip } from "./dom";
-import { axisTexts, micros } from "./format";
+import { axisTexts, distinct, micros } from "./format";
 import { Timeline } from "./types";
 import { colour, seriesVariable } from "./theme";
 
@@ -41,6 +41,18 @@ function place(t: Timeline): Placed {
   return { top: depth.map((d, i) => lanes[t.spans.lane[i]].top + Math.min(11, d) * ROW), lanes, height: top };
 }
 
+// Nodes of an operator share much of their names.
+function shortNames(t: Timeline): string[] {
+  const byOp = new Map<number, Set<number>>();
+  t.spans.name.forEach((n, i) => byOp.set(t.spans.op[i], (byOp.get(t.spans.op[i]) ?? new Set()).add(n)));
+  const short = [...t.names];
+  for (const some of byOp.values()) {
+    const texts = distinct([...some].map((n) => t.names[n]));
+    [...some].forEach((n, i) => (short[n] = texts[i]));
+  }
+  return short;
+}
+
 export interface TimelineElement extends HTMLElement {
   // What is shown, for whoever wants to know: from, to, in µs.
   shown?: () => [number, number];
@@ -48,6 +60,7 @@ export interface TimelineElement extends HTMLElement {
 
 export function timeline(t: Timeline): HTMLElement {
   const placed = place(t);
+  const short = shortNames(t);
   const total = t.duration_us || 1;
   let from = 0;
   let to = total;
@@ -123,7 +136,7 @@ export function timeline(t: Timeline): HTMLElement {
           context.rect(left, top, right - left - 3, ROW);
           context.clip();
           context.fillStyle = ink;
-          context.fillText(t.names[t.spans.name[i]].slice(0, 200), Math.max(0, left) + 3, top + 13);
+          context.fillText(short[t.spans.name[i]].slice(0, 200), Math.max(0, left) + 3, top + 13);
           context.restore();
         }
       }
