@@ -16,6 +16,7 @@ struct prn_executor {
     double timeout_s;
     const volatile int *cancelled;
     size_t slot;
+    int64_t last_ns;                 /* of the last timed run; before that, as long as can be */
     bool begun;                      /* a run whose answer nobody has read yet */
     bool answered;                   /* it has come */
     bool wants_outputs, has_outputs; /* with the answer to a run; they are next in `message` */

@@ -107,6 +107,7 @@ struct prn_executor *prn_executor_new(double timeout_s, const volatile int *canc
     x->status = MAP_FAILED;
     x->timeout_s = timeout_s;
     x->cancelled = cancelled;
+    x->last_ns = INT64_MAX;
     return x;
 }
 
@@ -141,7 +142,8 @@ static int make_descriptors(struct prn_executor *x, int inputs_fd, int *ret_sock
     return *ret_socket_fd < 0 ? errno : 0;
 }
 
-/* A sanitizer's memory is more than an executor may have, so tests with one name a plain program. */
+/* A sanitizer's memory is more than an executor may have, so tests with one name a plain program.
+ */
 static const char *own_program(void)
 {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)

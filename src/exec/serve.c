@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,8 @@ struct server {
     char scratch[PATH_MAX]; /* the folder of a runtime that compiles; "": none */
     struct slot *slots[PRN_EXECUTOR_SLOTS_MAX]; /* NULL: never used */
     struct slot *slot;                          /* the one that the command speaks of */
+    cpu_set_t cores;                            /* that this process may use */
+    int64_t core;                               /* the only one that it uses now; -1: all */
     struct prn_message in, out;
 };
 
@@ -304,14 +307,30 @@ static int put_outputs(struct server *s, struct prn_runtime *runtime, struct pro
     return s->out.failed ? prn_fail(err, PRONY_ELIMIT, "too many outputs to list") : 0;
 }
 
+/* Keeps this thread on one core, or on none. Threads that it starts later would stay there too, so
+ * only runs are served that way. */
+static void stay_on(struct server *s, int64_t core)
+{
+    if (core == s->core || core >= CPU_SETSIZE || CPU_COUNT(&s->cores) == 0)
+        return;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    if (core >= 0)
+        CPU_SET((size_t)core, &one);
+    if (sched_setaffinity(0, sizeof one, core >= 0 ? &one : &s->cores) == 0)
+        s->core = core;
+}
+
 static int serve_run(struct server *s, struct prony_error *err)
 {
     int64_t warmups = prn_message_int(&s->in);
     size_t repeats = prn_message_count(&s->in, PRN_EXECUTOR_SAMPLES_MAX);
     int64_t most_ns = prn_message_int(&s->in);
     bool outputs = prn_message_int(&s->in) != 0;
+    int64_t core = prn_message_int(&s->in);
     if (s->in.failed)
         return bad_message(err);
+    stay_on(s, core < 0 ? -1 : core);
     struct prn_runtime *runtime = s->slot->runtime;
     int (*const prepare)(struct prn_runtime *, struct prony_error *) = s->ops->prepare;
     int (*const run)(struct prn_runtime *, struct prony_error *) = s->ops->run;
@@ -439,6 +458,8 @@ static int serve_one(struct server *s)
     struct prony_error err = {0};
     int code = 0;
     prn_message_begin(&s->out, PRN_MESSAGE_OK);
+    if (s->in.type != PRN_MESSAGE_RUN)
+        stay_on(s, -1);
     if (s->in.type >= PRN_ARRAY_SIZE(handlers))
         code = bad_message(&err);
     else if (s->in.type != PRN_MESSAGE_OPEN)
@@ -523,6 +544,10 @@ int prn_executor_main(const struct prn_runtime_ops *python)
     s.python = python;
     if (!python)
         become_python(&s);
+    s.core = -1;
+    /* Without knowing it can't be undone: then it stays on none. */
+    if (sched_getaffinity(0, sizeof s.cores, &s.cores) < 0)
+        CPU_ZERO(&s.cores);
     /* A file that grows too large is an error of whoever writes it, not the end. */
     signal(SIGXFSZ, SIG_IGN);
     volunteer_for_oom();
