@@ -89,7 +89,7 @@ class Fake:
         self.sessions.add(request.session_uuid)
         self.specs[request.session_uuid] = list(request.backends)
         value = base.CreateSessionResultValue(session_uuid=request.session_uuid,
-                                              ready=not self.queue)
+                                              ready=not self.queue, runs="Runs" not in self.lacks)
         return base.CreateSessionReply(result_value=value)
 
     def wait_ready(self, _request, _context):

@@ -467,6 +467,7 @@ static int take_created(struct prn_remote *r, const OctomlProfile__CreateSession
         return prn_remote_odd(r, "without a session", err);
     memcpy(r->session, reply->result_value->session_uuid.data, sizeof r->session);
     *ret_ready = reply->result_value->ready;
+    r->has_runs = reply->result_value->has_runs && reply->result_value->runs;
     take_place(r, reply->result_value->queue);
     return 0;
 }

@@ -36,7 +36,7 @@ struct prn_remote {
     uint64_t last_model;
     struct prn_stream *runs; /* through which the last run went; NULL: none */
     int64_t ran_ns;          /* when that ended */
-    bool only_calls;         /* the service has no Runs */
+    bool has_runs;           /* the service has such streams */
     size_t n_hashes;
     struct prn_remote_hash *hashes;
     /* the heartbeat's */

@@ -77,37 +77,47 @@ void prn_remote_end_runs(struct prn_remote *r)
 
 /* A call for each run, as the contract has it. */
 static int ask_by_call(struct prn_remote *r, struct prn_out *out, double timeout_s,
-                       struct prn_remote_reply *reply, enum prn_status *ret_status,
-                       struct prony_error *err)
+                       struct prn_remote_reply *reply, struct prony_error *err)
 {
     struct prn_answer answer = {0};
     int code = prn_channel_call(r->calls, PRN_REMOTE_METHOD("Run"), out, timeout_s, &reply->bytes,
                                 &answer, err);
-    *ret_status = answer.status;
-    return code;
+    return code < 0 ? prn_remote_denied(r, answer.status, code, err) : 0;
 }
 
 /* Runs that come close upon each other go through one stream, because to begin and to end a call
  * takes gRPC longer than to carry a message. One that has been idle is replaced: nobody has looked
  * whether its connection is still there. */
-static int ask_by_stream(struct prn_remote *r, struct prn_out *out, double timeout_s,
-                         struct prn_remote_reply *reply, enum prn_status *ret_status,
-                         struct prony_error *err)
+static int open_runs(struct prn_remote *r, struct prony_error *err)
 {
     if (r->runs && prn_clock_ns() - r->ran_ns > STREAM_IDLE_NS)
         prn_remote_end_runs(r);
-    int code = r->runs ? 0 : prn_stream_open(r->calls, "/prony.Prony/Runs", 0, &r->runs, err);
+    return r->runs ? 0 : prn_stream_open(r->calls, "/prony.Prony/Runs", 0, &r->runs, err);
+}
+
+/* What came, or didn't, in the stream of runs. */
+static int end_run(struct prn_remote *r, const struct prn_remote_reply *reply, int code,
+                   struct prony_error *err)
+{
+    r->ran_ns = prn_clock_ns();
+    if (code == 0 && reply->bytes)
+        return 0;
+    enum prn_status status = prn_stream_status(r->runs);
+    prn_remote_end_runs(r);
+    return code < 0 ? prn_remote_denied(r, status, code, err)
+                    : prn_remote_odd(r, "without a message", err);
+}
+
+static int ask_by_stream(struct prn_remote *r, struct prn_out *out, double timeout_s,
+                         struct prn_remote_reply *reply, struct prony_error *err)
+{
+    int code = open_runs(r, err);
     if (code < 0) {
         prn_out_free(out);
         return code;
     }
     code = prn_stream_ask(r->runs, out, timeout_s, &reply->bytes, err);
-    r->ran_ns = prn_clock_ns();
-    if (code == 0 && reply->bytes)
-        return 0;
-    *ret_status = prn_stream_status(r->runs);
-    prn_remote_end_runs(r);
-    return code < 0 ? code : prn_remote_odd(r, "without a message", err);
+    return end_run(r, reply, code, err);
 }
 
 static int call(struct prn_remote *r, const struct prn_remote_run *run,
@@ -115,20 +125,12 @@ static int call(struct prn_remote *r, const struct prn_remote_run *run,
 {
     struct prn_loan loan = PRN_LOAN_INIT;
     struct prn_rpc_run request;
-    enum prn_status status = PRN_STATUS_OK;
-    double timeout_s = timeout_of(r, run);
     int code = fill_request(r, run, &reply->arena, &request, err);
-    for (bool again = code == 0; again;) {
+    if (code == 0) {
         prn_loan_take(&loan);
         struct prn_out *out = prn_rpc_write_run(&request, prn_loan_return, &loan);
-        code =
-            (r->only_calls ? ask_by_call : ask_by_stream)(r, out, timeout_s, reply, &status, err);
-        /* An older service. */
-        again = code < 0 && !r->only_calls && status == PRN_STATUS_UNIMPLEMENTED;
-        r->only_calls |= again;
+        code = (r->has_runs ? ask_by_stream : ask_by_call)(r, out, timeout_of(r, run), reply, err);
     }
-    if (code < 0)
-        code = prn_remote_denied(r, status, code, err);
     prn_loan_settle(&loan);
     return code;
 }
@@ -191,8 +193,10 @@ int prn_remote_run(struct prn_remote *r, const struct prn_remote_run *run,
 /* ---- In two halves ---- */
 
 struct prn_remote_begun {
+    struct prn_remote *remote;
     struct prn_remote_reply *reply;
-    struct prn_stream *stream;
+    struct prn_stream *stream; /* of this run alone; NULL: it is in the stream of runs */
+    double timeout_s;
     struct prn_loan loan; /* of the inputs */
 };
 
@@ -208,6 +212,8 @@ void prn_remote_abandon(struct prn_remote_begun *begun)
 {
     if (!begun)
         return;
+    if (!begun->stream)
+        prn_remote_end_runs(begun->remote);
     prn_remote_reply_free(begun->reply);
     free_begun(begun);
 }
@@ -216,16 +222,18 @@ static int send_request(struct prn_remote *r, const struct prn_remote_run *run,
                         struct prn_remote_begun *begun, struct prony_error *err)
 {
     struct prn_rpc_run request;
-    double timeout_s = timeout_of(r, run);
+    double timeout_s = begun->timeout_s = timeout_of(r, run);
     int code = fill_request(r, run, &begun->reply->arena, &request, err);
     if (code == 0)
-        code = prn_stream_open(r->calls, PRN_REMOTE_METHOD("Run"), timeout_s, &begun->stream, err);
+        code = r->has_runs ? open_runs(r, err)
+                           : prn_stream_open(r->calls, PRN_REMOTE_METHOD("Run"), timeout_s,
+                                             &begun->stream, err);
     if (code < 0)
         return code;
     prn_loan_take(&begun->loan);
     struct prn_out *out = prn_rpc_write_run(&request, prn_loan_return, &begun->loan);
-    code = prn_stream_send(begun->stream, out, timeout_s, err);
-    return code == 0 ? prn_stream_end(begun->stream, err) : code;
+    code = prn_stream_send(r->has_runs ? r->runs : begun->stream, out, timeout_s, err);
+    return code == 0 && begun->stream ? prn_stream_end(begun->stream, err) : code;
 }
 
 int prn_remote_begin(struct prn_remote *r, const struct prn_remote_run *run,
@@ -234,7 +242,7 @@ int prn_remote_begin(struct prn_remote *r, const struct prn_remote_run *run,
     struct prn_remote_begun *begun = calloc(1, sizeof *begun);
     if (!begun)
         return prn_fail_memory(err);
-    *begun = (struct prn_remote_begun){.reply = new_reply(), .loan = PRN_LOAN_INIT};
+    *begun = (struct prn_remote_begun){.remote = r, .reply = new_reply(), .loan = PRN_LOAN_INIT};
     int code = begun->reply ? send_request(r, run, begun, err) : prn_fail_memory(err);
     if (code < 0)
         prn_remote_abandon(begun);
@@ -243,18 +251,32 @@ int prn_remote_begin(struct prn_remote *r, const struct prn_remote_run *run,
     return code;
 }
 
+/* A call of its own has ended well only when nothing else comes. */
+static int finish_alone(struct prn_remote *r, struct prn_remote_begun *begun,
+                        struct prony_error *err)
+{
+    struct prn_bytes *more = NULL;
+    int code = prn_stream_receive(begun->stream, 0, &begun->reply->bytes, err);
+    if (code == 0 && !begun->reply->bytes)
+        code = prn_remote_odd(r, "without a message", err);
+    if (code == 0)
+        code = prn_stream_receive(begun->stream, 0, &more, err);
+    prn_bytes_free(more);
+    return code;
+}
+
 int prn_remote_finish(struct prn_remote *r, struct prn_remote_begun *begun,
                       struct prn_remote_result *results, struct prn_remote_reply **ret_reply,
                       struct prony_error *err)
 {
     struct prn_remote_reply *reply = begun->reply;
-    struct prn_bytes *more = NULL;
-    int code = prn_stream_receive(begun->stream, 0, &reply->bytes, err);
-    if (code == 0 && !reply->bytes)
-        code = prn_remote_odd(r, "without a message", err);
-    if (code == 0)
-        code = prn_stream_receive(begun->stream, 0, &more, err);
-    prn_bytes_free(more);
+    int code;
+    if (begun->stream) {
+        code = finish_alone(r, begun, err);
+    } else {
+        code = prn_stream_receive(r->runs, begun->timeout_s, &reply->bytes, err);
+        code = end_run(r, reply, code, err);
+    }
     free_begun(begun);
     return take_reply(r, reply, code, results, ret_reply, err);
 }

@@ -503,6 +503,8 @@ static void reply_created(struct prn_rpc_call *call, struct prn_session *session
     char cookie[80];
     value.session_uuid = (ProtobufCBinaryData){PRN_SESSION_ID_BYTES, session->id};
     value.ready = session->state == PRN_SESSION_READY;
+    value.has_runs = true;
+    value.runs = true;
     if (!value.ready) {
         fill_place(session, &place);
         value.queue = &place.message;
