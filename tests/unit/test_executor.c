@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -198,6 +199,47 @@ static void slots_are_emptied(void **state)
     load_four_times(w, 5);
     assert_float_equal(run_once(w->x), 20, 0);
     assert_int_equal(prn_executor_select(w->x, PRN_EXECUTOR_SLOTS_MAX, &err), PRONY_ELIMIT);
+}
+
+/* On how many cores the executor's thread may run. */
+static int cores_of(const struct prn_executor *x)
+{
+    cpu_set_t cores;
+    pid_t pid = prn_pidfd_process(x->handle.fds[PRN_EXECUTOR_HANDLE_PIDFD]);
+    assert_true(pid > 0);
+    assert_int_equal(sched_getaffinity(pid, sizeof cores, &cores), 0);
+    return CPU_COUNT(&cores);
+}
+
+static void begin_and_end(struct prn_executor *x, int64_t last_ns)
+{
+    int64_t sample;
+    size_t n;
+    x->last_ns = last_ns;
+    assert_true(prn_executor_run_begin(x, 0, 1));
+    assert_ok(prn_executor_run_end(x, 1, &sample, &n, &err));
+    assert_int_equal(n, 1);
+    assert_int_equal(x->last_ns, sample);
+}
+
+static void short_runs_stay_on_a_core(void **state)
+{
+    const struct world *w = *state;
+    int all = cores_of(w->x);
+    load_four_times(w, 1);
+    begin_and_end(w->x, INT64_MAX);
+    assert_int_equal(cores_of(w->x), all);
+    begin_and_end(w->x, 1000);
+    assert_int_equal(cores_of(w->x), 1);
+    /* One that may take longer, and whatever may start threads, has all of them again. */
+    begin_and_end(w->x, 1000000);
+    assert_int_equal(cores_of(w->x), all);
+    begin_and_end(w->x, 1000);
+    assert_float_equal(run_once(w->x), 4, 0);
+    assert_int_equal(cores_of(w->x), all);
+    begin_and_end(w->x, 1000);
+    load_four_times(w, 2);
+    assert_int_equal(cores_of(w->x), all);
 }
 
 /* Sends what an executor exports and receives it again, as another process would. */
@@ -399,9 +441,15 @@ static void handles_are_not_trusted(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(models_have_slots),      TEST(slots_are_emptied),       TEST(handed_over_works),
-        TEST(endings_are_told_apart), TEST(killed_is_told),          TEST(deadlines_are_changed),
-        TEST(ends_with_its_owner),    TEST(handles_are_not_trusted),
+        TEST(models_have_slots),
+        TEST(slots_are_emptied),
+        TEST(handed_over_works),
+        TEST(endings_are_told_apart),
+        TEST(killed_is_told),
+        TEST(deadlines_are_changed),
+        TEST(ends_with_its_owner),
+        TEST(handles_are_not_trusted),
+        TEST(short_runs_stay_on_a_core),
     };
     return cmocka_run_group_tests_name("executor", tests, NULL, NULL);
 }
