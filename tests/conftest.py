@@ -1,5 +1,6 @@
 """What every Python test has: the program, a scratch folder, models, and a time limit."""
 import dataclasses
+import functools
 import os
 import pathlib
 import signal
@@ -17,6 +18,16 @@ sys.path.append(str(ROOT / "tests" / "e2e"))  # and some of them what others hav
 BUILD = pathlib.Path(os.environ.get("PRONY_BUILD", ROOT / "build"))
 PROGRAM = pathlib.Path(os.environ.get("PRONY", BUILD / "prony"))
 TEST_TIMEOUT = 300
+
+
+@functools.cache
+def bf16_is_broken():
+    """Whether PyTorch, without prony, dies of an illegal instruction when it multiplies matrices of bf16:
+    some virtual machines announce a matrix unit (AMX) that they don't have."""
+    done = subprocess.run([BUILD / "venv-torch/bin/python", "-c",
+                           "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"],
+                          capture_output=True, timeout=120)
+    return done.returncode == -signal.SIGILL
 
 
 @dataclasses.dataclass

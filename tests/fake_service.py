@@ -237,7 +237,7 @@ class Fake:
         },
         "prony.Prony": {
             "Status": ("unary", own.StatusRequest, status),
-            "Runs": ("stream_stream", base.RunRequest, run),
+            "Runs": ("stream_stream", base.RunRequest, lambda self, r, c: self.run(r, c)),
             "Measure": ("unary_stream", own.MeasureRequest,
                         lambda self, r, c: self.measure(r, c)),
         },
