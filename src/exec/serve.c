@@ -307,8 +307,8 @@ static int put_outputs(struct server *s, struct prn_runtime *runtime, struct pro
     return s->out.failed ? prn_fail(err, PRONY_ELIMIT, "too many outputs to list") : 0;
 }
 
-/* Keeps this thread on one core, or on none. Threads that it starts later would stay there too, so
- * only runs are served that way. */
+/* Keeps this thread on one core; -1: lets it go anywhere again. Threads that it starts later would
+ * stay there too, so only runs are served that way. */
 static void stay_on(struct server *s, int64_t core)
 {
     if (core == s->core || core >= CPU_SETSIZE || CPU_COUNT(&s->cores) == 0)
@@ -545,7 +545,7 @@ int prn_executor_main(const struct prn_runtime_ops *python)
     if (!python)
         become_python(&s);
     s.core = -1;
-    /* Without knowing it can't be undone: then it stays on none. */
+    /* Who doesn't know where it may run couldn't go back, so it never stays on one. */
     if (sched_getaffinity(0, sizeof s.cores, &s.cores) < 0)
         CPU_ZERO(&s.cores);
     /* A file that grows too large is an error of whoever writes it, not the end. */

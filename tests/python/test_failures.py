@@ -151,16 +151,16 @@ def test_strict_and_inference_do_not_go_on(session, sessions):
         forgiving(torch.randn(4))
 
 
+def hidden(x):
+    for _ in range(2):  # Dynamo leaves a loop with a break in it to Python
+        x = x + 1
+        torch._dynamo.graph_break()
+    return x
+
+
 def test_compiling_counts_where_no_graph_comes_of_it(profiling):
     """The first call has Dynamo's time in it."""
-    @accelerate
-    def hidden(x):
-        for _ in range(2):  # Dynamo leaves a loop with a break in it to Python
-            x = x + 1
-            torch._dynamo.graph_break()
-        return x
-
-    profile = profiling(hidden, *[(torch.randn(2),) for _ in range(3)]).profile
+    profile = profiling(accelerate(hidden), *[(torch.randn(2),) for _ in range(3)]).profile
     assert (profile.num_runs, profile.num_discarded_runs, profile.footprint) == (2, 1, [])
 
 
@@ -302,16 +302,9 @@ def test_inference_overwrites_and_shares_as_eager_does(sessions):
 
 
 def test_inference_never_runs_locally_unnoticed(sessions):
-    @accelerate
-    def hidden(x):
-        for _ in range(2):  # Dynamo leaves a loop with a break in it to Python
-            x = x + 1
-            torch._dynamo.graph_break()
-        return x
-
     with remote_inference(sessions.open(ONNXRT)), \
             pytest.raises(prony.CompilationError, match="no graph"):
-        hidden(torch.randn(2))
+        accelerate(hidden)(torch.randn(2))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int32,
@@ -396,13 +389,6 @@ def test_wrong_arguments(session, tmp_path):
 
 def test_a_session_that_is_closed_inside(free, capsys):
     """What was recorded is still reported; under remote_inference nothing is computed here instead."""
-    @accelerate
-    def hidden(x):
-        for _ in range(2):  # Dynamo leaves a loop with a break in it to Python
-            x = x + 1
-            torch._dynamo.graph_break()
-        return x
-
     x = torch.randn(3)
     session = prony.RemoteInferenceSession(ONNXRT)
     with remote_profile(session) as handle:
@@ -419,7 +405,7 @@ def test_a_session_that_is_closed_inside(free, capsys):
     with remote_inference(session):
         torch.testing.assert_close(plain(x), torch.relu(x) + 1)
         session.close()
-        for function in (plain, hidden):
+        for function in (plain, accelerate(hidden)):
             with pytest.raises(prony.OctomlProfileError, match="the session is closed"):
                 function(x)
 
