@@ -71,6 +71,10 @@ PRONY_MUST_CHECK int prn_summarise(struct prn_profile *profile, struct prony_err
 /* 95 % interval of one result's median, in ns; estimate is NAN without samples. */
 struct prn_interval prn_median_interval(const struct prn_sample *samples, size_t n);
 
+/* The same of the mean: of times that will be added up, since medians of parts don't add up to the
+ * median of the whole. */
+struct prn_interval prn_mean_interval(const struct prn_sample *samples, size_t n);
+
 /* 95 % interval of a's time over b's, paired by block; estimate is NAN when no block has both. */
 struct prn_interval prn_ratio_interval(const struct prn_sample *a, size_t n_a,
                                        const struct prn_sample *b, size_t n_b);

@@ -23,6 +23,18 @@ static double median(const struct prn_sample *s, size_t n, double *scratch)
     return prn_stats_median(scratch, n);
 }
 
+static double mean(const struct prn_sample *s, size_t n, double *scratch)
+{
+    for (size_t i = 0; i < n; i++)
+        scratch[i] = (double)(s[i].ns > 0 ? s[i].ns : 1);
+    return prn_stats_mean(scratch, n);
+}
+
+static double log_mean(const struct prn_sample *s, size_t n, double *scratch)
+{
+    return log(mean(s, n, scratch));
+}
+
 static double log_median(const struct prn_sample *s, size_t n, double *scratch)
 {
     return log(median(s, n, scratch));
@@ -36,38 +48,48 @@ static bool blocks_are_units(const struct prn_sample *samples, size_t n)
     return run_length(samples, n, false) == n;
 }
 
-/* The logarithms of the medians of the units, which `units` has room for; returns how many. */
-static size_t unit_log_medians(const struct prn_sample *samples, size_t n, double *units,
-                               double *scratch)
+typedef double unit_figure(const struct prn_sample *s, size_t n, double *scratch);
+
+/* A figure of each of the units, which `units` has room for; returns how many. */
+static size_t unit_figures(const struct prn_sample *samples, size_t n, unit_figure *figure,
+                           double *units, double *scratch)
 {
     bool by_block = blocks_are_units(samples, n);
     size_t n_units = 0;
     for (size_t i = 0; i < n;) {
         size_t len = run_length(samples + i, n - i, by_block);
-        units[n_units++] = log_median(samples + i, len, scratch);
+        units[n_units++] = figure(samples + i, len, scratch);
         i += len;
     }
     return n_units;
 }
 
-struct prn_interval prn_median_interval(const struct prn_sample *samples, size_t n)
+/* A figure of all samples, with the interval that its logarithms of the units give. */
+static struct prn_interval interval_of(const struct prn_sample *samples, size_t n,
+                                       unit_figure *figure, unit_figure *log_figure)
 {
     double *scratch = n ? calloc(n, sizeof *scratch) : NULL;
     double *units = n ? calloc(n, sizeof *units) : NULL;
     struct prn_interval r = nothing;
-    if (!scratch || !units)
-        goto done;
-    size_t n_units = unit_log_medians(samples, n, units, scratch);
-    r = prn_stats_mean_interval(units, n_units);
-    r.low = exp(r.low);
-    r.high = exp(r.high);
-    r.estimate = median(samples, n, scratch);
-    r.low = fmin(r.low, r.estimate);
-    r.high = fmax(r.high, r.estimate);
-done:
+    if (scratch && units) {
+        r = prn_stats_mean_interval(units, unit_figures(samples, n, log_figure, units, scratch));
+        r.estimate = figure(samples, n, scratch);
+        r.low = fmin(exp(r.low), r.estimate);
+        r.high = fmax(exp(r.high), r.estimate);
+    }
     free(scratch);
     free(units);
     return r;
+}
+
+struct prn_interval prn_median_interval(const struct prn_sample *samples, size_t n)
+{
+    return interval_of(samples, n, median, log_median);
+}
+
+struct prn_interval prn_mean_interval(const struct prn_sample *samples, size_t n)
+{
+    return interval_of(samples, n, mean, log_mean);
 }
 
 struct prn_interval prn_ratio_interval(const struct prn_sample *a, size_t n_a,
@@ -143,8 +165,8 @@ int prn_ratio_unpaired(const struct prn_sample *a, size_t n_a, const struct prn_
     double *scratch = calloc(n_a > n_b ? n_a : n_b, sizeof *scratch);
     int code = units && scratch ? 0 : PRONY_ENOMEM;
     if (code == 0) {
-        size_t units_a = unit_log_medians(a, n_a, units, scratch);
-        size_t units_b = unit_log_medians(b, n_b, units + units_a, scratch);
+        size_t units_a = unit_figures(a, n_a, log_median, units, scratch);
+        size_t units_b = unit_figures(b, n_b, log_median, units + units_a, scratch);
         *ret_ratio = prn_unpaired_of(median(a, n_a, scratch), units, units_a,
                                      median(b, n_b, scratch), units + units_a, units_b);
         ret_ratio->by_block = blocks_are_units(a, n_a) || blocks_are_units(b, n_b);

@@ -92,11 +92,9 @@ static int load_and_run(struct prn_layer_bench *b, struct prn_executor *executor
                         const struct prn_model_file *model, const struct prn_inputs *inputs,
                         struct prn_bench_run *run, struct prony_error *err)
 {
-    int64_t load_ns;
-    int64_t run_ns;
     size_t n;
     int64_t before = prn_executor_resident(executor);
-    int code = prn_executor_load(executor, model->path, &load_ns, err);
+    int code = prn_executor_load(executor, model->path, &run->load_ns, err);
     int64_t after = code == 0 ? prn_executor_resident(executor) : -1;
     /* A layer without weights may fit into what the process had to spare. */
     run->growth_bytes = before < 0 || after < 0 ? -1 : after > before ? after - before : 0;
@@ -104,7 +102,7 @@ static int load_and_run(struct prn_layer_bench *b, struct prn_executor *executor
         return code;
     code = prn_executor_bind(executor, inputs->places, inputs->n, err);
     if (code == 0)
-        code = prn_executor_run(executor, 0, 1, 0, &run_ns, &n, err);
+        code = prn_executor_run(executor, 0, 1, 0, &run->run_ns, &n, err);
     if (code == 0)
         code = prn_executor_outputs(executor, 0, &b->arena, &run->outputs, &run->n_outputs,
                                     &run->fd, err);
@@ -236,21 +234,27 @@ int prn_bench_measure(struct prn_layer_bench *b, struct prn_profile *profile,
     return code;
 }
 
-int prn_bench_time(const struct prn_result *result, struct prn_whole_time *ret,
-                   struct prony_error *err)
+int prn_bench_time(const struct prn_layer_bench *b, const struct prn_result *result,
+                   struct prn_whole_time *ret, struct prony_error *err)
 {
-    const struct prn_sample_stats *s = &result->stats;
+    const struct prn_settings *asked = &b->job->settings;
     if (result->flags & PRN_FLAG_INTERRUPTED)
         return prn_fail(err, PRONY_ECANCELED, "interrupted");
     if (result->error_code)
         return prn_fail(err, result->error_code, "%s", result->error);
     if (result->n_samples == 0)
         return prn_fail(err, PRONY_ETIMEDOUT, "time was up before anything was measured");
-    double half_ns = (s->high_ns - s->low_ns) / 2;
-    *ret = (struct prn_whole_time){.time_s = s->median_ns / 1e9,
+    struct prn_interval mean = prn_mean_interval(result->samples, result->n_samples);
+    if (isnan(mean.estimate))
+        return prn_fail_memory(err);
+    double half_ns = (mean.high - mean.low) / 2;
+    *ret = (struct prn_whole_time){.time_s = mean.estimate / 1e9,
                                    .time_ci_s = isfinite(half_ns) ? half_ns / 1e9 : NAN,
                                    .samples = (int64_t)result->n_samples,
                                    .launches = (int64_t)result->n_launches,
                                    .flags = result->flags};
+    /* Measuring stops when the median is known, which says less of a mean. */
+    if (asked->repeats == 0 && !(half_ns <= asked->precision * mean.estimate))
+        ret->flags |= PRN_FLAG_IMPRECISE;
     return 0;
 }

@@ -32,6 +32,7 @@ void prn_bench_remove(const struct prn_bench_model *model);
 /* What one run of a model gave. */
 struct prn_bench_run {
     int64_t growth_bytes; /* of the process, when it loaded the model; -1: not known */
+    int64_t load_ns, run_ns;
     struct prn_place *outputs;
     size_t n_outputs;
     int fd; /* of the outputs; -1: none */
@@ -62,8 +63,11 @@ PRONY_MUST_CHECK int prn_bench_measure(struct prn_layer_bench *b, struct prn_pro
                                        const struct prn_model_file *models,
                                        const struct prn_inputs *inputs, struct prony_error *err);
 
-/* The figures of a result. Fails when it has failed, or has nothing. */
-PRONY_MUST_CHECK int prn_bench_time(const struct prn_result *result, struct prn_whole_time *ret,
+/* The figures of a result. The time is a mean, since times are added up: medians of layers don't
+ * add up to the median of the whole, in which every disturbance has its share. Fails when the
+ * result has failed, or has nothing. */
+PRONY_MUST_CHECK int prn_bench_time(const struct prn_layer_bench *b,
+                                    const struct prn_result *result, struct prn_whole_time *ret,
                                     struct prony_error *err);
 
 /* ---- The whole ---- */

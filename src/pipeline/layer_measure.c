@@ -251,7 +251,7 @@ static int measure_time(struct chain *c, const struct prn_bench_model *model, co
         return code;
     code = prn_bench_measure(&c->bench, profile, &model->file, &c->inputs, c->err);
     if (code == 0)
-        code = prn_bench_time(&profile->results[0], &time, c->err);
+        code = prn_bench_time(&c->bench, &profile->results[0], &time, c->err);
     entry->time_s = time.time_s;
     entry->time_ci_s = time.time_ci_s;
     *ret_row = (struct prn_layer_row){.layer = entry->layer,

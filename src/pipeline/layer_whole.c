@@ -11,6 +11,9 @@
 #define TOLERANCE 1e-5
 #define TOLERANCE_HALF 1e-2
 
+/* What a launch takes, in runs: the first, two of warm-up, and two that count. */
+#define LAUNCH_RUNS 5
+
 struct prn_whole {
     struct prn_layer_bench *b;
     struct prn_bench_model model; /* nothing fused across the cuts */
@@ -20,6 +23,7 @@ struct prn_whole {
     struct prn_model_file models[PRN_WHOLE_KINDS];
     struct prn_inputs inputs[PRN_WHOLE_KINDS]; /* twice the same; borrowed */
     size_t n_layers;                           /* to measure */
+    int64_t load_ns, run_ns;                   /* what one process took */
     int64_t launches, done;
 };
 
@@ -79,6 +83,8 @@ static int find_reference(struct prn_whole *w, struct prony_error *err)
     if (code == 0)
         w->reference =
             (struct prn_bench_run){.outputs = kept.places, .n_outputs = kept.n, .fd = kept.fd};
+    w->load_ns = run.load_ns;
+    w->run_ns = run.run_ns;
     return code;
 }
 
@@ -100,6 +106,24 @@ static int find_repeatability(struct prn_whole *w, struct prony_error *err)
     return code;
 }
 
+static double layers_of(const struct prn_whole *w)
+{
+    return w->n_layers > 1 ? (double)w->n_layers : 1;
+}
+
+/* One for each layer, as far as all together take no longer than all layers, which have the same
+ * work to do: a machine whose speed comes and goes is then met alike by both. */
+static int64_t plan_launches(const struct prn_whole *w)
+{
+    const struct prn_settings *s = &w->b->job->settings;
+    int64_t least = s->launches > 0 ? s->launches : PRN_LAUNCHES_DEFAULT;
+    if (s->repeats > 0 || s->launches > 0)
+        return s->repeats > 0 && s->repeats < least ? s->repeats : least;
+    double one_s = 1e-9 * PRN_WHOLE_KINDS * (double)(w->load_ns + LAUNCH_RUNS * w->run_ns);
+    double affordable = floor(s->max_time_s * layers_of(w) / one_s);
+    return (int64_t)fmax((double)least, fmin(affordable, (double)w->n_layers));
+}
+
 static int begin(struct prn_whole *w, struct prony_error *err)
 {
     static const char *const labels[PRN_WHOLE_KINDS] = {"whole, nothing fused across cuts",
@@ -118,23 +142,18 @@ static int begin(struct prn_whole *w, struct prony_error *err)
         code = find_repeatability(w, err);
     if (code == 0)
         code = prn_bench_profile(w->b, labels, PRN_WHOLE_KINDS, w->model.bytes, &w->profile, err);
+    w->launches = plan_launches(w);
     return code;
 }
 
 int prn_whole_new(struct prn_layer_bench *b, const struct prn_inputs *inputs, size_t n_layers,
                   struct prn_whole **ret_whole, struct prony_error *err)
 {
-    const struct prn_settings *s = &b->job->settings;
     struct prn_whole *w = calloc(1, sizeof *w);
     if (!w)
         return prn_fail_memory(err);
-    *w = (struct prn_whole){.b = b,
-                            .inputs = {*inputs, *inputs},
-                            .reference = {.fd = -1},
-                            .n_layers = n_layers,
-                            .launches = s->launches > 0 ? s->launches : PRN_LAUNCHES_DEFAULT};
-    if (s->repeats > 0 && s->repeats < w->launches)
-        w->launches = s->repeats;
+    *w = (struct prn_whole){
+        .b = b, .inputs = {*inputs, *inputs}, .reference = {.fd = -1}, .n_layers = n_layers};
     int code = begin(w, err);
     if (code < 0) {
         prn_whole_free(w);
@@ -156,23 +175,21 @@ void prn_whole_free(struct prn_whole *w)
 
 /* ---- What it takes ---- */
 
-/* One more launch of both. All launches together may take as long as all layers, which have the
- * same work to do. */
+/* One more launch of both. */
 static int launch(struct prn_whole *w, struct prony_error *err)
 {
     const struct prn_settings *asked = &w->b->job->settings;
     struct prn_settings *s = &w->profile->settings;
-    double layers = w->n_layers > 1 ? (double)w->n_layers : 1;
     w->done++;
     s->launches = w->done;
     s->repeats = (asked->repeats * w->done + w->launches - 1) / w->launches;
-    s->max_time_s = asked->max_time_s * layers / (double)w->launches / PRN_WHOLE_KINDS;
+    s->max_time_s = asked->max_time_s * layers_of(w) / (double)w->launches / PRN_WHOLE_KINDS;
     for (size_t i = 0; i < w->profile->n_results; i++)
         w->profile->results[i].flags &= ~(unsigned)PRN_FLAG_IMPRECISE;
     int code = prn_bench_measure(w->b, w->profile, w->models, w->inputs, err);
     for (size_t i = 0; i < w->profile->n_results && code == 0; i++) {
         struct prn_whole_time time;
-        code = prn_bench_time(&w->profile->results[i], &time, err);
+        code = prn_bench_time(w->b, &w->profile->results[i], &time, err);
     }
     return code < 0 ? prn_fail_in(err, code, "the whole model") : 0;
 }
@@ -193,9 +210,9 @@ int prn_whole_finish(struct prn_whole *w, struct prony_error *err)
     struct prn_layer_measurement *m = w->b->measurement;
     const struct prn_result *cut = &w->profile->results[PRN_WHOLE_CUT];
     const struct prn_result *fused = &w->profile->results[PRN_WHOLE_FUSED];
-    int code = prn_bench_time(cut, &m->whole[PRN_WHOLE_CUT], err);
+    int code = prn_bench_time(w->b, cut, &m->whole[PRN_WHOLE_CUT], err);
     if (code == 0)
-        code = prn_bench_time(fused, &m->whole[PRN_WHOLE_FUSED], err);
+        code = prn_bench_time(w->b, fused, &m->whole[PRN_WHOLE_FUSED], err);
     if (code == 0)
         m->fused =
             prn_ratio_interval(fused->samples, fused->n_samples, cut->samples, cut->n_samples);

@@ -48,6 +48,35 @@ static void one_launch_uses_blocks(void **state)
     assert_true(isnan(i.estimate));
 }
 
+static void means_add_up(void **state)
+{
+    (void)state;
+    /* A disturbance hits one run in four of either part, and half of the runs of the whole. */
+    const int64_t a_ns[] = {100, 100, 100, 500};
+    const int64_t b_ns[] = {200, 600, 200, 200};
+    struct prn_sample a[8], b[8], whole[8];
+    for (int i = 0; i < 8; i++) {
+        a[i] = (struct prn_sample){a_ns[i % 4], i / 4, i / 2};
+        b[i] = (struct prn_sample){b_ns[i % 4], i / 4, i / 2};
+        whole[i] = (struct prn_sample){a[i].ns + b[i].ns, i / 4, i / 2};
+    }
+    assert_near(prn_mean_interval(a, 8).estimate, 200, 1e-9);
+    assert_near(prn_mean_interval(b, 8).estimate, 300, 1e-9);
+    assert_near(prn_mean_interval(whole, 8).estimate, 500, 1e-9);
+    assert_near(prn_median_interval(whole, 8).estimate, 500, 1e-9);
+    assert_near(prn_median_interval(a, 8).estimate + prn_median_interval(b, 8).estimate, 300, 1e-9);
+    /* Launches whose means are alike are all that the interval sees. */
+    struct prn_interval i = prn_mean_interval(a, 8);
+    assert_near(i.low, 200, 1e-9);
+    assert_near(i.high, 200, 1e-9);
+    a[7].ns = 900;
+    i = prn_mean_interval(a, 8); /* launches of 200 and 300 */
+    assert_near(i.estimate, 250, 1e-9);
+    assert_near(log(i.high / i.low) / 2, 12.7062 * log(1.5) / 2, 1e-3);
+    assert_true(isinf(prn_mean_interval(a, 2).high));
+    assert_true(isnan(prn_mean_interval(NULL, 0).estimate));
+}
+
 static void ratio_is_paired(void **state)
 {
     (void)state;
@@ -306,6 +335,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(interval_is_over_launches),
         cmocka_unit_test(one_launch_uses_blocks),
+        cmocka_unit_test(means_add_up),
         cmocka_unit_test(ratio_is_paired),
         cmocka_unit_test(ratio_uses_common_blocks_only),
         cmocka_unit_test(verdicts),
