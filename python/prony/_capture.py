@@ -1,8 +1,8 @@
 """A graph that Dynamo captured, as the function that Dynamo calls in its place.
 
-Calling it is on the path that is timed, so it does little: it looks up which weights it was called
-with, tells the extension where the inputs lie, and, when profiling, computes the result here. Clocks
-of local code stand still between `start` and `finish`.
+Calling it is on the path that is timed, so it does little: the extension compares the weights with
+those of the last call and notes where the inputs lie, and, when profiling, the result is computed
+here. Clocks of local code stand still between `start` and `finish`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class _Loaded:
     graph: Any
     weights: tuple[torch.Tensor, ...]
     states: list[tuple[int, int]]
+    layout: _native.Layout
 
     def is_stale(self) -> bool:
         """Whether a weight has been written to or got other memory since, or may have."""
@@ -59,8 +60,12 @@ class Captured:
         """Where in the arguments the weights are."""
         self._loaded: dict[int | None, list[_Loaded]] = {}
         """By the id of the first weight."""
+        self._last: _Loaded | None = None
+        """What was called last."""
         self._inputs: list[tuple[int, str, int, bool, tuple[int, ...] | None, int]] = []
         """Position, name, type, whether it is overwritten, and dims and bytes if they are known."""
+        self._all_fixed = False
+        """Whether they are known of all."""
         self.trivial = False
         """Whether a backend would have nothing to return."""
         try:
@@ -85,8 +90,9 @@ class Captured:
             guarded = not overwritten and not is_weight(examples[position])
             self._inputs.append((position, name, number, overwritten,
                                  *(_fixed(example) if guarded else (None, 0))))
+        self._all_fixed = all(dims is not None for *_, dims, _ in self._inputs)
 
-    def profile(self, *arguments: Any) -> Any:
+    def profile(self, arguments: tuple[Any, ...]) -> Any:
         """Runs on every backend, and returns what is computed here."""
         if self.trivial or not self.context.active:
             return self.local(*arguments)
@@ -96,7 +102,8 @@ class Captured:
         graph = self._graph(arguments) if loaded is None else loaded.graph
         if graph is None or graph.local_reason is not None:
             return self._run_locally(graph, arguments)
-        tensors, _alive = self._tensors(arguments)
+        tensors, _alive = (loaded.layout.locate(arguments), None) if loaded is not None and \
+            self._all_fixed else self._tensors(arguments)
         try:
             run = graph.start(tensors, False, self.context.overlap)
         except _native.Error as fault:
@@ -143,7 +150,7 @@ class Captured:
                 self.context.run_failed(graph, fault)
         return result
 
-    def infer(self, *arguments: Any) -> Any:
+    def infer(self, arguments: tuple[Any, ...]) -> Any:
         """Runs on the one backend, and returns what it returned."""
         if self.failure is not None:
             raise CompilationError(self._cannot_run(self.failure))
@@ -191,12 +198,24 @@ class Captured:
         graph = self.context.load(self, [*weights, *self._constants] if self.exported else [])
         key = self._key(arguments)
         others = [other for other in self._loaded.get(key, []) if other is not known]
-        self._loaded[key] = [_Loaded(graph, weights, states), *others]
+        self._last = _Loaded(graph, weights, states, self._layout(weights))
+        self._loaded[key] = [self._last, *others]
         return graph
 
+    def _layout(self, weights: tuple[torch.Tensor, ...]) -> _native.Layout:
+        fixed = self._inputs if self._all_fixed else []
+        return _native.Layout(
+            weights, self._positions,
+            [(name, dtype, dims, 0, nbytes) for _, name, dtype, _, dims, nbytes in fixed],
+            tuple(position for position, *_ in fixed))
+
     def _find(self, arguments: tuple[Any, ...]) -> _Loaded | None:
+        last = self._last
+        if last is not None and last.layout.fits(arguments):
+            return last
         for loaded in self._loaded.get(self._key(arguments), ()):
-            if _native.are_at(loaded.weights, self._positions, arguments):
+            if loaded.layout.fits(arguments):
+                self._last = loaded
                 return loaded
         return None
 

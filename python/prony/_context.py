@@ -230,7 +230,7 @@ class Context:
         if not self.session.closed:
             self.session.native.region_compiled()
         captured = Captured(self, module, examples)
-        return captured.profile if self.backend is None else captured.infer
+        return _native.gather(captured.profile if self.backend is None else captured.infer)
 
     def load(self, captured: Captured, weights: list[torch.Tensor]) -> Any:
         """A graph of the session. None: the session is gone."""

@@ -80,11 +80,29 @@ class Graph:
     @property
     def local_reason(self) -> str | None: ...
     def run(
-        self, tensors: Sequence[Tensor], backend: str | None = None, outputs: bool = False
+        self,
+        tensors: Sequence[Tensor] | Tensors,
+        backend: str | None = None,
+        outputs: bool = False,
     ) -> list[Output] | None: ...
     def start(
-        self, tensors: Sequence[Tensor], outputs: bool = False, overlap: bool = False
+        self, tensors: Sequence[Tensor] | Tensors, outputs: bool = False, overlap: bool = False
     ) -> Run: ...
+
+@final
+class Layout:
+    def __new__(
+        cls,
+        weights: tuple[Any, ...],
+        positions: tuple[int, ...],
+        inputs: Sequence[Tensor],
+        input_positions: tuple[int, ...],
+    ) -> Layout: ...
+    def fits(self, arguments: tuple[Any, ...], /) -> bool: ...
+    def locate(self, arguments: tuple[Any, ...], /) -> Tensors: ...
+
+@final
+class Tensors: ...
 
 @final
 class Run:
@@ -99,9 +117,7 @@ class Profile:
     def json(self) -> str: ...
     def save(self, path: str | PathLike[str], /) -> None: ...
 
-def are_at(
-    objects: tuple[Any, ...], positions: tuple[int, ...], arguments: tuple[Any, ...], /
-) -> bool: ...
+def gather(function: Callable[[tuple[Any, ...]], Any], /) -> Callable[..., Any]: ...
 def ping(
     server: str, token: str | None = None, insecure: bool = False, ca_file: str | None = None
 ) -> None: ...

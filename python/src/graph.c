@@ -313,41 +313,11 @@ static PyType_Spec run_spec = {
     .slots = run_slots,
 };
 
-/* Which graph a call means is asked at every call, and a network has hundreds of weights: this
- * looks at addresses alone. */
-static PyObject *are_at(PyObject *module, PyObject *const *args, Py_ssize_t n_args)
-{
-    (void)module;
-    if (n_args != 3 || !PyTuple_Check(args[0]) || !PyTuple_Check(args[1]) ||
-        !PyTuple_Check(args[2]) || PyTuple_Size(args[0]) != PyTuple_Size(args[1])) {
-        PyErr_SetString(PyExc_TypeError,
-                        "are_at() takes three tuples, the first two of one length");
-        return NULL;
-    }
-    bool same = true;
-    for (Py_ssize_t i = 0, n = PyTuple_Size(args[0]); same && i < n; i++) {
-        Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GetItem(args[1], i));
-        PyObject *there = PyErr_Occurred() ? NULL : PyTuple_GetItem(args[2], at);
-        if (!there)
-            return NULL;
-        same = there == PyTuple_GetItem(args[0], i);
-    }
-    return PyBool_FromLong(same);
-}
-
-static PyMethodDef functions[] = {
-    {"are_at", NATIVE_METHOD(are_at), METH_FASTCALL,
-     "are_at(objects, positions, arguments, /)\n--\n\n"
-     "Whether these very objects are at these positions of the arguments."},
-    {NULL, NULL, 0, NULL},
-};
-
 int native_add_graph(PyObject *module)
 {
     graph_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &graph_spec, NULL);
     run_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &run_spec, NULL);
-    if (!graph_type || !run_type || PyModule_AddType(module, graph_type) < 0 ||
-        PyModule_AddFunctions(module, functions) < 0)
+    if (!graph_type || !run_type || PyModule_AddType(module, graph_type) < 0)
         return -1;
     if (PyModule_AddIntConstant(module, "FORMAT_ONNX", PRONY_FORMAT_ONNX) < 0 ||
         PyModule_AddIntConstant(module, "FORMAT_FXPROTO", PRONY_FORMAT_FXPROTO) < 0)

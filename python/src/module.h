@@ -21,6 +21,7 @@
 int native_add_errors(PyObject *module);
 int native_add_session(PyObject *module);
 int native_add_graph(PyObject *module);
+int native_add_layout(PyObject *module);
 int native_add_profile(PyObject *module);
 int native_add_server(PyObject *module);
 int native_add_fx(PyObject *module);
@@ -116,15 +117,23 @@ struct native_texts {
 bool native_texts_read(PyObject *value, const char *what, struct native_texts *ret_texts);
 void native_texts_release(struct native_texts *texts);
 
-/* Tensors as Python writes them: (name, dtype, dims, address, bytes). */
+/* Tensors as Python writes them: (name, dtype, dims, address, bytes); or those of a layout. */
 struct native_tensors {
-    PyObject *tuple;
+    PyObject *owner; /* what the names live in */
     struct prony_tensor *items;
     size_t n;
+    bool borrows_items, borrows_dims; /* which are the owner's, too */
 };
 
 bool native_tensors_read(PyObject *value, struct native_tensors *ret_tensors);
 void native_tensors_release(struct native_tensors *tensors);
+
+/* ---- Layouts (layout.c) ---- */
+
+/* Those that a layout has located, borrowed; NULL if it is anything else. */
+const struct native_tensors *native_tensors_of(PyObject *value);
+
+/* ---- Forms and outputs (values.c) ---- */
 
 /* Forms: (format, files, input names, output names, failure), with files (name, buffer or (address,
  * bytes), SHA-256 or None). */

@@ -105,16 +105,25 @@ static bool read_tensor(PyObject *value, struct prony_tensor *tensor)
 
 bool native_tensors_read(PyObject *value, struct native_tensors *ret_tensors)
 {
-    struct native_tensors tensors = {.tuple = native_tuple(value, "the tensors")};
-    if (!tensors.tuple)
+    const struct native_tensors *located = native_tensors_of(value);
+    if (located) {
+        *ret_tensors = (struct native_tensors){.owner = Py_NewRef(value),
+                                               .items = located->items,
+                                               .n = located->n,
+                                               .borrows_items = true,
+                                               .borrows_dims = true};
+        return true;
+    }
+    struct native_tensors tensors = {.owner = native_tuple(value, "the tensors")};
+    if (!tensors.owner)
         return false;
-    size_t n = (size_t)PyTuple_Size(tensors.tuple);
+    size_t n = (size_t)PyTuple_Size(tensors.owner);
     tensors.items = calloc(n + 1, sizeof *tensors.items);
     bool complete = tensors.items != NULL;
     if (!complete)
         PyErr_NoMemory();
     while (complete && tensors.n < n) {
-        complete = read_tensor(PyTuple_GetItem(tensors.tuple, (Py_ssize_t)tensors.n),
+        complete = read_tensor(PyTuple_GetItem(tensors.owner, (Py_ssize_t)tensors.n),
                                &tensors.items[tensors.n]);
         tensors.n++;
     }
@@ -128,10 +137,11 @@ bool native_tensors_read(PyObject *value, struct native_tensors *ret_tensors)
 
 void native_tensors_release(struct native_tensors *tensors)
 {
-    for (size_t i = 0; i < tensors->n; i++)
+    for (size_t i = 0; !tensors->borrows_dims && i < tensors->n; i++)
         free((void *)(uintptr_t)tensors->items[i].dims);
-    free(tensors->items);
-    Py_CLEAR(tensors->tuple);
+    if (!tensors->borrows_items)
+        free(tensors->items);
+    Py_CLEAR(tensors->owner);
     *tensors = (struct native_tensors){0};
 }
 

@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -79,17 +80,53 @@ def test_hashes():
     assert _native.sha256(0, 0) == hashlib.sha256(b"").digest()
 
 
-def test_which_objects_are_at():
+def test_which_weights_a_layout_fits():
     a, b, c = [1], [1], [1]  # equal, and not the same
-    assert _native.are_at((a, c), (2, 0), (c, b, a))
-    assert not _native.are_at((a, b), (2, 0), (c, b, a))
-    assert _native.are_at((), (), (a,))
-    for wrong in [((a,), (0, 1), (a, b)), ((a,), [0], (a,)), ((a,), ("0",), (a,)), ((a,), (0,))]:
+    assert _native.Layout((a, c), (2, 0), [], ()).fits((c, b, a))
+    assert not _native.Layout((a, b), (2, 0), [], ()).fits((c, b, a))
+    assert _native.Layout((), (), [], ()).fits((a,))
+    for wrong in [((a,), [0], [], ()), ((a,), ("0",), [], ()), ((a,), (0,)), (a, (0,), [], ())]:
         with pytest.raises(TypeError):
-            _native.are_at(*wrong)
+            _native.Layout(*wrong)
+    for few in [((a,), (0, 1), [], ()), ((a,), (0,), [("x", 1, (1,), 0, 4)], ())]:
+        with pytest.raises(ValueError):
+            _native.Layout(*few)
     for beyond in (1, -1, 1 << 70):
         with pytest.raises((IndexError, OverflowError)):
-            _native.are_at((a,), (beyond,), (a,))
+            _native.Layout((a,), (beyond,), [], ()).fits((a,))
+    with pytest.raises(TypeError):
+        _native.Layout((a,), (0,), [], ()).fits([a])
+
+
+def test_inputs_that_a_layout_locates():
+    layout = _native.Layout((), (), [("x", 1, (1, 3), 0, 12)], (1,))
+    with pytest.raises(AttributeError, match="data_ptr"):
+        layout.locate((1, 2))
+    with pytest.raises(IndexError):
+        layout.locate((1,))
+    with pytest.raises(TypeError):
+        layout.locate([1, 2])
+
+
+def test_a_layout_in_a_cycle_is_collected():
+    class Weight:
+        pass
+
+    weight = Weight()
+    weight.layout = _native.Layout((weight,), (0,), [], ())
+    seen = weakref.ref(weight)
+    del weight
+    gc.collect()
+    assert seen() is None
+
+
+def test_gathered_arguments():
+    given = (1, 2, 3)
+    assert _native.gather(lambda arguments: arguments)(*given) is given
+    with pytest.raises(ZeroDivisionError):
+        _native.gather(lambda arguments: 1 / 0)()
+    with pytest.raises(TypeError):
+        _native.gather(print)(x=1)
 
 
 # ---- Forms ----
