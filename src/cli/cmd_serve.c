@@ -4,9 +4,15 @@
 #include "exec/scratch.h"
 #include "record/net.h"
 
+#include <malloc.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Blocks up to this size aren't mapped each for itself; the largest that glibc allows. */
+#define MALLOC_BLOCK_BYTES (32 << 20)
+/* What stays of what was freed. */
+#define MALLOC_KEPT_BYTES (8 << 20)
 
 /* A socket's path is at most 107 bytes long, and lies in the state folder. */
 #define FOLDER_BYTES_MAX 60
@@ -57,6 +63,17 @@ static int serve_embedded(const struct prn_net *net, struct prn_serve_options *o
     return code;
 }
 
+/* What arrives lies in blocks that gRPC allocates and frees by the hundred per second. As malloc()
+ * comes, they are the kernel's pages each time, which it has to clear first: for an upload a tenth
+ * of all that the service does. */
+static void keep_memory(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, MALLOC_BLOCK_BYTES);
+    mallopt(M_TRIM_THRESHOLD, MALLOC_KEPT_BYTES);
+#endif
+}
+
 static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
 {
     const struct options *o = opaque;
@@ -75,6 +92,7 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
                                         .ready = ready};
     if (o->embedded && o->state)
         return prn_fail(err, PRONY_EUSAGE, "--embedded keeps no state; leave out --state");
+    keep_memory();
     int code = prn_net_load(&net, err);
     if (code < 0)
         return code;
