@@ -187,12 +187,12 @@ class Context:
                 function, backend=self._dynamo_backend, dynamic=dynamic)
         if self.function:
             return compiled(*arguments, **named)  # called by an accelerated one, and part of it
-        if self.session.closed:
+        native = self.session.handle
+        if native is None:
             if self.backend is not None:
                 raise OctomlProfileError(f"'{name}' can't run on '{self.backend}': the session is "
                                          "closed")
             return compiled(*arguments, **named)
-        native = self.session.native
         self.function = name
         before = self._remote_graphs
         native.region_begin(name)

@@ -50,7 +50,8 @@ class RemoteInferenceSession(InferenceSession):
 
     def __init__(self, backends: Backends = None, server_addr: str | None = None,
                  insecure: bool | None = None, access_token: str | None = None) -> None:
-        self._native: Any = None
+        self.handle: Any = None
+        """The extension's session; None: closed."""
         specs = parse_backends(backends)
         self.progress = Progress()
         try:
@@ -61,13 +62,13 @@ class RemoteInferenceSession(InferenceSession):
                 specs = _preset(presets, supported)
                 print("prony: no backends were given, using: " + ", ".join(map(str, specs)),
                       file=sys.stderr)
-            self._native = _native.Session(
+            self.handle = _native.Session(
                 [str(spec) for spec in specs], notice=self.progress, **self._access.arguments())
         except _native.Error as fault:
             raise CreateSessionError(str(fault)) from fault
         finally:
             self.progress.clear()
-        self._backends = [BackendSpec.parse(name) for name in self._native.backends]
+        self._backends = [BackendSpec.parse(name) for name in self.handle.backends]
         self.user: Context | None = None
         """The block that it is in."""
         self.loaded: dict[bytes, list[Any]] = {}
@@ -81,13 +82,13 @@ class RemoteInferenceSession(InferenceSession):
     @property
     def native(self) -> Any:
         """The extension's session."""
-        if self._native is None:
+        if self.handle is None:
             raise OctomlProfileError("the session is closed")
-        return self._native
+        return self.handle
 
     @property
     def closed(self) -> bool:
-        return self._native is None
+        return self.handle is None
 
     @property
     def embedded(self) -> bool:
@@ -103,7 +104,7 @@ class RemoteInferenceSession(InferenceSession):
         user = self.user
         if not self.closed and user is not None and user.before_closing is not None:
             user.before_closing()
-        native, self._native = self._native, None
+        native, self.handle = self.handle, None
         _open.discard(self)
         if native is not None:
             native.close()
@@ -168,8 +169,8 @@ def _close_all() -> None:
 def _forget_in_child() -> None:
     """A forked child has the parent's sessions, but they aren't its own to use or to close."""
     for session in list(_open):
-        _inherited.append(session._native)
-        session._native = None
+        _inherited.append(session.handle)
+        session.handle = None
     _open.clear()
 
 

@@ -14,6 +14,11 @@
 /* What a launch takes, in runs: the first, two of warm-up, and two that count. */
 #define LAUNCH_RUNS 5
 
+/* All samples are kept, and gone on with at each launch: many launches are for runs that don't have
+ * them by the thousand. */
+#define LAUNCHES_MAX 32
+#define BRIEF_RUN_NS 1000000
+
 struct prn_whole {
     struct prn_layer_bench *b;
     struct prn_bench_model model; /* nothing fused across the cuts */
@@ -111,17 +116,20 @@ static double layers_of(const struct prn_whole *w)
     return w->n_layers > 1 ? (double)w->n_layers : 1;
 }
 
-/* One for each layer, as far as all together take no longer than all layers, which have the same
- * work to do: a machine whose speed comes and goes is then met alike by both. */
+/* One for each layer or two, as far as all together take no longer than all layers, which have the
+ * same work to do: a machine whose speed comes and goes is then met alike by both. */
 static int64_t plan_launches(const struct prn_whole *w)
 {
     const struct prn_settings *s = &w->b->job->settings;
     int64_t least = s->launches > 0 ? s->launches : PRN_LAUNCHES_DEFAULT;
     if (s->repeats > 0 || s->launches > 0)
         return s->repeats > 0 && s->repeats < least ? s->repeats : least;
+    if (w->run_ns < BRIEF_RUN_NS)
+        return least;
     double one_s = 1e-9 * PRN_WHOLE_KINDS * (double)(w->load_ns + LAUNCH_RUNS * w->run_ns);
     double affordable = floor(s->max_time_s * layers_of(w) / one_s);
-    return (int64_t)fmax((double)least, fmin(affordable, (double)w->n_layers));
+    double wanted = fmin((double)w->n_layers, LAUNCHES_MAX);
+    return (int64_t)fmax((double)least, fmin(affordable, wanted));
 }
 
 static int begin(struct prn_whole *w, struct prony_error *err)
