@@ -63,9 +63,9 @@ static int serve_embedded(const struct prn_net *net, struct prn_serve_options *o
     return code;
 }
 
-/* What arrives lies in blocks that gRPC allocates and frees by the hundred per second. As malloc()
- * comes, they are the kernel's pages each time, which it has to clear first: for an upload a tenth
- * of all that the service does. */
+/* What arrives lies in blocks that gRPC allocates and frees all the time. As malloc() comes, they
+ * are the kernel's pages each time, which it has to clear first: up to a tenth of what an upload
+ * takes. */
 static void keep_memory(void)
 {
 #ifdef __GLIBC__

@@ -15,24 +15,26 @@ static size_t run_length(const struct prn_sample *s, size_t n, bool by_block)
     return i;
 }
 
-static double median(const struct prn_sample *s, size_t n, double *scratch)
+typedef double figure_of(const struct prn_sample *s, size_t n, double *scratch);
+
+/* Times as numbers that have a logarithm. */
+static void copy_times(const struct prn_sample *s, size_t n, double *values)
 {
     for (size_t i = 0; i < n; i++)
-        scratch[i] = (double)(s[i].ns > 0 ? s[i].ns : 1);
+        values[i] = (double)(s[i].ns > 0 ? s[i].ns : 1);
+}
+
+static double median(const struct prn_sample *s, size_t n, double *scratch)
+{
+    copy_times(s, n, scratch);
     prn_stats_sort(scratch, n);
     return prn_stats_median(scratch, n);
 }
 
 static double mean(const struct prn_sample *s, size_t n, double *scratch)
 {
-    for (size_t i = 0; i < n; i++)
-        scratch[i] = (double)(s[i].ns > 0 ? s[i].ns : 1);
+    copy_times(s, n, scratch);
     return prn_stats_mean(scratch, n);
-}
-
-static double log_mean(const struct prn_sample *s, size_t n, double *scratch)
-{
-    return log(mean(s, n, scratch));
 }
 
 static double log_median(const struct prn_sample *s, size_t n, double *scratch)
@@ -48,31 +50,29 @@ static bool blocks_are_units(const struct prn_sample *samples, size_t n)
     return run_length(samples, n, false) == n;
 }
 
-typedef double unit_figure(const struct prn_sample *s, size_t n, double *scratch);
-
-/* A figure of each of the units, which `units` has room for; returns how many. */
-static size_t unit_figures(const struct prn_sample *samples, size_t n, unit_figure *figure,
-                           double *units, double *scratch)
+/* The logarithms of a figure of the units, which `units` has room for; returns how many. */
+static size_t unit_logs(const struct prn_sample *samples, size_t n, figure_of *figure,
+                        double *units, double *scratch)
 {
     bool by_block = blocks_are_units(samples, n);
     size_t n_units = 0;
     for (size_t i = 0; i < n;) {
         size_t len = run_length(samples + i, n - i, by_block);
-        units[n_units++] = figure(samples + i, len, scratch);
+        units[n_units++] = log(figure(samples + i, len, scratch));
         i += len;
     }
     return n_units;
 }
 
-/* A figure of all samples, with the interval that its logarithms of the units give. */
+/* A figure of all samples, with the interval that those of the units give. */
 static struct prn_interval interval_of(const struct prn_sample *samples, size_t n,
-                                       unit_figure *figure, unit_figure *log_figure)
+                                       figure_of *figure)
 {
     double *scratch = n ? calloc(n, sizeof *scratch) : NULL;
     double *units = n ? calloc(n, sizeof *units) : NULL;
     struct prn_interval r = nothing;
     if (scratch && units) {
-        r = prn_stats_mean_interval(units, unit_figures(samples, n, log_figure, units, scratch));
+        r = prn_stats_mean_interval(units, unit_logs(samples, n, figure, units, scratch));
         r.estimate = figure(samples, n, scratch);
         r.low = fmin(exp(r.low), r.estimate);
         r.high = fmax(exp(r.high), r.estimate);
@@ -84,12 +84,12 @@ static struct prn_interval interval_of(const struct prn_sample *samples, size_t 
 
 struct prn_interval prn_median_interval(const struct prn_sample *samples, size_t n)
 {
-    return interval_of(samples, n, median, log_median);
+    return interval_of(samples, n, median);
 }
 
 struct prn_interval prn_mean_interval(const struct prn_sample *samples, size_t n)
 {
-    return interval_of(samples, n, mean, log_mean);
+    return interval_of(samples, n, mean);
 }
 
 struct prn_interval prn_ratio_interval(const struct prn_sample *a, size_t n_a,
@@ -165,8 +165,8 @@ int prn_ratio_unpaired(const struct prn_sample *a, size_t n_a, const struct prn_
     double *scratch = calloc(n_a > n_b ? n_a : n_b, sizeof *scratch);
     int code = units && scratch ? 0 : PRONY_ENOMEM;
     if (code == 0) {
-        size_t units_a = unit_figures(a, n_a, log_median, units, scratch);
-        size_t units_b = unit_figures(b, n_b, log_median, units + units_a, scratch);
+        size_t units_a = unit_logs(a, n_a, median, units, scratch);
+        size_t units_b = unit_logs(b, n_b, median, units + units_a, scratch);
         *ret_ratio = prn_unpaired_of(median(a, n_a, scratch), units, units_a,
                                      median(b, n_b, scratch), units + units_a, units_b);
         ret_ratio->by_block = blocks_are_units(a, n_a) || blocks_are_units(b, n_b);
