@@ -11,6 +11,7 @@ from typing import Any, TypeVar, overload
 
 import torch
 import torch._dynamo
+from torch.compiler import is_dynamo_compiling
 
 from prony import _context
 
@@ -98,7 +99,7 @@ def _wrap(function: Callable[..., Any], name: str, dynamic: bool | None,
 
     @functools.wraps(function)
     def accelerated(*arguments: Any, **named: Any) -> Any:
-        if torch.compiler.is_dynamo_compiling():
+        if is_dynamo_compiling():
             return function(*arguments, **named)
         context = _context.current()
         if context is None:

@@ -1,8 +1,8 @@
 """A graph that Dynamo captured, as the function that Dynamo calls in its place.
 
-Calling it is on the path that is timed, so it does little: the extension compares the weights with
-those of the last call and notes where the inputs lie, and, when profiling, the result is computed
-here. Clocks of local code stand still between `start` and `finish`.
+Calling it is on the path that is timed, so the extension does it (`_native.StandIn`) whenever the
+weights are those of the last call, and here is what happens otherwise: a graph is loaded, or inputs
+have to be looked at. Clocks of local code stand still between `start` and `finish`.
 """
 
 from __future__ import annotations
@@ -60,14 +60,15 @@ class Captured:
         """Where in the arguments the weights are."""
         self._loaded: dict[int | None, list[_Loaded]] = {}
         """By the id of the first weight."""
-        self._last: _Loaded | None = None
-        """What was called last."""
         self._inputs: list[tuple[int, str, int, bool, tuple[int, ...] | None, int]] = []
         """Position, name, type, whether it is overwritten, and dims and bytes if they are known."""
         self._all_fixed = False
         """Whether they are known of all."""
         self.trivial = False
         """Whether a backend would have nothing to return."""
+        self.stand_in = _native.StandIn(
+            self._profile if context.backend is None else self._infer, self.local,
+            context.run_failed)
         try:
             self.exported = export(module, examples, context.wants_onnx)
         except Exception as fault:
@@ -92,18 +93,19 @@ class Captured:
                                  *(_fixed(example) if guarded else (None, 0))))
         self._all_fixed = all(dims is not None for *_, dims, _ in self._inputs)
 
-    def profile(self, arguments: tuple[Any, ...]) -> Any:
+    def _profile(self, arguments: tuple[Any, ...]) -> Any:
         """Runs on every backend, and returns what is computed here."""
         if self.trivial or not self.context.active:
             return self.local(*arguments)
         loaded = self._find(arguments)
+        if loaded is not None and self._expect(loaded):
+            return self.stand_in.call(*arguments)
         if loaded is None and self.context.overlap and self.failure is None:
             return self._profile_while_loading(arguments)
         graph = self._graph(arguments) if loaded is None else loaded.graph
         if graph is None or graph.local_reason is not None:
             return self._run_locally(graph, arguments)
-        tensors, _alive = (loaded.layout.locate(arguments), None) if loaded is not None and \
-            self._all_fixed else self._tensors(arguments)
+        tensors, _alive = self._tensors(arguments)
         try:
             run = graph.start(tensors, False, self.context.overlap)
         except _native.Error as fault:
@@ -150,7 +152,7 @@ class Captured:
                 self.context.run_failed(graph, fault)
         return result
 
-    def infer(self, arguments: tuple[Any, ...]) -> Any:
+    def _infer(self, arguments: tuple[Any, ...]) -> Any:
         """Runs on the one backend, and returns what it returned."""
         if self.failure is not None:
             raise CompilationError(self._cannot_run(self.failure))
@@ -198,8 +200,9 @@ class Captured:
         graph = self.context.load(self, [*weights, *self._constants] if self.exported else [])
         key = self._key(arguments)
         others = [other for other in self._loaded.get(key, []) if other is not known]
-        self._last = _Loaded(graph, weights, states, self._layout(weights))
-        self._loaded[key] = [self._last, *others]
+        loaded = _Loaded(graph, weights, states, self._layout(weights))
+        self._loaded[key] = [loaded, *others]
+        self._expect(loaded)
         return graph
 
     def _layout(self, weights: tuple[torch.Tensor, ...]) -> _native.Layout:
@@ -210,14 +213,21 @@ class Captured:
             tuple(position for position, *_ in fixed))
 
     def _find(self, arguments: tuple[Any, ...]) -> _Loaded | None:
-        last = self._last
-        if last is not None and last.layout.fits(arguments):
-            return last
         for loaded in self._loaded.get(self._key(arguments), ()):
             if loaded.layout.fits(arguments):
-                self._last = loaded
                 return loaded
         return None
+
+    def _expect(self, loaded: _Loaded) -> bool:
+        """Leaves calls with these weights to the extension, if it can do them."""
+        graph = loaded.graph
+        expected = self.context.backend is None and self._all_fixed and graph is not None and \
+            graph.local_reason is None
+        if expected:
+            self.stand_in.expect(loaded.layout, graph, self.context.overlap)
+        else:
+            self.stand_in.forget()
+        return expected
 
     def _key(self, arguments: tuple[Any, ...]) -> int | None:
         return id(arguments[self._positions[0]]) if self._positions else None

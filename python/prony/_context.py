@@ -44,8 +44,7 @@ def current() -> Context | None:
 
 
 def _forget_in_child() -> None:
-    global _current
-    _current = _Current()
+    _current.context = None  # other threads, and what they had, are the parent's alone
     _settings.entered = 0
 
 
@@ -138,6 +137,7 @@ class Context:
         self._repeats, self._warmups = repeats, warmups
         self._remote_graphs = 0
         self._compiled: dict[Any, Callable[..., Any]] = {}
+        self._stand_ins: list[_native.StandIn] = []
         self._no_grad = torch.no_grad()
         self._dynamo_config = torch._dynamo.config.patch(  # of this thread
             allow_rnn=True,  # otherwise an LSTM would be local code
@@ -169,6 +169,9 @@ class Context:
 
     def leave(self) -> None:
         self.active = False
+        for stand_in in self._stand_ins:
+            stand_in.forget()
+        self._stand_ins.clear()
         _current.context = None
         self._no_grad.__exit__(None, None, None)
         self.session.user = None
@@ -195,17 +198,16 @@ class Context:
             return compiled(*arguments, **named)
         self.function = name
         before = self._remote_graphs
-        native.region_begin(name)
         try:
-            result = compiled(*arguments, **named)
-            native.region_end()
-        except BaseException as fault:
-            native.region_cancel()
-            if self.strict and isinstance(fault, torch._dynamo.exc.TorchDynamoException):
-                raise CompilationError(f"'{name}' can't be captured: {first_line(fault)}") from fault
-            raise
+            result, missing = native.region(name, compiled, arguments, named)
+        except torch._dynamo.exc.TorchDynamoException as fault:
+            if not self.strict:
+                raise
+            raise CompilationError(f"'{name}' can't be captured: {first_line(fault)}") from fault
         finally:
             self.function = ""
+        if missing is not None:
+            self._say(self.runtime_errors, missing)
         if self.backend is not None and self._remote_graphs == before:
             raise CompilationError(f"nothing of '{name}' ran on '{self.backend}': PyTorch captured "
                                    "no graph in it")
@@ -229,8 +231,9 @@ class Context:
         """Dynamo's backend. It never raises: what can't be done is said when the graph is called."""
         if not self.session.closed:
             self.session.native.region_compiled()
-        captured = Captured(self, module, examples)
-        return _native.gather(captured.profile if self.backend is None else captured.infer)
+        stand_in = Captured(self, module, examples).stand_in
+        self._stand_ins.append(stand_in)
+        return stand_in.call
 
     def load(self, captured: Captured, weights: list[torch.Tensor]) -> Any:
         """A graph of the session. None: the session is gone."""

@@ -44,6 +44,11 @@ PyObject *native_raise(const struct prony_error *err)
     return native_raise_text(err->code, err->text);
 }
 
+bool native_is_error_set(void)
+{
+    return PyErr_ExceptionMatches(error_type);
+}
+
 /* ---- Objects ---- */
 
 int native_parse(PyObject *args, PyObject *kwargs, const char *const *names, const char *format,

@@ -2,6 +2,7 @@
 #include "module.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 static PyTypeObject *graph_type;
 static PyTypeObject *run_type;
@@ -66,17 +67,33 @@ static void graph_dealloc(struct native_graph *self)
     native_free((PyObject *)self);
 }
 
-/* What a run gave, or the exception. Takes the outputs. */
-static PyObject *conclude(int code, bool undisturbed, struct prony_outputs *outputs,
-                          const struct prony_error *err)
+bool native_graph_check(PyObject *value)
 {
-    PyObject *result = NULL;
-    if (undisturbed && code < 0)
-        return native_raise(err);
-    if (undisturbed)
-        result = outputs ? native_outputs(outputs) : Py_NewRef(Py_None);
+    if (Py_IS_TYPE(value, graph_type))
+        return true;
+    PyErr_SetString(PyExc_TypeError, "not a graph");
+    return false;
+}
+
+/* Takes the outputs. */
+static PyObject *outputs_or_none(struct prony_outputs *outputs)
+{
+    PyObject *result = outputs ? native_outputs(outputs) : Py_NewRef(Py_None);
     prony_outputs_free(outputs);
     return result;
+}
+
+/* After a call that waited: whether it did what it was to do; if not, the exception is set. */
+static bool succeeded(int code, bool undisturbed, struct prony_outputs **outputs,
+                      const struct prony_error *err)
+{
+    if (undisturbed && code == 0)
+        return true;
+    if (undisturbed)
+        native_raise(err);
+    prony_outputs_free(*outputs);
+    *outputs = NULL;
+    return false;
 }
 
 static PyObject *graph_run(struct native_graph *self, PyObject *args, PyObject *kwargs)
@@ -99,14 +116,15 @@ static PyObject *graph_run(struct native_graph *self, PyObject *args, PyObject *
                                    wanted ? &outputs : NULL, &err);
         bool undisturbed = native_acquire(&call);
         native_session_leave(self->session);
-        result = conclude(code, undisturbed, outputs, &err);
+        if (succeeded(code, undisturbed, &outputs, &err))
+            result = outputs_or_none(outputs);
     }
     native_tensors_release(&inputs);
     return result;
 }
 
 /* Without overlap nothing is waited for. */
-static int start(const struct native_graph *self, struct native_run *run, int overlap,
+static int start(const struct native_graph *self, struct native_run *run, bool overlap,
                  struct prony_error *err)
 {
     const struct native_tensors *inputs = &run->inputs;
@@ -126,20 +144,19 @@ static int start(const struct native_graph *self, struct native_run *run, int ov
     return 1;
 }
 
-static PyObject *graph_start(struct native_graph *self, PyObject *args, PyObject *kwargs)
+struct native_run *native_run_start(PyObject *graph, struct native_tensors *inputs, bool outputs,
+                                    bool overlap)
 {
-    static const char *const names[] = {"tensors", "outputs", "overlap", NULL};
-    PyObject *value;
-    int outputs = 0;
-    int overlap = 0;
+    const struct native_graph *self = (const struct native_graph *)graph;
     struct prony_error err;
-    if (!native_parse(args, kwargs, names, "O|pp", &value, &outputs, &overlap))
-        return NULL;
     struct native_run *run = (struct native_run *)native_alloc(run_type);
-    if (!run)
+    if (!run) {
+        native_tensors_release(inputs);
         return NULL;
-    run->outputs = outputs != 0;
-    if (!native_tensors_read(value, &run->inputs) || !native_session_enter(self->session)) {
+    }
+    run->inputs = *inputs;
+    run->outputs = outputs;
+    if (!native_session_enter(self->session)) {
         Py_DECREF((PyObject *)run);
         return NULL;
     }
@@ -153,7 +170,22 @@ static PyObject *graph_start(struct native_graph *self, PyObject *args, PyObject
         Py_CLEAR(run);
     }
     native_session_leave(self->session);
-    return code < 0 ? native_raise(&err) : (PyObject *)run;
+    if (code < 0)
+        native_raise(&err);
+    return run;
+}
+
+static PyObject *graph_start(struct native_graph *self, PyObject *args, PyObject *kwargs)
+{
+    static const char *const names[] = {"tensors", "outputs", "overlap", NULL};
+    PyObject *value;
+    struct native_tensors inputs;
+    int outputs = 0;
+    int overlap = 0;
+    if (!native_parse(args, kwargs, names, "O|pp", &value, &outputs, &overlap) ||
+        !native_tensors_read(value, &inputs))
+        return NULL;
+    return (PyObject *)native_run_start((PyObject *)self, &inputs, outputs != 0, overlap != 0);
 }
 
 static PyObject *graph_id(struct native_graph *self, void *ignored)
@@ -196,28 +228,54 @@ void native_runs_cancel(struct native_session *session)
         prony_run_cancel(take(session->runs));
 }
 
+static int64_t clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+bool native_run_finish(struct native_run *self, const char *backend,
+                       struct prony_outputs **ret_outputs)
+{
+    struct native_session *session = self->session;
+    struct prony_outputs *outputs = NULL;
+    struct prony_error err;
+    struct native_call call;
+    if (!session || !native_session_enter(session))
+        return false;
+    struct prony_run *run = take(self);
+    if (!run) {
+        native_session_leave(session);
+        native_raise_text(PRONY_EUSAGE, "the run is finished already, or was cancelled");
+        return false;
+    }
+    native_release(&call, &session->closing);
+    int64_t begin = clock_ns();
+    int code = prony_run_finish(run, backend, self->outputs ? &outputs : NULL, &err);
+    int64_t end = clock_ns();
+    bool undisturbed = native_acquire(&call);
+    session->waited_ns += end - begin;
+    native_session_leave(session);
+    native_tensors_release(&self->inputs);
+    if (!succeeded(code, undisturbed, &outputs, &err))
+        return false;
+    if (ret_outputs)
+        *ret_outputs = outputs;
+    else
+        prony_outputs_free(outputs);
+    return true;
+}
+
 static PyObject *run_finish(struct native_run *self, PyObject *args, PyObject *kwargs)
 {
     static const char *const names[] = {"backend", NULL};
     const char *backend = NULL;
-    struct prony_outputs *outputs = NULL;
-    struct prony_error err;
-    struct native_call call;
-    if (!native_parse(args, kwargs, names, "|z", &backend))
+    struct prony_outputs *outputs;
+    if (!native_parse(args, kwargs, names, "|z", &backend) ||
+        !native_run_finish(self, backend, &outputs))
         return NULL;
-    if (!self->session || !native_session_enter(self->session))
-        return NULL;
-    struct prony_run *run = take(self);
-    if (!run) {
-        native_session_leave(self->session);
-        return native_raise_text(PRONY_EUSAGE, "the run is finished already, or was cancelled");
-    }
-    native_release(&call, &self->session->closing);
-    int code = prony_run_finish(run, backend, self->outputs ? &outputs : NULL, &err);
-    bool undisturbed = native_acquire(&call);
-    native_session_leave(self->session);
-    native_tensors_release(&self->inputs);
-    return conclude(code, undisturbed, outputs, &err);
+    return outputs_or_none(outputs);
 }
 
 /* A run of a session that was inherited by a fork, or has been closed, is left alone. */

@@ -13,9 +13,9 @@ static int add_version(PyObject *module)
 }
 
 static int (*const parts[])(PyObject *module) = {
-    add_version,       native_add_errors, native_add_session,
-    native_add_graph,  native_add_layout, native_add_profile,
-    native_add_server, native_add_fx,     native_add_executor,
+    add_version,       native_add_errors,   native_add_session,
+    native_add_graph,  native_add_stand_in, native_add_profile,
+    native_add_server, native_add_fx,       native_add_executor,
 };
 
 static int add_parts(PyObject *module)

@@ -21,7 +21,7 @@
 int native_add_errors(PyObject *module);
 int native_add_session(PyObject *module);
 int native_add_graph(PyObject *module);
-int native_add_layout(PyObject *module);
+int native_add_stand_in(PyObject *module);
 int native_add_profile(PyObject *module);
 int native_add_server(PyObject *module);
 int native_add_fx(PyObject *module);
@@ -43,6 +43,8 @@ void native_free(PyObject *object);
 /* Raises prony._native.Error with the text and the code; returns NULL. */
 PyObject *native_raise(const struct prony_error *err);
 PyObject *native_raise_text(int code, const char *text);
+/* Whether such an error is what was raised. */
+bool native_is_error_set(void);
 
 /* ---- Calls that wait (call.c) ---- */
 
@@ -81,6 +83,7 @@ struct native_session {
     unsigned forks;
     PyObject *notice;
     struct native_run *runs; /* not finished */
+    int64_t waited_ns;       /* for runs, in all */
     pthread_mutex_t lock;    /* for `users` */
     pthread_cond_t left;
     size_t users; /* calls under way */
@@ -91,12 +94,6 @@ struct native_session {
  * native_session_leave(). */
 bool native_session_enter(struct native_session *session);
 void native_session_leave(struct native_session *session);
-
-/* ---- Graphs (graph.c) ---- */
-
-PyObject *native_graph_new(struct native_session *session, struct prony_graph *graph);
-/* Cancels the runs of a session that is being closed. */
-void native_runs_cancel(struct native_session *session);
 
 /* ---- Profiles (profile.c) ---- */
 
@@ -117,21 +114,32 @@ struct native_texts {
 bool native_texts_read(PyObject *value, const char *what, struct native_texts *ret_texts);
 void native_texts_release(struct native_texts *texts);
 
-/* Tensors as Python writes them: (name, dtype, dims, address, bytes); or those of a layout. */
+/* Tensors as Python writes them: (name, dtype, dims, address, bytes). */
 struct native_tensors {
     PyObject *owner; /* what the names live in */
     struct prony_tensor *items;
     size_t n;
-    bool borrows_items, borrows_dims; /* which are the owner's, too */
+    bool borrows_dims; /* they are the owner's, too */
 };
 
 bool native_tensors_read(PyObject *value, struct native_tensors *ret_tensors);
 void native_tensors_release(struct native_tensors *tensors);
 
-/* ---- Layouts (layout.c) ---- */
+/* ---- Graphs (graph.c) ---- */
 
-/* Those that a layout has located, borrowed; NULL if it is anything else. */
-const struct native_tensors *native_tensors_of(PyObject *value);
+PyObject *native_graph_new(struct native_session *session, struct prony_graph *graph);
+/* Raises and returns false for what isn't a graph. */
+bool native_graph_check(PyObject *value);
+
+/* A run in two halves, which is cancelled when nobody holds it any more. Takes the inputs. NULL:
+ * raised. */
+struct native_run *native_run_start(PyObject *graph, struct native_tensors *inputs, bool outputs,
+                                    bool overlap);
+/* False: raised. */
+bool native_run_finish(struct native_run *run, const char *backend,
+                       struct prony_outputs **ret_outputs);
+/* Cancels the runs of a session that is being closed. */
+void native_runs_cancel(struct native_session *session);
 
 /* ---- Forms and outputs (values.c) ---- */
 

@@ -7,9 +7,14 @@ static PyTypeObject *session_type;
 
 /* ---- Who uses it ---- */
 
+static bool is_closed(const struct native_session *self)
+{
+    return !self->session || self->closing || self->forks != native_forks();
+}
+
 bool native_session_enter(struct native_session *self)
 {
-    if (!self->session || self->closing || self->forks != native_forks()) {
+    if (is_closed(self)) {
         native_raise_text(PRONY_EUSAGE,
                           self->forks != native_forks()
                               ? "the session belongs to the process that forked this one"
@@ -207,41 +212,46 @@ static PyObject *session_local_graph(struct native_session *self, PyObject *args
 
 /* They never wait, and so keep Python's lock. */
 
-static PyObject *session_region_begin(struct native_session *self, PyObject *name)
+static bool begin_region(struct native_session *self, const char *name)
 {
     struct prony_error err;
-    const char *text = PyUnicode_Check(name) ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
-    if (!text && !PyErr_Occurred())
-        PyErr_SetString(PyExc_TypeError, "the name of a region must be a str");
-    if (!text || !native_session_enter(self))
-        return NULL;
-    int code = prony_region_begin(self->session, text, &err);
-    native_session_leave(self);
-    if (code < 0)
-        return native_raise(&err);
-    Py_RETURN_NONE;
-}
-
-static PyObject *session_region_end(struct native_session *self, PyObject *ignored)
-{
-    struct prony_error err;
-    (void)ignored;
     if (!native_session_enter(self))
-        return NULL;
-    int code = prony_region_end(self->session, &err);
+        return false;
+    int code = prony_region_begin(self->session, name, &err);
     native_session_leave(self);
     if (code < 0)
-        return native_raise(&err);
-    Py_RETURN_NONE;
+        native_raise(&err);
+    return code == 0;
 }
 
-/* After a failure it must work, whatever became of the session. */
-static PyObject *session_region_cancel(struct native_session *self, PyObject *ignored)
+/* Takes what the function returned. Why it isn't recorded is no failure of the function; of a
+ * session that was closed meanwhile nobody asks. */
+static PyObject *end_region(struct native_session *self, PyObject *result)
 {
-    (void)ignored;
-    if (self->session && !self->closing && self->forks == native_forks())
+    struct prony_error err;
+    if (is_closed(self) || prony_region_end(self->session, &err) == 0)
+        return Py_BuildValue("NO", result, Py_None);
+    return Py_BuildValue("Ns", result, err.text);
+}
+
+static PyObject *session_region(struct native_session *self, PyObject *args, PyObject *kwargs)
+{
+    static const char *const names[] = {"name", "function", "arguments", "named", NULL};
+    const char *name;
+    PyObject *function;
+    PyObject *arguments = NULL;
+    PyObject *named = NULL;
+    if (!native_parse(args, kwargs, names, "sO|O!O!", &name, &function, &PyTuple_Type, &arguments,
+                      &PyDict_Type, &named) ||
+        !begin_region(self, name))
+        return NULL;
+    PyObject *result =
+        arguments ? PyObject_Call(function, arguments, named) : PyObject_CallNoArgs(function);
+    if (result)
+        return end_region(self, result);
+    if (!is_closed(self))
         prony_region_cancel(self->session);
-    Py_RETURN_NONE;
+    return NULL;
 }
 
 static PyObject *session_region_compiled(struct native_session *self, PyObject *ignored)
@@ -317,7 +327,13 @@ static PyObject *session_backends(struct native_session *self, void *ignored)
 static PyObject *session_closed(struct native_session *self, void *ignored)
 {
     (void)ignored;
-    return PyBool_FromLong(!self->session || self->closing || self->forks != native_forks());
+    return PyBool_FromLong(is_closed(self));
+}
+
+static PyObject *session_waited_ns(struct native_session *self, void *ignored)
+{
+    (void)ignored;
+    return PyLong_FromLongLong(self->waited_ns);
 }
 
 /* ---- The type ---- */
@@ -327,14 +343,12 @@ static PyMethodDef methods[] = {
      "load(name, forms)\n--\n\nA graph, loaded on every backend in the form that it takes."},
     {"local_graph", NATIVE_METHOD(session_local_graph), METH_VARARGS | METH_KEYWORDS,
      "local_graph(name, reason)\n--\n\nA graph that no backend is to run, and why."},
-    {"region_begin", NATIVE_METHOD(session_region_begin), METH_O,
-     "region_begin(name, /)\n--\n\nBegins a named piece of this thread's program."},
-    {"region_end", NATIVE_METHOD(session_region_end), METH_NOARGS,
-     "region_end()\n--\n\nEnds it, and adds it to its profile."},
-    {"region_cancel", NATIVE_METHOD(session_region_cancel), METH_NOARGS,
-     "region_cancel()\n--\n\nLeaves it as if it had not been."},
+    {"region", NATIVE_METHOD(session_region), METH_VARARGS | METH_KEYWORDS,
+     "region(name, function, arguments=(), named={})\n--\n\n"
+     "Calls the function as a named piece of this thread's program, and adds that to its profile "
+     "unless it raises. Gives what it returned, and None or why it isn't recorded."},
     {"region_compiled", NATIVE_METHOD(session_region_compiled), METH_NOARGS,
-     "region_compiled()\n--\n\nSays that something was compiled in it."},
+     "region_compiled()\n--\n\nSays that something was compiled in this thread's region."},
     {"restart", NATIVE_METHOD(session_restart), METH_VARARGS | METH_KEYWORDS,
      "restart(repeats, warmups, strict=False)\n--\n\nForgets what was recorded; graphs stay."},
     {"profile", NATIVE_METHOD(session_profile), METH_NOARGS,
@@ -347,6 +361,8 @@ static PyMethodDef methods[] = {
 static PyGetSetDef properties[] = {
     {"backends", (getter)session_backends, NULL, "Their names, in the session's order.", NULL},
     {"closed", (getter)session_closed, NULL, "Whether it can't be used here any more.", NULL},
+    {"waited_ns", (getter)session_waited_ns, NULL,
+     "How long the ends of runs were waited for, in all.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 

@@ -105,15 +105,6 @@ static bool read_tensor(PyObject *value, struct prony_tensor *tensor)
 
 bool native_tensors_read(PyObject *value, struct native_tensors *ret_tensors)
 {
-    const struct native_tensors *located = native_tensors_of(value);
-    if (located) {
-        *ret_tensors = (struct native_tensors){.owner = Py_NewRef(value),
-                                               .items = located->items,
-                                               .n = located->n,
-                                               .borrows_items = true,
-                                               .borrows_dims = true};
-        return true;
-    }
     struct native_tensors tensors = {.owner = native_tuple(value, "the tensors")};
     if (!tensors.owner)
         return false;
@@ -139,8 +130,7 @@ void native_tensors_release(struct native_tensors *tensors)
 {
     for (size_t i = 0; !tensors->borrows_dims && i < tensors->n; i++)
         free((void *)(uintptr_t)tensors->items[i].dims);
-    if (!tensors->borrows_items)
-        free(tensors->items);
+    free(tensors->items);
     Py_CLEAR(tensors->owner);
     *tensors = (struct native_tensors){0};
 }

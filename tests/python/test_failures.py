@@ -49,6 +49,33 @@ def test_an_exception_of_the_function_is_its_own(session):
     assert prony._context.current() is None
 
 
+def test_an_exception_that_the_function_catches(session):
+    """The graph that raised has no result, so the call isn't recorded; the function returns its own."""
+    def look_up(table, i):
+        return torch.nn.functional.embedding(i, table)
+
+    @torch._dynamo.disable(recursive=False)
+    def careful(table, i):
+        try:
+            return look_up(table, i)
+        except IndexError:
+            return table[:1]
+
+    @accelerate
+    def first_or(table, i):
+        return torch.relu(careful(table, i)) + 1
+
+    table = torch.randn(4, 3)
+    with remote_profile(session, print_results_to=None) as handle:
+        for i in (0, 1, 9, 2):
+            torch.testing.assert_close(first_or(table, torch.tensor([i])),
+                                       torch.relu(table[[i % 9]]) + 1)
+    report = handle.report()
+    assert [profile.num_runs for profile in report.profiles] == [2]
+    assert report.runtime_errors == \
+        ["region 'first_or' is not recorded: a run of a graph was cancelled"]
+
+
 def test_an_operator_that_onnx_lacks_fails_there_alone(profiling):
     @accelerate
     def odd(x):

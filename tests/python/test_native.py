@@ -98,16 +98,6 @@ def test_which_weights_a_layout_fits():
         _native.Layout((a,), (0,), [], ()).fits([a])
 
 
-def test_inputs_that_a_layout_locates():
-    layout = _native.Layout((), (), [("x", 1, (1, 3), 0, 12)], (1,))
-    with pytest.raises(AttributeError, match="data_ptr"):
-        layout.locate((1, 2))
-    with pytest.raises(IndexError):
-        layout.locate((1,))
-    with pytest.raises(TypeError):
-        layout.locate([1, 2])
-
-
 def test_a_layout_in_a_cycle_is_collected():
     class Weight:
         pass
@@ -120,13 +110,140 @@ def test_a_layout_in_a_cycle_is_collected():
     assert seen() is None
 
 
-def test_gathered_arguments():
+# ---- Stand-ins ----
+
+class Input:
+    """A tensor, as far as a stand-in looks at it."""
+
+    def __init__(self, *values):
+        self.array = floats(*values)
+
+    def data_ptr(self):
+        return self.array.ctypes.data
+
+
+def refuse(*arguments):
+    raise AssertionError(f"called with {arguments}")
+
+
+@pytest.fixture
+def expected(session):
+    """A stand-in that expects calls with a weight and an input of two numbers; and what it was told."""
+    graph = session.load("double", [double_form()])
+    weight, told = object(), []
+
+    def make(local=lambda weight, x: x.array + 1, otherwise=refuse, graph=graph, overlap=False):
+        stand_in = _native.StandIn(otherwise, local, lambda *said: told.append(said))
+        layout = _native.Layout((weight,), (0,), [("x", 1, (2,), 0, 8)], (1,))
+        stand_in.expect(layout, graph, overlap)
+        return stand_in
+
+    return make, weight, told
+
+
+def test_calls_that_nobody_expects_are_handed_on():
     given = (1, 2, 3)
-    assert _native.gather(lambda arguments: arguments)(*given) is given
+    stand_in = _native.StandIn(lambda arguments: arguments, refuse, refuse)
+    assert stand_in.call(*given) is given
     with pytest.raises(ZeroDivisionError):
-        _native.gather(lambda arguments: 1 / 0)()
+        _native.StandIn(lambda arguments: 1 / 0, refuse, refuse).call()
     with pytest.raises(TypeError):
-        _native.gather(print)(x=1)
+        stand_in.call(x=1)
+    for wrong in [(None, 1, True), (_native.Layout((), (), [], ()), 1, True)]:
+        with pytest.raises(TypeError):
+            stand_in.expect(*wrong)
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_an_expected_call_runs_here_and_there(session, expected, overlap):
+    make, weight, told = expected
+    stand_in = make(overlap=overlap)
+    before, begin = session.waited_ns, time.monotonic_ns()
+    (result, missing) = session.region("f", stand_in.call, (weight, Input(1, 2)))
+    taken = time.monotonic_ns() - begin
+    np.testing.assert_array_equal(result, [2, 3])
+    assert missing is None and not told
+    (profile,) = profiles(session)
+    assert profile["segments"][1]["results"][0]["times"]["count"] == 2
+    assert 0 < session.waited_ns - before < taken
+
+
+def test_other_calls_are_handed_on(expected):
+    make, weight, _ = expected
+    stand_in = make(otherwise=lambda arguments: "handed on")
+    assert stand_in.call(object(), Input(1, 2)) == "handed on"
+    np.testing.assert_array_equal(stand_in.call(weight, Input(1, 2)), [2, 3])
+    with pytest.raises(AttributeError, match="data_ptr"):
+        stand_in.call(weight, 3)
+    with pytest.raises(IndexError):
+        stand_in.call(weight)
+    stand_in.forget()
+    assert stand_in.call(weight, Input(1, 2)) == "handed on"
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_what_fails_there_is_told(session, expected, overlap):
+    """And the call returns what was computed here."""
+    make, weight, told = expected
+    stand_in = make(overlap=overlap)
+    session.close()
+    np.testing.assert_array_equal(stand_in.call(weight, Input(1, 2)), [2, 3])
+    ((graph, fault),) = told
+    assert graph.id == 1 and isinstance(fault, _native.Error)
+    assert str(fault) == "the session is closed" and fault.code == _native.EUSAGE
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_closing_while_computing(session, expected, overlap):
+    make, weight, told = expected
+
+    def local(weight, x):
+        session.close()
+        return "computed"
+
+    assert make(local, overlap=overlap).call(weight, Input(1, 2)) == "computed"
+    assert [str(fault) for _, fault in told] == ["the session is closed"]
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+def test_what_fails_here_is_raised(session, expected, overlap):
+    make, weight, told = expected
+
+    def local(weight, x):
+        raise LookupError("own")
+
+    stand_in = make(local, overlap=overlap)
+    with pytest.raises(LookupError, match="own"):
+        session.region("f", stand_in.call, (weight, Input(1, 2)))
+    assert not told and profiles(session) == []
+    make(overlap=overlap).call(weight, Input(1, 2))  # nothing is under way any more
+
+
+def test_a_failure_may_be_raised(session, expected):
+    make, weight, _ = expected
+    graph = session.load("double", [double_form()])
+
+    def failed(graph, fault):
+        raise LookupError(f"graph {graph.id}") from fault
+
+    stand_in = _native.StandIn(refuse, lambda *_: None, failed)
+    stand_in.expect(_native.Layout((), (), [("x", 1, (2,), 0, 4)], (0,)), graph, False)
+    with pytest.raises(LookupError, match="graph 2") as raised:
+        stand_in.call(Input(1, 2))
+    assert "takes 8 bytes, not 4" in str(raised.value.__cause__)
+
+
+def test_a_stand_in_in_a_cycle_is_collected():
+    class Holder:
+        pass
+
+    holder = Holder()
+    holder.stand_in = _native.StandIn(lambda _: holder, refuse, refuse)
+    holder.call = holder.stand_in.call
+    seen = weakref.ref(holder)
+    del holder
+    gc.collect()
+    assert seen() is None
 
 
 # ---- Forms ----
@@ -233,13 +350,17 @@ def test_weights_go_up_once(open_session):
 def test_two_halves(session, overlap):
     graph = session.load("double", [double_form()])
     x = floats(1, 2)
-    session.region_begin("f")
-    run = graph.start(tensors(x=x), outputs=True, overlap=overlap)
-    held = time.monotonic()
-    while time.monotonic() < held + 0.2:
-        pass  # what the caller computes meanwhile is no local code
-    np.testing.assert_array_equal(arrays_of(run.finish())["y"], [2, 4])
-    session.region_end()
+
+    def call():
+        run = graph.start(tensors(x=x), outputs=True, overlap=overlap)
+        held = time.monotonic()
+        while time.monotonic() < held + 0.2:
+            pass  # what the caller computes meanwhile is no local code
+        np.testing.assert_array_equal(arrays_of(run.finish())["y"], [2, 4])
+        return run
+
+    run, missing = session.region("f", call)
+    assert missing is None
     (profile,) = profiles(session)
     assert profile["runs"] == 1 and profile["local_ns"] < 1e8
     assert profile["segments"][1]["results"][0]["times"]["count"] == 2
@@ -251,10 +372,8 @@ def test_two_halves(session, overlap):
 def test_a_region_cannot_end_before_its_run(session):
     graph = session.load("double", [double_form()])
     x = floats(1)
-    session.region_begin("f")
-    run = graph.start(tensors(x=x), overlap=True)
-    with pytest.raises(_native.Error, match="'f' is not recorded: a run of a graph isn't finished"):
-        session.region_end()
+    run, missing = session.region("f", lambda: graph.start(tensors(x=x), overlap=True))
+    assert missing == "region 'f' is not recorded: a run of a graph isn't finished"
     assert run.finish() is None
     assert profiles(session) == []
 
@@ -263,17 +382,17 @@ def test_a_region_cannot_end_before_its_run(session):
 def test_a_cancelled_run_is_not_recorded(session, overlap):
     graph = session.load("double", [double_form()])
     x = floats(1)
-    session.region_begin("f")
-    graph.start(tensors(x=x), overlap=overlap).cancel()
-    with pytest.raises(_native.Error, match="a run of a graph was cancelled"):
-        session.region_end()
-    session.region_begin("f")
-    graph.start(tensors(x=x), overlap=overlap)  # dropped
-    gc.collect()
-    session.region_cancel()
-    session.region_begin("f")
-    graph.run(tensors(x=x))
-    session.region_end()
+
+    def drop():
+        graph.start(tensors(x=x), overlap=overlap)
+
+    def cancel():
+        graph.start(tensors(x=x), overlap=overlap).cancel()
+
+    for call in (drop, cancel):
+        assert session.region("f", call) == \
+            (None, "region 'f' is not recorded: a run of a graph was cancelled")
+    assert session.region("f", graph.run, (tensors(x=x),)) == (None, None)
     assert [p["runs"] for p in profiles(session)] == [1]
 
 
@@ -310,10 +429,12 @@ def test_inputs_live_as_long_as_the_run(session):
 def test_graphs_that_run_locally_are_listed(session):
     graph = session.local_graph("loop", "the exporter has no such operator")
     assert graph.failures == [graph.local_reason] == ["the exporter has no such operator"]
-    session.region_begin("f")
-    with pytest.raises(_native.Error, match="no such operator"):
-        graph.run([])
-    session.region_end()
+
+    def call():
+        with pytest.raises(_native.Error, match="no such operator"):
+            graph.run([])
+
+    session.region("f", call)
     assert "Graph #1 ran locally because the exporter has no such operator" in \
         session.profile().report()
 
@@ -321,10 +442,13 @@ def test_graphs_that_run_locally_are_listed(session):
 def test_reports(session, tmp_path):
     graph = session.load("double", [double_form()])
     x = floats(1)
-    session.region_begin("predict")
-    session.region_compiled()
-    graph.run(tensors(x=x))
-    session.region_end()
+
+    def predict(x, *, twice):
+        session.region_compiled()
+        graph.run(tensors(x=x))
+        assert twice
+
+    session.region("predict", predict, (x,), {"twice": True})
     profile = session.profile()
     assert "`predict[1/1]`" in profile.report()
     assert "Uncompiled" in profile.report(layout="classic", verbose=True)
@@ -354,10 +478,9 @@ def test_threads_have_their_own_regions(session):
         try:
             for _ in range(5):
                 x = floats(value)
-                session.region_begin(name)
-                run = graph.start(tensors(x=x), outputs=True, overlap=True)
-                assert arrays_of(run.finish())["y"] == [2 * value]
-                session.region_end()
+                outputs, missing = session.region(
+                    name, lambda: graph.start(tensors(x=x), outputs=True, overlap=True).finish())
+                assert arrays_of(outputs)["y"] == [2 * value] and missing is None
         except BaseException as failure:
             failures.append(failure)
 
@@ -373,14 +496,15 @@ def test_threads_have_their_own_regions(session):
 
 def test_loading_in_another_thread_while_this_one_computes(session):
     """So weights go up in parallel with the local run."""
-    loaded = []
-    session.region_begin("f")
-    thread = threading.Thread(target=lambda: loaded.append(session.load("d", [double_form()])))
-    thread.start()
-    thread.join()
-    x = floats(3)
-    loaded[0].run(tensors(x=x))
-    session.region_end()
+    def call():
+        loaded = []
+        thread = threading.Thread(target=lambda: loaded.append(session.load("d", [double_form()])))
+        thread.start()
+        thread.join()
+        x = floats(3)
+        loaded[0].run(tensors(x=x))
+
+    session.region("f", call)
     (profile,) = profiles(session)
     assert profile["runs"] == 1 and not profile["compiled"]  # unless the caller says so
 
@@ -403,10 +527,9 @@ def test_closing_ends_what_waits(server, session):
     session.close()
     assert session.closed
     for call in (run.finish, lambda: graph.run(tensors(x=x)), session.profile,
-                 lambda: session.region_begin("f"), lambda: session.backends):
+                 lambda: session.region("f", refuse), lambda: session.backends):
         with pytest.raises(_native.Error, match="the session is closed"):
             call()
-    session.region_cancel()
     thread.join()
     assert other["session"].backends == [ORT]
     other["session"].close()
@@ -454,13 +577,14 @@ def test_ctrl_c_in_a_run(open_session, interrupt):
     session = open_session(warmups=1_000_000)
     graph = session.load("double", [double_form()])
     x = np.ones(1 << 16, np.float32)
-    session.region_begin("f")
-    run = graph.start(tensors(x=x), overlap=True)
-    interrupt.set()
-    with pytest.raises(KeyboardInterrupt):
-        run.finish()
-    with pytest.raises(_native.Error, match="it was interrupted"):
-        session.region_end()
+
+    def call():
+        run = graph.start(tensors(x=x), overlap=True)
+        interrupt.set()
+        with pytest.raises(KeyboardInterrupt):
+            run.finish()
+
+    assert "it was interrupted" in session.region("f", call)[1]
 
 
 def test_a_session_outlives_an_interrupt(server, session, interrupt):
@@ -505,13 +629,15 @@ def test_the_server_goes_away(tmp_path):
         os.killpg(service.pid, signal.SIGKILL)
         service.wait()
         x = floats(1)
-        for overlap in (False, True):
-            session.region_begin("f")
+
+        def call(overlap):
             run = graph.start(tensors(x=x), overlap=overlap)
             with pytest.raises(_native.Error) as failed:
                 run.finish()
             assert failed.value.code == _native.EUNAVAILABLE
-            session.region_end()
+
+        for overlap in (False, True):
+            session.region("f", call, (overlap,))
         (profile,) = profiles(session)
         assert profile["segments"][1]["results"][0]["failed"] == 6
         session.close()
@@ -525,7 +651,7 @@ def test_a_fork_has_no_session(server, session):
     child = os.fork()
     if child == 0:
         said = [str(session.closed)]
-        for call in (session.profile, run.finish, lambda: session.region_begin("f"),
+        for call in (session.profile, run.finish, lambda: session.region("f", refuse),
                      lambda: _native.ping(server)):
             try:
                 call()
