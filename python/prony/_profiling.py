@@ -134,7 +134,8 @@ def remote_profile(session: RemoteInferenceSession | None = None, *, backends: B
                    server_addr: str | None = None, insecure: bool | None = None,
                    access_token: str | None = None, num_repeats: int = 10, num_warmups: int = 1,
                    print_results_to: TextIO | None = _STDOUT, strict: bool | None = None,
-                   report_folder: str | None = None) -> Any:
+                   report_folder: str | None = None
+                   ) -> contextlib.AbstractContextManager[ProfileHandle]:
     """A `with` block in which calls of accelerated functions are profiled on all backends.
 
     Functions return what they return without it, computed here; at the end the report is printed to
@@ -173,7 +174,8 @@ def _one(specs: list[BackendSpec], choices: list[BackendSpec]) -> None:
 
 def remote_inference(session: RemoteInferenceSession | None = None, *,
                      backend: Backends = None, server_addr: str | None = None,
-                     insecure: bool | None = None, access_token: str | None = None) -> Any:
+                     insecure: bool | None = None, access_token: str | None = None
+                     ) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which the graphs of accelerated functions run on one backend, and what it
     returned is what the functions go on with. A graph that can't run there raises."""
     if session is None:

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from prony import _access, _native
 from prony._backend import Backends, BackendSpec, parse_backends
@@ -33,7 +33,7 @@ class InferenceSession:
     def close(self) -> None:
         """Gives the hardware back; a second time does nothing."""
 
-    def __enter__(self) -> InferenceSession:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

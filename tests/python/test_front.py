@@ -1,5 +1,6 @@
 """Names, arguments and reports of the front end."""
 import ast
+import contextlib
 import copy
 import dataclasses
 import importlib
@@ -15,6 +16,7 @@ import sys
 import sysconfig
 import termios
 import types
+import typing
 
 import octoml_profile
 import prony
@@ -92,7 +94,7 @@ def test_the_old_report():
     for name in ("PerBackendResult", "Segment", "PerBackendError", "TotalPerBackendResult"):
         fields = [field.name for field in dataclasses.fields(getattr(module, name))]
         assert fields[:len(known[name])] == known[name]
-    assert module.ProfileReport is prony.report.Report
+    assert module.ProfileReport is Report
     gone = {"compilation_errors", "graph_results"}  # those of the report, and its graph dumps
     assert set(known["Profile"]) - gone <= {f.name for f in dataclasses.fields(module.Profile)}
 
@@ -460,3 +462,13 @@ def test_progress_is_for_terminals(capsys):
 def test_type_hints_are_shipped():
     code = "import importlib.resources as r; assert r.files('prony').joinpath('py.typed').is_file()"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_type_hints_say_what_a_block_gives():
+    """Editors complete `handle.` and `session.` from them."""
+    def returned(function):
+        return typing.get_type_hints(function)["return"]
+
+    assert returned(prony.remote_profile) == contextlib.AbstractContextManager[prony.ProfileHandle]
+    assert returned(prony.ProfileHandle.report) is Report
+    assert returned(prony.RemoteInferenceSession.__enter__) is typing.Self
