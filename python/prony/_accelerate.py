@@ -36,6 +36,8 @@ def accelerate(function: Any = None, *, dynamic: bool | None = False,
     if function is None:
         return functools.partial(accelerate, dynamic=dynamic, local_backend=local_backend)
     backend = _local_backend(local_backend)
+    if dynamic is not None and not isinstance(dynamic, bool):
+        raise TypeError(f"dynamic: {dynamic!r} is none of True, False and None")
     if isinstance(function, staticmethod):
         return staticmethod(accelerate(function.__func__, dynamic=dynamic,
                                        local_backend=local_backend))

@@ -80,6 +80,9 @@ class Captured:
         self._constants = [w.constant for w in lowered.weights if w.constant is not None]
         self.trivial = not lowered.output_names
         placeholders = module.graph.find_nodes(op="placeholder")
+        if any(isinstance(value, torch.Tensor) and value.is_meta for value in examples):
+            self.failure = "tensors on the device 'meta' have no values to send"
+            return
         for position, name in zip(lowered.inputs, lowered.input_names):
             example = placeholders[position].meta["example_value"]
             dtype = getattr(example, "dtype", torch.int64)
@@ -92,6 +95,11 @@ class Captured:
             self._inputs.append((position, name, number, overwritten,
                                  *(_fixed(example) if guarded else (None, 0))))
         self._all_fixed = all(dims is not None for *_, dims, _ in self._inputs)
+
+    def forget(self) -> None:
+        """The block has been left: later calls are plain ones."""
+        self.stand_in.forget()
+        self._loaded.clear()
 
     def _profile(self, arguments: tuple[Any, ...]) -> Any:
         """Runs on every backend, and returns what is computed here."""
@@ -160,7 +168,6 @@ class Captured:
             raise CompilationError(f"a module in '{self.context.function}' is in training mode, "
                                    "which isn't run remotely: call its eval() first")
         if self.trivial:
-            self.context.count_remote()
             return self.plan.assemble(arguments, [])
         if self.plan.shares(arguments):
             raise CompilationError(self._cannot_run(

@@ -43,6 +43,13 @@ def current() -> Context | None:
     return _current.context
 
 
+def refuse_nesting() -> None:
+    """For who is about to enter a block."""
+    if _current.context is not None:
+        raise OctomlProfileError(
+            "remote_profile and remote_inference don't nest: leave the outer one first")
+
+
 def _forget_in_child() -> None:
     _current.context = None  # other threads, and what they had, are the parent's alone
     _settings.entered = 0
@@ -110,12 +117,25 @@ class _Settings:
 _settings = _Settings()
 
 
+class _NoSession:
+    """What a context has of its session when it has been left: whoever still holds the context
+    doesn't hold the hardware."""
+
+    handle = None
+    closed = True
+    backends: list[Any] = []
+
+    @property
+    def native(self) -> Any:
+        raise OctomlProfileError("the block has been left")
+
+
 class Context:
     """One `with` block."""
 
     def __init__(self, session: RemoteInferenceSession, *, repeats: int, warmups: int,
                  strict: bool, backend: str | None = None) -> None:
-        self.session = session
+        self.session: Any = session
         self.strict = strict
         self.backend = backend
         """Set for inference: the backend whose results are returned."""
@@ -137,7 +157,7 @@ class Context:
         self._repeats, self._warmups = repeats, warmups
         self._remote_graphs = 0
         self._compiled: dict[Any, Callable[..., Any]] = {}
-        self._stand_ins: list[_native.StandIn] = []
+        self._captured: list[Captured] = []
         self._no_grad = torch.no_grad()
         self._dynamo_config = torch._dynamo.config.patch(  # of this thread
             allow_rnn=True,  # otherwise an LSTM would be local code
@@ -150,9 +170,7 @@ class Context:
     # ---- Entering and leaving ----
 
     def enter(self) -> None:
-        if _current.context is not None:
-            raise OctomlProfileError(
-                "remote_profile and remote_inference don't nest: leave the outer one first")
+        refuse_nesting()
         if self.session.user is not None:
             raise OctomlProfileError(
                 "the session is in use by another remote_profile or remote_inference")
@@ -169,12 +187,14 @@ class Context:
 
     def leave(self) -> None:
         self.active = False
-        for stand_in in self._stand_ins:
-            stand_in.forget()
-        self._stand_ins.clear()
+        for captured in self._captured:
+            captured.forget()
+        self._captured.clear()
         _current.context = None
         self._no_grad.__exit__(None, None, None)
         self.session.user = None
+        self.session = _NoSession()
+        self.before_closing = None
         self._compiled.clear()
         self._dynamo_config.__exit__(None, None, None)
         _settings.leave()
@@ -210,7 +230,7 @@ class Context:
             self._say(self.runtime_errors, missing)
         if self.backend is not None and self._remote_graphs == before:
             raise CompilationError(f"nothing of '{name}' ran on '{self.backend}': PyTorch captured "
-                                   "no graph in it")
+                                   "no graph in it, or none that computes anything")
         return result
 
     def not_captured(self, message: str, fault: BaseException) -> None:
@@ -231,9 +251,9 @@ class Context:
         """Dynamo's backend. It never raises: what can't be done is said when the graph is called."""
         if not self.session.closed:
             self.session.native.region_compiled()
-        stand_in = Captured(self, module, examples).stand_in
-        self._stand_ins.append(stand_in)
-        return stand_in.call
+        captured = Captured(self, module, examples)
+        self._captured.append(captured)
+        return captured.stand_in.call
 
     def load(self, captured: Captured, weights: list[torch.Tensor]) -> Any:
         """A graph of the session. None: the session is gone."""

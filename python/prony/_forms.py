@@ -17,7 +17,7 @@ import torch
 from torch import fx
 
 from prony import _fx, _native, _onnx
-from prony._lower import Lowered, is_weight, lower
+from prony._lower import Lowered, autocast, is_weight, lower
 from prony._weights import File, hashes
 
 KEPT_MAX = 256
@@ -48,7 +48,8 @@ class Exported:
                 for i, file in enumerate(files)]
         forms = []
         if onnx:
-            forms.append(self._onnx_form(sent, [(f"weights/{i}", files[i].nbytes) for i in places]))
+            forms.append(self._onnx_form(sent, [_onnx.Place.of(f"weights/{i}", files[i].holds)
+                                                for i in places]))
         if fx:
             forms.append(self._fx_form(sent, [
                 (weight.dtype, list(weight.shape), i, 0, files[i].nbytes)
@@ -62,11 +63,12 @@ class Exported:
     def _failed(self, format: int, reason: str) -> Form:
         return (format, [], [], [], reason)
 
-    def _onnx_form(self, sent: list[Any], places: list[tuple[str, int]]) -> Form:
+    def _onnx_form(self, sent: list[Any], places: list[_onnx.Place]) -> Form:
         if self.onnx is None:
             return self._failed(_native.FORMAT_ONNX, self.onnx_failure or "it was not exported")
+        needed = {place.location for place in places if place.inline is None}
         return self._form(_native.FORMAT_ONNX, ("model.onnx", self.onnx.serialize(places)),
-                          [file for file in sent if file[1][1]])
+                          [file for file in sent if file[0] in needed])
 
     def _fx_form(self, sent: list[Any], places: list[_fx.WeightPlace]) -> Form:
         try:
@@ -139,6 +141,7 @@ def _key(captured: fx.GraphModule, examples: list[Any]) -> str | None:
             return None
         words.append(f"{value.dtype} {tuple(value.shape)} {value.stride()} {value.device}")
     words += [str(is_weight(example)) for example in examples]
+    words += [str(torch.get_default_dtype()), str(autocast())]
     return "\n".join([captured.code, *words, str(_sharing(captured))])
 
 

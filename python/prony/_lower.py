@@ -22,10 +22,11 @@ from torch._functorch.aot_autograd import aot_export_module
 from prony._plan import Plan, make_plan
 
 aten = torch.ops.aten
+_with_effects = torch.ops.higher_order.with_effects
 
 # Operators that only check something, and what Dynamo leaves in a graph of the state it was
 # captured in: no_grad holds anyway.
-_CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range",
+_CHECKS = ("_linalg_check_errors", "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range",
            "sym_constrain_range_for_size", "_functional_assert_async")
 _AUTOCAST = ("_enter_autocast", "_exit_autocast")
 
@@ -74,6 +75,11 @@ def is_weight(example: Any) -> bool:
         and getattr(example, "_dynamo_static_input_type", None) is not None)
 
 
+def autocast() -> torch.dtype | None:
+    """What the program around the graph casts to, on the processor; None: it doesn't."""
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+
+
 def lower(captured: fx.GraphModule, examples: list[Any]) -> Lowered:
     """Lowers a captured graph; raises whatever PyTorch raises when it can't be done."""
     placeholders = captured.graph.find_nodes(op="placeholder")
@@ -81,6 +87,7 @@ def lower(captured: fx.GraphModule, examples: list[Any]) -> Lowered:
     module, was_training = _prepare(captured)
     lowered, signature = _trace(module, fakes)
     graph = lowered.graph
+    _drop_tokens(graph, signature)
     nodes = graph.find_nodes(op="placeholder")
     weights = {i for i, example in enumerate(examples) if is_weight(example)}
 
@@ -99,6 +106,7 @@ def lower(captured: fx.GraphModule, examples: list[Any]) -> Lowered:
     _drop_copies(graph)
     _drop_checks(graph)
     graph.eliminate_dead_code()
+    _name_default_type(graph)
     _sizes_from_tensors(graph, nodes, weights)
     constants = _lift_constants(lowered)
 
@@ -120,14 +128,20 @@ def _prepare(captured: fx.GraphModule) -> tuple[fx.GraphModule, bool]:
     """A copy to trace: in eval mode, and without switches of autograd. Whether it was training."""
     graph = copy.deepcopy(captured.graph)
     changed = False
+    transforms = any(map(_is_transform, graph.nodes))  # whose gradients are what is computed
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
-        if node.target is torch._C._set_grad_enabled:
+        if node.target is torch._C._set_grad_enabled and not transforms:
             graph.erase_node(node)
         else:
             changed |= _to_eval(node)
     return fx.GraphModule(captured, graph), changed
+
+
+def _is_transform(node: fx.Node) -> bool:
+    """Whether it is a step of vmap, grad and the like."""
+    return "functorch" in (getattr(node.target, "__module__", None) or "")
 
 
 def _to_eval(node: fx.Node) -> bool:
@@ -169,14 +183,45 @@ def _trace(module: fx.GraphModule, fakes: list[Any]) -> tuple[fx.GraphModule, An
         return aot_export_module(module, fakes, trace_joint=False, pre_dispatch=whole,
                                  decompositions={})
 
-    casts = any(getattr(node.target, "__name__", "") in _AUTOCAST for node in module.graph.nodes)
+    # What autocast and torch.func do to operators is only seen in what these consist of; and what
+    # fails in the middle of a torch.func transform leaves PyTorch in it.
+    apart = autocast() is not None or any(
+        getattr(node.target, "__name__", "") in _AUTOCAST or _is_transform(node)
+        for node in module.graph.nodes)
     with torch.no_grad():
-        if not casts:
+        if not apart:
             try:
                 return trace(True)
             except Exception:  # the second try says what is wrong
                 pass
         return trace(False)
+
+
+def _drop_tokens(graph: fx.Graph, signature: Any) -> None:
+    """Takes away what orders operators that check something: nothing happens between them here."""
+    tokens = len(signature.input_tokens)
+    if tokens == 0:
+        return
+    output = graph.output_node()
+    output.args = (tuple(output.args[0])[tokens:],)
+    for node in reversed(graph.find_nodes(op="call_function", target=_with_effects)):
+        _, target, *args = node.args
+        with graph.inserting_before(node):
+            plain = graph.call_function(target, tuple(args), dict(node.kwargs))
+        single = len(target._schema.returns) == 1
+        for user in list(node.users):
+            index = user.args[1]
+            if index == 0:
+                user.replace_all_uses_with(node.args[0])
+            elif single:
+                user.replace_all_uses_with(plain)
+            else:
+                user.args = (plain, index - 1)
+                continue
+            graph.erase_node(user)
+        graph.erase_node(node)
+    for node in graph.find_nodes(op="placeholder")[:tokens]:
+        graph.erase_node(node)
 
 
 def _drop_copies(graph: fx.Graph) -> None:
@@ -193,6 +238,27 @@ def _drop_checks(graph: fx.Graph) -> None:
         if isinstance(node.target, torch._ops.OpOverload) and not node.users and \
                 node.target._schema.name.rpartition("::")[2] in _CHECKS:
             graph.erase_node(node)
+
+
+def _name_default_type(graph: fx.Graph) -> None:
+    """Where operators take their type from torch.set_default_dtype(), of which backends don't know, it
+    is written down; raises where it can't be."""
+    default = torch.get_default_dtype()
+    if default is torch.float32:
+        return
+    for node in graph.nodes:
+        if not isinstance(node.target, torch._ops.OpOverload) or not _is_real(node.meta.get("val")) or \
+                any(_is_real(other.meta.get("val")) for other in node.all_input_nodes):
+            continue
+        if "dtype" not in (argument.name for argument in node.target._schema.arguments):
+            raise RuntimeError(f"{node.target} takes its type from torch.set_default_dtype({default}), "
+                               "of which backends don't know")
+        if node.kwargs.get("dtype") is None:
+            node.update_kwarg("dtype", node.meta["val"].dtype)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and (value.is_floating_point() or value.is_complex())
 
 
 def _sizes_from_tensors(graph: fx.Graph, nodes: list[fx.Node], weights: set[int]) -> None:

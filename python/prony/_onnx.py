@@ -29,8 +29,27 @@ from prony import _dtypes
 from prony._lower import Lowered
 
 aten = torch.ops.aten
-EXTERNAL_FROM_BYTES = 1  # an empty tensor has no file
+INLINE_BYTES = 4096
 OPSET = 20  # what torch.onnx.export() takes by default
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """Where the values of a weight are: in a file beside the model, or in it."""
+
+    location: str
+    nbytes: int
+    inline: bytes | None = None
+
+    @staticmethod
+    def of(location: str, tensor: torch.Tensor) -> Place:
+        """An empty tensor has no file, and runtimes want to know integers, which may be indices or a
+        shape, before they read any."""
+        if not tensor.nbytes:
+            return Place(location, 0, b"")
+        whole = not (tensor.dtype.is_floating_point or tensor.dtype.is_complex)
+        inline = whole and tensor.nbytes <= INLINE_BYTES
+        return Place(location, tensor.nbytes, tensor.numpy().tobytes() if inline else None)
 
 
 @dataclasses.dataclass
@@ -43,25 +62,26 @@ class Model:
     fallback_reason: str | None
     """Why the older exporter had to make it; None: it didn't."""
 
-    def serialize(self, places: list[tuple[str, int]]) -> bytes:
-        """The file, with each weight in a file of this name and these many bytes."""
+    def serialize(self, places: list[Place]) -> bytes:
+        """The file, with each weight in the file of its place."""
         proto = onnx.ModelProto()
         proto.CopyFrom(self.proto)
-        for name, (dtype, dims), (location, nbytes) in zip(
+        for name, (dtype, dims), place in zip(
                 self.weight_names, self.weight_types, places, strict=True):
             tensor = proto.graph.initializer.add(name=name, data_type=dtype, dims=dims)
-            if nbytes < EXTERNAL_FROM_BYTES:
-                tensor.raw_data = b""
+            if place.inline is not None:
+                tensor.raw_data = place.inline
                 continue
             tensor.data_location = onnx.TensorProto.EXTERNAL
-            for key, value in (("location", location), ("offset", "0"), ("length", str(nbytes))):
+            for key, value in (("location", place.location), ("offset", "0"),
+                               ("length", str(place.nbytes))):
                 tensor.external_data.add(key=key, value=value)
         return proto.SerializeToString()
 
 
 def to_onnx(lowered: Lowered, examples: list[Any]) -> Model:
     """Exports; `examples` are the values of all placeholders, for the older exporter alone. Raises
-    what the first exporter raised when neither can do it."""
+    what the first exporter said when neither can do it."""
     names = [f"weight_{i}" for i in range(len(lowered.weights))]
     reason = None
     with _quiet():
@@ -72,7 +92,7 @@ def to_onnx(lowered: Lowered, examples: list[Any]) -> Model:
             try:
                 proto = _export_by_torchscript(lowered, examples, [*names, *lowered.input_names])
             except Exception:
-                raise first from None
+                raise RuntimeError(reason) from None
     weights = set(names)
     kept = [value for value in proto.graph.input if value.name not in weights]
     del proto.graph.input[:]
@@ -102,11 +122,14 @@ def _quiet():
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)
+    log = torch._C._jit_onnx_log  # prints, and its switch is turned on by who calls it
+    torch._C._jit_onnx_log = lambda *_: None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
+        torch._C._jit_onnx_log = log
         for logger, level in zip(loggers, levels):
             logger.setLevel(level)
 

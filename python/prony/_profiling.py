@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from prony import _native
 from prony._backend import Backends, BackendSpec, parse_backends
-from prony._context import Context
+from prony._context import Context, refuse_nesting
 from prony._session import RemoteInferenceSession, get_supported_backends
 from prony.errors import OctomlProfileError
 from prony.report import Report
@@ -68,6 +68,7 @@ class _Block:
         self._session, self._own, self._options = session, own, options
 
     def _enter(self) -> Context:
+        refuse_nesting()  # an inner session would wait for the outer one, for ever
         session = self._session or RemoteInferenceSession(**self._own)
         self._stack = contextlib.ExitStack()
         if session is not self._session:

@@ -9,6 +9,7 @@ from typing import Any
 
 _BAR = 24
 _PAUSE_S = 0.1
+_PATIENCE_S = 5.0
 _LARGE_BYTES = 1 << 20  # more than one message of the upload
 
 
@@ -43,6 +44,15 @@ def _notebook_cell() -> int | None:
     return shell.execution_count if type(shell).__name__ == "ZMQInteractiveShell" else None
 
 
+def _has_terminal() -> bool:
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def _is_shown() -> bool:
+    """Whether there is a line to show things in. In a log there is one sentence, for long waits."""
+    return _notebook_cell() is not None or _has_terminal()
+
+
 class Progress:
     """Takes notices of one wait, until clear() ends it. A file that takes more than one message to
     send is shown before the first is sent, for the network may be slow or stuck; what is small, only
@@ -54,6 +64,7 @@ class Progress:
         self._file: str | None = None
         self._width = 0
         self._display: Any = None
+        self._told = False
         self._cell: int | None = None
         """In whose output the display is; each cell has its own."""
 
@@ -61,6 +72,10 @@ class Progress:
         now = time.monotonic()
         if self._since is None:
             self._since = now
+        if notice["kind"] == "queued" and notice["waited_s"] >= _PATIENCE_S and not self._told and \
+                not _is_shown():
+            self._told = True
+            print(f"prony: {describe(notice)}", file=sys.stderr, flush=True)
         if self._is_wanted(notice, now - max(self._since, self._shown)):
             self._file, self._shown = notice.get("file"), now
             self._show(describe(notice))
@@ -82,6 +97,7 @@ class Progress:
         if self._width:
             self._show("")
         self._since = self._file = None
+        self._told = False
 
     def _show(self, text: str) -> None:
         cell = _notebook_cell()
@@ -91,7 +107,7 @@ class Progress:
                 self._display, self._cell = display(Pretty(text), display_id=True), cell
             else:
                 self._display.update(Pretty(text))
-        elif sys.stderr is not None and sys.stderr.isatty():
+        elif _has_terminal():
             # A line that wraps, or moves the cursor, could not be taken back.
             text = "".join(c if c.isprintable() else "?" for c in text)[:_columns() - 1]
             sys.stderr.write(f"\r{text:{self._width}}" + ("" if text else "\r"))

@@ -2,7 +2,8 @@
 
 There is one per process, started when it is first needed. It lives as long as the pipe that is its
 standard input, and this process alone has the other end: however the process ends, the service does
-too. A forked child has neither the pipe nor the service, and gets one of its own if it needs it.
+too. A forked child has neither the pipe nor the service; it gets one of its own if it needs it and its
+parent never talked to one, because gRPC doesn't survive a fork.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import sys
+import threading
 import time
 import weakref
 from typing import TYPE_CHECKING, Any, Self, TextIO
@@ -17,7 +18,7 @@ from prony.errors import CreateSessionError, OctomlProfileError
 if TYPE_CHECKING:
     from prony._context import Context
 
-_open: weakref.WeakSet[InferenceSession] = weakref.WeakSet()
+_open: weakref.WeakSet[RemoteInferenceSession] = weakref.WeakSet()
 _inherited: list[Any] = []
 _RUNTIMES_S = 60.0
 
@@ -58,6 +59,7 @@ class RemoteInferenceSession(InferenceSession):
             self._access = _access.resolve(server_addr, bool(insecure), access_token)
             supported, presets = _list(self._access)
             _check(specs, supported)
+            self._refuse_own_wait()
             if not specs:
                 specs = _preset(presets, supported)
                 print("prony: no backends were given, using: " + ", ".join(map(str, specs)),
@@ -68,6 +70,7 @@ class RemoteInferenceSession(InferenceSession):
             raise CreateSessionError(str(fault)) from fault
         finally:
             self.progress.clear()
+        self._thread = threading.get_ident()
         self._backends = [BackendSpec.parse(name) for name in self.handle.backends]
         self.user: Context | None = None
         """The block that it is in."""
@@ -94,6 +97,16 @@ class RemoteInferenceSession(InferenceSession):
     def embedded(self) -> bool:
         """Whether its service was started by this process, on this machine."""
         return self._access.embedded
+
+    def _refuse_own_wait(self) -> None:
+        """This machine is one host: a session that this thread has open is one that it would wait for,
+        and nobody else knows to close."""
+        mine = [other for other in _open if self.embedded and other.embedded and
+                other._thread == threading.get_ident()]
+        if mine:
+            raise CreateSessionError(
+                f"this program has a session with {', '.join(map(str, mine[0].backends))} open, and "
+                "this machine serves one at a time: close() that one first, or use it again")
 
     def print_supported_backends(self, file: TextIO | None = None) -> None:
         """Lists what the service offers."""

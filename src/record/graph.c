@@ -434,6 +434,8 @@ static int check_against(const struct prn_value *input, const struct prony_tenso
 static int check_inputs(const struct prony_graph *graph, const struct prony_tensor *inputs,
                         size_t n_inputs, struct prony_error *err)
 {
+    if (graph->local_reason)
+        return 0; /* nobody will look at them */
     for (size_t i = 0; i < n_inputs; i++) {
         if (!inputs[i].name)
             return prn_fail(err, PRONY_EUSAGE, "input number %zu has no name", i);
@@ -473,6 +475,8 @@ int prn_graph_check_inputs(const struct prony_graph *graph, const struct prony_t
 static bool order(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs)
 {
     bool any = false;
+    if (graph->local_reason)
+        return false;
     for (size_t i = 0; i < graph->n_inputs; i++)
         graph->ordered[i] = *find_tensor(inputs, n_inputs, graph->inputs[i].name);
     for (size_t i = 0; i < graph->host->n_backends; i++) {

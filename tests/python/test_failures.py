@@ -91,6 +91,37 @@ def test_an_operator_that_onnx_lacks_fails_there_alone(profiling):
     assert f"on {ONNXRT}: it can't be exported to ONNX" in outcome.printed
 
 
+def test_an_export_that_fails_names_the_operator(profiling, sessions, capfd):
+    outcome = profiling(accelerate(torch.linalg.svdvals), *[(torch.randn(3, 3),) for _ in range(2)],
+                        session=sessions.open(ONNXRT), plain=torch.linalg.svdvals)
+    [error] = outcome.report.compilation_errors
+    assert error.startswith("Graph #1 ran locally because local/onnxrt-cpu: it can't be exported to ONNX: "
+                            "No ONNX function found for <OpOverload(op='aten._linalg_svd'")
+    assert capfd.readouterr().out == "", "exporters print"
+
+
+def test_a_graph_that_every_backend_refuses_is_recorded(profiling, sessions):
+    def product(x):
+        return x @ x.T
+
+    x = torch.randn(4, 4).bfloat16()  # of which ONNX Runtime multiplies no matrices
+    outcome = profiling(accelerate(product), (x,), (x,), (x,), session=sessions.open(ONNXRT),
+                        plain=product)
+    profile = outcome.profile
+    assert profile.footprint == AnyGraphs(1) and profile.num_runs == 2
+    assert profile.segments[1].results_per_backend[ONNXRT].num_failures == 4
+    assert profile.total_per_backend[ONNXRT].estimated_total_ms is None
+    assert "ran locally because local/onnxrt-cpu: Could not find an implementation for MatMul" in \
+        " ".join(outcome.printed.split())
+
+
+def test_tensors_without_values(profiling):
+    x = torch.randn(2, device="meta")
+    outcome = profiling(accelerate(torch.neg), (x,), (x,), plain=torch.neg)
+    [error] = outcome.report.compilation_errors
+    assert error.endswith("because tensors on the device 'meta' have no values to send")
+
+
 def test_the_older_exporter_does_what_the_newer_cannot(profiling, sessions, tmp_path):
     """It has an operator for convolutions over time first, and the report says why it was asked."""
     kernel = nn.Parameter(torch.randn(3, 4, 5))
@@ -332,6 +363,9 @@ def test_inference_never_runs_locally_unnoticed(sessions):
     with remote_inference(sessions.open(ONNXRT)), \
             pytest.raises(prony.CompilationError, match="no graph"):
         accelerate(hidden)(torch.randn(2))
+    with remote_inference(sessions.open(ONNXRT)), \
+            pytest.raises(prony.CompilationError, match="none that computes anything"):
+        accelerate(lambda x: sum(x.view(-1).tolist()))(torch.randn(2))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int32,
@@ -380,6 +414,35 @@ def test_blocks_do_not_nest(session):
         with pytest.raises(prony.OctomlProfileError, match="nest"), remote_profile(session):
             pass
         plain(torch.randn(2))  # the outer one lives
+
+
+def test_blocks_with_sessions_of_their_own_do_not_nest(free):
+    """The inner one would wait for the outer one's hardware."""
+    with remote_profile(backends=ONNXRT, print_results_to=None), \
+            pytest.raises(prony.OctomlProfileError, match="nest"), remote_inference(backend=ONNXRT):
+        pass
+
+
+def test_a_session_ends_with_its_block(free):
+    """When nobody else has it, and at once: the next one needs the hardware."""
+    handles = []
+    for _ in range(3):
+        with remote_profile(prony.RemoteInferenceSession(ONNXRT), print_results_to=None) as handle:
+            plain(torch.ones(2)), plain(torch.ones(2))
+        handles.append(handle)
+    with remote_inference(prony.RemoteInferenceSession(ONNXRT)):
+        plain(torch.ones(2))
+    with remote_inference(prony.RemoteInferenceSession(ONNXRT)):
+        pass
+    assert [handle.report().profiles[0].num_runs for handle in handles] == [1, 1, 1]
+
+
+def test_nobody_waits_for_their_own_session(free):
+    with prony.RemoteInferenceSession(ONNXRT) as session, \
+            pytest.raises(prony.CreateSessionError, match=f"a session with {ONNXRT} open"):
+        prony.RemoteInferenceSession(EAGER)
+    assert session.closed
+    prony.RemoteInferenceSession(ONNXRT).close()
 
 
 def test_session_and_its_arguments(session):

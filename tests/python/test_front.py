@@ -133,6 +133,8 @@ def test_what_cannot_be_accelerated():
         accelerate(torch.jit.script(nn.Linear(1, 1)))
     with pytest.raises(TypeError, match="takes a function"):
         accelerate(nn.Linear)
+    with pytest.raises(TypeError, match="dynamic: 'yes' is none of True, False and None"):
+        accelerate(lambda x: x, dynamic="yes")
 
 
 def test_a_module_behaves_as_the_original():
@@ -449,6 +451,15 @@ def test_waiting_is_shown_in_one_line(terminal):
     assert terminal.tell(queued(1), after=0.05) == []
     assert terminal.tell(queued(1, 7.0), after=0.06) == [
         "waiting for x: place 1 in the queue, held by a1b2, 7 s so f"]
+
+
+def test_a_log_hears_of_long_waits_once(capsys):
+    progress = _progress.Progress()
+    for notice in (queued(2, 4.0), queued(2, 5.5), queued(1, 7.0)):
+        progress(notice)
+    progress.clear()
+    assert capsys.readouterr() == ("", "prony: waiting for x: place 2 in the queue, held by a1b2, "
+                                       "6 s so far\n")
 
 
 def test_progress_is_for_terminals(capsys):

@@ -88,6 +88,74 @@ def test_inference(backend, sessions):
         torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
 
 
+def assign(x):
+    y = x.clone()
+    y[torch.tensor([0, 2])] = 7.0
+    return y
+
+
+FUNCTIONS = {
+    "vmap": lambda x: torch.func.vmap(lambda row: row.sum() * row)(x),
+    "grad": torch.func.grad(lambda x: (x * x).sum()),
+    "jvp": lambda x: torch.func.jvp(torch.sin, (x,), (x,))[1],
+    "assign": assign,
+    "solve": lambda x: torch.linalg.solve(x @ x.T + torch.eye(4), x),
+    "inv": lambda x: torch.linalg.inv(x[:, :4] + 5 * torch.eye(4)),
+}
+
+
+@pytest.mark.parametrize("function", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_functions_of_other_kinds(function, sessions):
+    x = torch.randn(4, 8)
+    expected = function(x)
+    accelerated = accelerate(lambda x: function(x))
+    with prony.remote_inference(sessions.open(EAGER)):
+        for _ in range(2):
+            torch.testing.assert_close(accelerated(x), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(function(x), expected)  # PyTorch is as it was
+
+
+def test_indices_of_the_code_are_known_to_onnx(sessions):
+    x = torch.randn(4, 8)
+    with prony.remote_inference(sessions.open(ONNXRT)):
+        torch.testing.assert_close(accelerate(assign)(x), assign(x))
+
+
+def test_autocast_around_the_block(sessions):
+    """What was lowered without it isn't taken for what is called with it."""
+    net = Mlp().eval()
+    accelerated = accelerate(lambda x: net(x))
+    x = torch.randn(2, 16)
+    for enabled in (False, True, False):
+        with torch.no_grad(), torch.autocast("cpu", torch.bfloat16, enabled=enabled):
+            expected = net(x)
+            with prony.remote_inference(sessions.open(EAGER)):
+                got = accelerated(x)
+        assert expected.dtype == (torch.bfloat16 if enabled else torch.float32)
+        torch.testing.assert_close(got, expected)
+
+
+def test_the_default_type(sessions):
+    """It is this process's alone: it is written into the graph, or refused."""
+    made = accelerate(lambda x: (torch.ones(2) + x, torch.full((2,), 0.5)))
+    divided = accelerate(lambda i: i / 2)
+    x = torch.zeros(2, dtype=torch.float64)
+    for dtype in (torch.float32, torch.float64, torch.float32):
+        torch.set_default_dtype(dtype)
+        try:
+            for backend in (ONNXRT, EAGER):
+                with prony.remote_inference(sessions.open(backend)):
+                    torch.testing.assert_close(made(x), (x + 1, torch.full((2,), 0.5)))
+            with prony.remote_inference(sessions.open(EAGER)):
+                if dtype is torch.float64:
+                    with pytest.raises(prony.CompilationError, match="aten.div.* takes its type from"):
+                        divided(torch.tensor([3]))
+                else:
+                    assert divided(torch.tensor([3])).dtype is dtype
+        finally:
+            torch.set_default_dtype(torch.float32)
+
+
 def test_inductor(free):
     """Compiled in its executor; one module, because that takes long."""
     net = Mlp().eval()
