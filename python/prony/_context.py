@@ -11,6 +11,7 @@ import logging
 import os
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,13 +19,14 @@ import torch
 import torch._dynamo
 import torch._dynamo.callback
 from torch import fx
+from torch._dynamo.utils import counters
 
 from prony import _native
 from prony._backend import takes_onnx
 from prony._capture import Captured
 from prony._dump import Source
 from prony._forms import identity
-from prony._onnx import first_line
+from prony._onnx import explanation, first_line
 from prony.errors import CompilationError, LoadModelError, OctomlProfileError
 
 if TYPE_CHECKING:
@@ -62,8 +64,12 @@ def _compiling(_: object) -> None:
     """Dynamo looks at a frame of this thread, whether or not a graph comes of it."""
     context = current()
     if context is not None and context.function:
-        with contextlib.suppress(OctomlProfileError, _native.Error):
-            context.session.native.region_compiled()
+        context.compiling()
+
+
+def _breaks() -> Counter[str]:
+    """Why graphs ended, or weren't, since the process began: PyTorch's words, and how often."""
+    return counters["unimplemented"] + counters["graph_break"]
 
 
 _CONVERTING = "torch._dynamo.convert_frame"
@@ -158,6 +164,10 @@ class Context:
         self._remote_graphs = 0
         self._compiled: dict[Any, Callable[..., Any]] = {}
         self._captured: list[Captured] = []
+        self._before: tuple[int, Counter[str]] | None = None
+        """Set while a call compiles: how many graphs, and which breaks, there were before it."""
+        self._why: dict[str, str] = {}
+        """Of functions without a graph that computes something: what PyTorch said."""
         self._no_grad = torch.no_grad()
         self._dynamo_config = torch._dynamo.config.patch(  # of this thread
             allow_rnn=True,  # otherwise an LSTM would be local code
@@ -228,10 +238,33 @@ class Context:
             self.function = ""
         if missing is not None:
             self._say(self.runtime_errors, missing)
+        if self._before is not None:
+            self._explain(name)
         if self.backend is not None and self._remote_graphs == before:
-            raise CompilationError(f"nothing of '{name}' ran on '{self.backend}': PyTorch captured "
-                                   "no graph in it, or none that computes anything")
+            why = f": {self._why[name]}" if name in self._why else ""
+            raise CompilationError(f"nothing of '{name}' ran on '{self.backend}', because PyTorch "
+                                   f"captured no graph in it that computes anything{why}")
         return result
+
+    def compiling(self) -> None:
+        """Something of the call that is under way is compiled."""
+        if self._before is None:
+            self._before = len(self._captured), _breaks()
+        with contextlib.suppress(OctomlProfileError, _native.Error):
+            self.session.native.region_compiled()
+
+    def _explain(self, name: str) -> None:
+        """Keeps why a call that compiled has no graph, if it hasn't."""
+        graphs, known = self._before
+        self._before = None
+        if not all(captured.trivial for captured in self._captured[graphs:]):
+            self._why.pop(name, None)
+            return
+        for text in _breaks() - known:
+            self._why[name] = explanation(text)
+            self._say(self.notes, f"'{name}' has no graph that a backend could run, because of this: "
+                                  f"{self._why[name]}")
+            return
 
     def not_captured(self, message: str, fault: BaseException) -> None:
         """Dynamo gave a frame up; its message begins with which one."""

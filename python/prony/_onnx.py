@@ -103,15 +103,20 @@ def to_onnx(lowered: Lowered, examples: list[Any]) -> Model:
 
 
 def first_line(fault: BaseException) -> str:
-    """What went wrong, in one line. The exporter's own text is a page; the cause says it. Dynamo's
-    begins with a title, and has a line that explains it."""
+    """What went wrong, in one line. The exporter's own text is a page; the cause says it."""
     while fault.__cause__ is not None:
         fault = fault.__cause__
-    lines = [line.strip() for line in str(fault).splitlines() if line.strip()]
+    return explanation(str(fault)) or type(fault).__name__
+
+
+def explanation(text: str) -> str:
+    """The one line that says it. A text of Dynamo's begins with a title, and has a line that explains
+    it."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     for line in lines:
         if line.startswith("Explanation: "):
             return line.removeprefix("Explanation: ")[:500]
-    return lines[0][:500] if lines else type(fault).__name__
+    return lines[0][:500] if lines else ""
 
 
 @contextlib.contextmanager

@@ -360,12 +360,23 @@ def test_inference_overwrites_and_shares_as_eager_does(sessions):
 
 
 def test_inference_never_runs_locally_unnoticed(sessions):
-    with remote_inference(sessions.open(ONNXRT)), \
-            pytest.raises(prony.CompilationError, match="no graph"):
-        accelerate(hidden)(torch.randn(2))
-    with remote_inference(sessions.open(ONNXRT)), \
-            pytest.raises(prony.CompilationError, match="none that computes anything"):
-        accelerate(lambda x: sum(x.view(-1).tolist()))(torch.randn(2))
+    def listed(x):
+        return sum(x.view(-1).tolist())
+
+    for function, why in ((hidden, "User-inserted graph break"), (listed, ".*`tolist\\(\\)`")):
+        with remote_inference(sessions.open(ONNXRT)):
+            for _ in range(2):
+                with pytest.raises(prony.CompilationError,
+                                   match=f"captured no graph in it that computes anything: {why}"):
+                    accelerate(function)(torch.randn(2))
+
+
+def test_a_function_without_graphs_says_why(profiling):
+    outcome = profiling(accelerate(hidden), *[(torch.randn(4),) for _ in range(3)], plain=hidden)
+    assert outcome.profile.footprint == []
+    [note] = [note for note in outcome.report.notes if "'hidden'" in note]
+    assert note.startswith("'hidden' has no graph that a backend could run, because of this: User-ins")
+    assert "Note: 'hidden' has no graph" in outcome.printed
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int32,
