@@ -262,8 +262,8 @@ class Context:
             return
         for text in _breaks() - known:
             self._why[name] = explanation(text)
-            self._say(self.notes, f"'{name}' has no graph that a backend could run, because of this: "
-                                  f"{self._why[name]}")
+            self._say(self.notes, f"A call of '{name}' has no graph that a backend could run, because "
+                                  f"of this: {self._why[name]}")
             return
 
     def not_captured(self, message: str, fault: BaseException) -> None:

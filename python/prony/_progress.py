@@ -44,6 +44,10 @@ def _notebook_cell() -> int | None:
     return shell.execution_count if type(shell).__name__ == "ZMQInteractiveShell" else None
 
 
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
 def _has_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
@@ -75,7 +79,7 @@ class Progress:
         if notice["kind"] == "queued" and notice["waited_s"] >= _PATIENCE_S and not self._told and \
                 not _is_shown():
             self._told = True
-            print(f"prony: {describe(notice)}", file=sys.stderr, flush=True)
+            print(f"prony: {_printable(describe(notice))}", file=sys.stderr, flush=True)
         if self._is_wanted(notice, now - max(self._since, self._shown)):
             self._file, self._shown = notice.get("file"), now
             self._show(describe(notice))
@@ -109,7 +113,7 @@ class Progress:
                 self._display.update(Pretty(text))
         elif _has_terminal():
             # A line that wraps, or moves the cursor, could not be taken back.
-            text = "".join(c if c.isprintable() else "?" for c in text)[:_columns() - 1]
+            text = _printable(text)[:_columns() - 1]
             sys.stderr.write(f"\r{text:{self._width}}" + ("" if text else "\r"))
             sys.stderr.flush()
         self._width = len(text)

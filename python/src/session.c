@@ -212,26 +212,17 @@ static PyObject *session_local_graph(struct native_session *self, PyObject *args
 
 /* They never wait, and so keep Python's lock. */
 
-static bool begin_region(struct native_session *self, const char *name)
+static int begin_region(struct native_session *self, const char *name, struct prony_error *err)
 {
-    struct prony_error err;
-    if (!native_session_enter(self))
-        return false;
-    int code = prony_region_begin(self->session, name, &err);
+    int code = prony_region_begin(self->session, name, err);
     native_session_leave(self);
-    if (code < 0)
-        native_raise(&err);
-    return code == 0;
+    return code;
 }
 
-/* Takes what the function returned. Why it isn't recorded is no failure of the function; of a
- * session that was closed meanwhile nobody asks. */
-static PyObject *end_region(struct native_session *self, PyObject *result)
+/* Of a session that was closed meanwhile nobody asks why it recorded nothing. */
+static int end_region(struct native_session *self, struct prony_error *err)
 {
-    struct prony_error err;
-    if (is_closed(self) || prony_region_end(self->session, &err) == 0)
-        return Py_BuildValue("NO", result, Py_None);
-    return Py_BuildValue("Ns", result, err.text);
+    return is_closed(self) ? 0 : prony_region_end(self->session, err);
 }
 
 static PyObject *session_region(struct native_session *self, PyObject *args, PyObject *kwargs)
@@ -243,15 +234,19 @@ static PyObject *session_region(struct native_session *self, PyObject *args, PyO
     PyObject *named = NULL;
     if (!native_parse(args, kwargs, names, "sO|O!O!", &name, &function, &PyTuple_Type, &arguments,
                       &PyDict_Type, &named) ||
-        !begin_region(self, name))
+        !native_session_enter(self))
         return NULL;
+    struct prony_error err;
+    int code = begin_region(self, name, &err);
     PyObject *result =
         arguments ? PyObject_Call(function, arguments, named) : PyObject_CallNoArgs(function);
-    if (result)
-        return end_region(self, result);
-    if (!is_closed(self))
+    if (result && code == 0)
+        code = end_region(self, &err);
+    else if (code == 0 && !is_closed(self))
         prony_region_cancel(self->session);
-    return NULL;
+    if (!result)
+        return NULL;
+    return code < 0 ? Py_BuildValue("Ns", result, err.text) : Py_BuildValue("NO", result, Py_None);
 }
 
 static PyObject *session_region_compiled(struct native_session *self, PyObject *ignored)

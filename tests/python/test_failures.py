@@ -375,8 +375,9 @@ def test_a_function_without_graphs_says_why(profiling):
     outcome = profiling(accelerate(hidden), *[(torch.randn(4),) for _ in range(3)], plain=hidden)
     assert outcome.profile.footprint == []
     [note] = [note for note in outcome.report.notes if "'hidden'" in note]
-    assert note.startswith("'hidden' has no graph that a backend could run, because of this: User-ins")
-    assert "Note: 'hidden' has no graph" in outcome.printed
+    assert note.startswith("A call of 'hidden' has no graph that a backend could run, because of this: "
+                           "User-inserted graph break")
+    assert "Note: A call of 'hidden' has no graph" in outcome.printed
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int32,

@@ -135,6 +135,19 @@ def test_autocast_around_the_block(sessions):
         torch.testing.assert_close(got, expected)
 
 
+def test_operators_in_order_under_autocast(sessions):
+    """Those that check are chained by tokens, which nobody else knows."""
+    def solved(x):
+        return torch.linalg.inv(x.float() @ x.float().T + torch.eye(4)) + torch.linalg.cholesky(
+            torch.eye(4) * 2)
+
+    x = torch.randn(4, 4)
+    with torch.autocast("cpu", torch.bfloat16), prony.remote_inference(sessions.open(EAGER)):
+        got = accelerate(solved)(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        torch.testing.assert_close(got, solved(x), rtol=1e-2, atol=1e-2)
+
+
 def test_the_default_type(sessions):
     """It is this process's alone: it is written into the graph, or refused."""
     made = accelerate(lambda x: (torch.ones(2) + x, torch.full((2,), 0.5)))

@@ -369,6 +369,15 @@ def test_two_halves(session, overlap):
     run.cancel()
 
 
+def test_a_region_that_cannot_begin(session):
+    """What is called isn't recorded, and goes on."""
+    assert session.region("", lambda: 7) == (7, "a region's name has 1 to 1024 bytes, not 0")
+    assert session.region("f", lambda: session.region("g", lambda: 7))[0][0] == 7
+    assert [(p["function"], p["runs"]) for p in profiles(session)] == [("f", 1)]
+    with pytest.raises(ZeroDivisionError):
+        session.region("", lambda: 1 / 0)
+
+
 def test_a_region_cannot_end_before_its_run(session):
     graph = session.load("double", [double_form()])
     x = floats(1)
