@@ -68,8 +68,9 @@ def to_tree(lowered: Lowered, weights: list[WeightPlace]) -> Tree:
                           [(name, _value(arg, ints)) for name, arg in node.kwargs.items()]))
         elif node.op == "output":
             nodes.append(("output", node.name, _value(tuple(node.args[0]), ints)))
-        elif node.op != "placeholder":
-            raise NotExpressible(f"'{node.name}' is a {node.op} of '{node.target}'")
+        elif node.op != "placeholder":  # what is left is a part of the operator that uses it
+            users = " and ".join(f"'{user.target}'" for user in node.users)
+            raise NotExpressible(f"{users} has graphs of its own inside, for which it has no words")
     fixed = [("tensor", _dtype(dtype), dims, file, offset, nbytes)
              for dtype, dims, file, offset, nbytes in weights]
     return {"nodes": nodes, "fixed_inputs": fixed}

@@ -51,6 +51,11 @@ struct prn_channel {
     size_t n_metadata;
 };
 
+static bool is_socket_file(const char *address)
+{
+    return strncmp(address, "unix:", 5) == 0;
+}
+
 /* Whether nothing that is sent there leaves this machine. A name isn't looked up, for who answers
  * may lie. */
 static bool is_local(const char *address)
@@ -61,14 +66,14 @@ static bool is_local(const char *address)
     if (length < sizeof host)
         memcpy(host, address, length);
     struct in_addr ipv4;
-    return strncmp(address, "unix:", 5) == 0 || strcmp(host, "[::1]") == 0 ||
+    return is_socket_file(address) || strcmp(host, "[::1]") == 0 ||
            strcasecmp(host, "localhost") == 0 ||
            (inet_pton(AF_INET, host, &ipv4) == 1 && ntohl(ipv4.s_addr) >> 24 == 127);
 }
 
 static int check_address(const char *address, struct prony_error *err)
 {
-    if (strncmp(address, "unix:", 5) == 0 && address[5])
+    if (is_socket_file(address) && address[5])
         return 0;
     const char *colon = strrchr(address, ':');
     size_t digits = colon ? strspn(colon + 1, "0123456789") : 0;
@@ -384,7 +389,8 @@ static int unavailable(const struct call *call, const char *text, struct prony_e
     if (!reason)
         reason = last && last[1] == ' ' && last[2] ? last + 2 : text;
     /* So does a service that is greeted without the TLS that it has. */
-    const char *hint = !call->channel->tls && strcmp(reason, "Socket closed") == 0
+    bool greeted = !call->channel->tls && !is_socket_file(address);
+    const char *hint = greeted && strcmp(reason, "Socket closed") == 0
                            ? "; if it has TLS, --ca or ca_file names who signed its certificate"
                            : "";
     return prn_fail(err, PRONY_EUNAVAILABLE, "cannot reach '%s': %s%s", address, reason, hint);

@@ -115,6 +115,18 @@ def test_a_graph_that_every_backend_refuses_is_recorded(profiling, sessions):
         " ".join(outcome.printed.split())
 
 
+def test_control_flow_in_a_graph_goes_to_onnx_alone(profiling):
+    def either(x):
+        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 2, (x,))
+
+    outcome = profiling(accelerate(either), (torch.ones(3),), (-torch.ones(3),), (torch.ones(3),),
+                        plain=either)
+    assert outcome.profile.total_per_backend[ONNXRT].estimated_total_ms
+    [error] = outcome.report.compilation_errors
+    assert error.endswith(f"on {EAGER}: it is not expressible as FXPROTO: 'cond' has graphs of its own "
+                          "inside, for which it has no words")
+
+
 def test_tensors_without_values(profiling):
     x = torch.randn(2, device="meta")
     outcome = profiling(accelerate(torch.neg), (x,), (x,), plain=torch.neg)
