@@ -212,13 +212,6 @@ static PyObject *session_local_graph(struct native_session *self, PyObject *args
 
 /* They never wait, and so keep Python's lock. */
 
-static int begin_region(struct native_session *self, const char *name, struct prony_error *err)
-{
-    int code = prony_region_begin(self->session, name, err);
-    native_session_leave(self);
-    return code;
-}
-
 /* Of a session that was closed meanwhile nobody asks why it recorded nothing. */
 static int end_region(struct native_session *self, struct prony_error *err)
 {
@@ -237,7 +230,8 @@ static PyObject *session_region(struct native_session *self, PyObject *args, PyO
         !native_session_enter(self))
         return NULL;
     struct prony_error err;
-    int code = begin_region(self, name, &err);
+    int code = prony_region_begin(self->session, name, &err);
+    native_session_leave(self);
     PyObject *result =
         arguments ? PyObject_Call(function, arguments, named) : PyObject_CallNoArgs(function);
     if (result && code == 0)
