@@ -180,7 +180,6 @@ class Context:
     # ---- Entering and leaving ----
 
     def enter(self) -> None:
-        refuse_nesting()
         if self.session.user is not None:
             raise OctomlProfileError(
                 "the session is in use by another remote_profile or remote_inference")

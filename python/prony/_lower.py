@@ -26,8 +26,8 @@ _with_effects = torch.ops.higher_order.with_effects
 
 # Operators that only check something, and what Dynamo leaves in a graph of the state it was
 # captured in: no_grad holds anyway.
-_CHECKS = ("_linalg_check_errors", "_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range",
-           "sym_constrain_range_for_size", "_functional_assert_async")
+_CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range",
+           "sym_constrain_range_for_size", "_functional_assert_async", "_linalg_check_errors")
 _AUTOCAST = ("_enter_autocast", "_exit_autocast")
 
 # Where built-in functions, which have no signature to ask, take whether they train.

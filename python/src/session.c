@@ -212,12 +212,6 @@ static PyObject *session_local_graph(struct native_session *self, PyObject *args
 
 /* They never wait, and so keep Python's lock. */
 
-/* Of a session that was closed meanwhile nobody asks why it recorded nothing. */
-static int end_region(struct native_session *self, struct prony_error *err)
-{
-    return is_closed(self) ? 0 : prony_region_end(self->session, err);
-}
-
 static PyObject *session_region(struct native_session *self, PyObject *args, PyObject *kwargs)
 {
     static const char *const names[] = {"name", "function", "arguments", "named", NULL};
@@ -234,9 +228,11 @@ static PyObject *session_region(struct native_session *self, PyObject *args, PyO
     native_session_leave(self);
     PyObject *result =
         arguments ? PyObject_Call(function, arguments, named) : PyObject_CallNoArgs(function);
-    if (result && code == 0)
-        code = end_region(self, &err);
-    else if (code == 0 && !is_closed(self))
+    /* Of a session that was closed meanwhile nobody asks why it recorded nothing. */
+    bool open = code == 0 && !is_closed(self);
+    if (open && result)
+        code = prony_region_end(self->session, &err);
+    else if (open)
         prony_region_cancel(self->session);
     if (!result)
         return NULL;
