@@ -1,95 +1,105 @@
 # Tasks. `make demo` and `make test` set everything up by themselves; `make help` lists the rest.
 
 BUILD ?= build
-CMAKE = cmake -G Ninja -S .
 PREFIX ?= /usr/local
-PYTHON = $(BUILD)/venv/bin/python
+ONLY ?=
+TESTS = "$(BUILD)/venv/bin/python" tests/run.py -k "$(ONLY)"
+COMMA = ,
+
+# $(call build,FOLDER,OPTIONS): configures a folder and builds all of it; silent when all goes well.
+# CC, CFLAGS and LDFLAGS count when a folder is configured for the first time, as always with CMake.
+# A machine that only checks has every warning as an error, in every folder.
+build = @mkdir -p "$(1)" && \
+    { [ -e "$(1)/build.ninja" ] || echo "make: compiling into $(1), which takes a minute or two"; } && \
+    { cmake -G Ninja -S . -B "$(1)" $(2) $(if $(CI),-DPRONY_WERROR=ON) > "$(1)/configure.log" || \
+    { cat "$(1)/configure.log"; exit 1; }; } && cmake --build "$(1)" -- --quiet
 
 .PHONY: all
 all: setup-build ## build/prony, build/libprony.so, build/libprony.a
-	@$(CMAKE) -B $(BUILD) -DCMAKE_INSTALL_PREFIX=$(PREFIX) > $(BUILD)/configure.log || \
-	    { cat $(BUILD)/configure.log; exit 1; }
-	@cmake --build $(BUILD) -- --quiet
+	$(call build,$(BUILD),-DCMAKE_INSTALL_PREFIX="$(PREFIX)")
 
 .PHONY: demo
-demo: setup-run all ## profile a real network on the backends found here
-	@tools/demo $(BUILD)
+demo: all ## profile a real network on the backends found here
+	@tools/demo "$(BUILD)"
 
 .PHONY: test
-test: setup-test ## every test, in the release build and under ASan and UBSan
-	@$(CMAKE) -B $(BUILD) -DPRONY_TESTS=ON > $(BUILD)/configure.log || \
-	    { cat $(BUILD)/configure.log; exit 1; }
-	@cmake --build $(BUILD) -- --quiet
-	@$(MAKE) --no-print-directory asan-build
-	@$(PYTHON) tests/run.py --build $(BUILD) --sanitized $(BUILD)/asan
+test: test-build asan-build ## every quick test, in the release build and under ASan and UBSan; ONLY=pattern
+	@$(TESTS) --build "$(BUILD)" --sanitized "$(BUILD)/asan"
+
+.PHONY: test-long
+test-long: test-build ## the tests that take long: whole networks, whole installations; ONLY=pattern
+	@$(TESTS) --build "$(BUILD)" --long
+
+.PHONY: test-build
+test-build: setup-test
+	$(call build,$(BUILD),-DPRONY_TESTS=ON)
 
 .PHONY: check
 check: setup-check ## format, lint, layering, and a clean build with clang
-	@tools/check $(BUILD)
+	@tools/check "$(BUILD)"
 
 .PHONY: asan-build
-asan-build:
-	@$(CMAKE) -B $(BUILD)/asan -DPRONY_TESTS=ON -DPRONY_SANITIZE=address,undefined \
-	    > $(BUILD)/asan.log || { cat $(BUILD)/asan.log; exit 1; }
-	@cmake --build $(BUILD)/asan -- --quiet
+asan-build: setup-test
+	$(call build,$(BUILD)/asan,-DPRONY_TESTS=ON -DPRONY_SANITIZE=address$(COMMA)undefined)
 
 .PHONY: asan
 asan: setup-test all asan-build ## the C tests under AddressSanitizer and UBSan, and the service under load
-	@$(PYTHON) tests/run.py --sanitized $(BUILD)/asan
-	@PRONY=$(abspath $(BUILD))/asan/prony PRONY_PROGRAM=$(abspath $(BUILD))/prony \
-	    LSAN_OPTIONS=suppressions=$(abspath tests/leaks.supp) PYTHONDONTWRITEBYTECODE=1 \
-	    $(PYTHON) -m pytest -q --no-header --tb=short -p no:cacheprovider \
-	    --import-mode=importlib tests/e2e/test_service_survival.py
+	@$(TESTS) --sanitized "$(BUILD)/asan"
+	@PRONY="$(BUILD)/asan/prony" PRONY_PROGRAM="$(BUILD)/prony" \
+	    $(TESTS) --build "$(BUILD)" tests/e2e/test_service_survival.py
 
 .PHONY: tsan
 tsan: setup-test all ## the C tests under ThreadSanitizer, and the service under load
-	@$(CMAKE) -B $(BUILD)/tsan -DPRONY_TESTS=ON -DPRONY_SANITIZE=thread > /dev/null
-	@cmake --build $(BUILD)/tsan -- --quiet
-	@$(PYTHON) tests/run.py --sanitized $(BUILD)/tsan
-	@PRONY=$(abspath $(BUILD))/tsan/prony PRONY_PROGRAM=$(abspath $(BUILD))/prony \
-	    TSAN_OPTIONS=ignore_noninstrumented_modules=1 PYTHONDONTWRITEBYTECODE=1 \
-	    $(PYTHON) -m pytest -q --no-header --tb=short -p no:cacheprovider \
-	    --import-mode=importlib tests/e2e/test_service_survival.py
+	$(call build,$(BUILD)/tsan,-DPRONY_TESTS=ON -DPRONY_SANITIZE=thread)
+	@$(TESTS) --sanitized "$(BUILD)/tsan"
+	@PRONY="$(BUILD)/tsan/prony" PRONY_PROGRAM="$(BUILD)/prony" \
+	    $(TESTS) --build "$(BUILD)" tests/e2e/test_service_survival.py
 
 .PHONY: soak
-soak: setup-test ## the loops of what the service survives, ten times as long
-	@$(CMAKE) -B $(BUILD) -DPRONY_TESTS=ON > $(BUILD)/configure.log || \
-	    { cat $(BUILD)/configure.log; exit 1; }
-	@cmake --build $(BUILD) -- --quiet
-	@PRONY_SOAK=1 $(PYTHON) tests/run.py --build $(BUILD) -k test_service_survival
+soak: test-build ## the loops of what the service survives, ten times as long
+	@PRONY_SOAK=1 $(TESTS) --build "$(BUILD)" tests/e2e/test_service_survival.py
 
 .PHONY: conformance
-conformance: setup-test ## ONNX's own backend tests on each runtime, against the stored tables
-	@$(CMAKE) -B $(BUILD) -DPRONY_TESTS=ON > $(BUILD)/configure.log || \
-	    { cat $(BUILD)/configure.log; exit 1; }
-	@cmake --build $(BUILD) -- --quiet
-	@$(PYTHON) tests/conformance/run.py --build $(BUILD)
+conformance: test-build ## ONNX's own backend tests on each runtime, against the stored tables
+	@"$(BUILD)/venv/bin/python" tests/conformance/run.py --build "$(BUILD)"
 
 FUZZ_SECONDS ?= 60
 .PHONY: fuzz
 fuzz: setup-check ## FUZZ_SECONDS=60 of libFuzzer on each harness
-	@CC=clang $(CMAKE) -B $(BUILD)/fuzz -DPRONY_TESTS=ON -DPRONY_LIBFUZZER=ON \
-	    -DPRONY_SANITIZE=fuzzer-no-link,address,undefined > /dev/null
-	@cmake --build $(BUILD)/fuzz -- --quiet
-	@tools/fuzz $(BUILD)/fuzz $(FUZZ_SECONDS)
+	$(call build,$(BUILD)/fuzz,-DCMAKE_C_COMPILER=clang -DPRONY_TESTS=ON -DPRONY_LIBFUZZER=ON \
+	    -DPRONY_SANITIZE=fuzzer-no-link$(COMMA)address$(COMMA)undefined)
+	@tools/fuzz "$(BUILD)/fuzz" $(FUZZ_SECONDS)
 
 .PHONY: bench
 bench: setup-test all ## fidelity, A/A, overhead, recording, `explore`, `schedule`, the service, against named peers
-	@bench/run $(BUILD)
+	@bench/run "$(BUILD)"
 
 .PHONY: install
 install: all ## PREFIX=/usr/local: program, libraries, header, pkg-config, man page, completion
-	@cmake --install $(BUILD) --prefix $(PREFIX)
+	@cmake --install "$(BUILD)" --prefix "$(PREFIX)"
 
-.PHONY: setup-build setup-run setup-test setup-check
-setup-build setup-run setup-test setup-check:
-	@tools/setup $(BUILD) $(@:setup-%=%)
+.PHONY: wheel
+wheel: setup-package all ## build/packages/prony-*.whl: for Python, on any Linux as new as Debian 12
+	@"$(BUILD)/venv-package/bin/python" tools/wheel.py "$(BUILD)" "$(BUILD)/packages"
+
+.PHONY: deb
+deb: setup-package all ## build/packages/*.deb: the program with runtimes; header and libraries
+	@cd "$(BUILD)" && { cpack > cpack.log 2>&1 || { cat cpack.log; exit 1; }; }
+	@sed -n 's/^CPack: - package: \(.*\) generated\.$$/\1/p' "$(BUILD)/cpack.log"
+
+.PHONY: release
+release: setup-package ## build/release: source, wheel and Debian packages of this commit, and SHA256SUMS
+	@tools/release "$(BUILD)"
+
+.PHONY: setup-build setup-package setup-test setup-check
+setup-build setup-package setup-test setup-check:
+	@tools/setup "$(BUILD)" $(@:setup-%=%)
 
 .PHONY: clean
 clean: ## remove what was built, keep what was downloaded
-	@find $(BUILD) -mindepth 1 -maxdepth 1 ! -name deps ! -name 'venv*' ! -name node -exec rm -rf {} +
+	@find "$(BUILD)" -mindepth 1 -maxdepth 1 ! -name deps ! -name 'venv*' ! -name node -exec rm -rf {} +
 
 .PHONY: help
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r name text; \
-	    do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	    do printf '  make %-9s %s\n' "$$name" "$$text"; done

@@ -6,7 +6,7 @@
  */
 #include "bare_rpc.h"
 
-#include "service/blobs.h"
+#include "service/store/blobs.h"
 
 #include <fcntl.h>
 #include <openssl/evp.h>

@@ -1,11 +1,19 @@
 """What the benchmarks share: the programs that were built and are talked to, models, and prony's JSON."""
 import contextlib
+import datetime
 import json
+import math
 import os
 import pathlib
+import random
+import re
 import statistics
 import subprocess
 import sys
+
+SOURCE = pathlib.Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(SOURCE / "tools"))
+import figures  # noqa: E402
 
 BUILD = pathlib.Path(os.environ.get("PRONY_BUILD", "build")).resolve()
 PRONY = BUILD / "prony"
@@ -15,8 +23,10 @@ LIBRARY = os.environ.get("PRONY_ORT_LIB") or str(BUILD / "deps/onnxruntime/libon
 # name: how to make it, its input, and how long one launch of the bare loop runs
 NETWORKS = {
     "mlp": (["mlp"], "input", "1x100", 0.5),
+    "0.1 ms": (["mlp", "--batch", "256"], "input", "256x100", 0.5),
+    "1 ms": (["mlp", "--batch", "2048"], "input", "2048x100", 0.5),
     "10 ms": (["mobilenet-v2", "--batch", "3"], "input", "3x3x224x224", 1.0),
-    "resnet50": (["resnet50"], "input", "1x3x224x224", 3.0),
+    "resnet50": (["resnet50"], "input", "1x3x224x224", 2.0),
 }
 
 
@@ -109,5 +119,51 @@ def median(values):
     return statistics.median(values)
 
 
+def interval(values):
+    """95 % of the median, by drawing values again."""
+    draw = random.Random(1)
+    medians = sorted(median(draw.choices(values, k=len(values))) for _ in range(2000))
+    return medians[50], medians[-51]
+
+
+def significant(value, digits=3):
+    """3 digits and no more: 0.0412, 4.12, 412, 4,120."""
+    if value == 0 or abs(value) >= 10 ** digits:
+        return f"{value:,.0f}"
+    return f"{value:.{max(0, digits - 1 - math.floor(math.log10(abs(value))))}f}"
+
+
 def show(text):
     print(text, flush=True)
+
+
+def machine():
+    """The processor, its cores, and the runtime, as documents name them."""
+    info = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    name = re.search(r"model name\s*: (.*)", info)
+    version = re.search(r"[.]so[.]([0-9]+[.][0-9]+[.][0-9]+)$", os.path.realpath(LIBRARY))
+    cores = len(os.sched_getaffinity(0))
+    return (f"{cores} {'virtual ' if 'hypervisor' in info else ''}core{'s' if cores > 1 else ''} of "
+            f"{name[1] if name else os.uname().machine}"
+            f"{f', ONNX Runtime {version[1]}' if version else ''}")
+
+
+def commit():
+    """The sources that were measured; with a + where they differ from what was committed."""
+    def git(*words):
+        return subprocess.run(["git", "-C", SOURCE, *words], capture_output=True, text=True)
+    head = git("rev-parse", "--short=10", "HEAD")
+    if head.returncode:
+        return "unknown"
+    changed = git("status", "--porcelain", "--", "src", "include", "python", "bench").stdout
+    return head.stdout.strip() + ("+" if changed else "")
+
+
+def record(name, value, unit=""):
+    """Writes a figure where documents have it from (tools/figures.py). `value` is as they show it."""
+    path = SOURCE / "docs/figures.json"
+    known = figures.load(path)
+    known[name] = {"value": str(value), "unit": unit,
+                   "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%d"),
+                   "commit": commit(), "machine": machine()}
+    figures.save(path, known)

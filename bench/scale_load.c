@@ -17,7 +17,7 @@
 #include "rpc/core.h"
 #include "rpc/messages.h"
 #include "rpc/remote.h"
-#include "service/lease.h"
+#include "service/session/lease.h"
 
 #include "record/remote.h"
 

@@ -19,8 +19,8 @@ import grpc
 import numpy as np
 
 sys.path.insert(0, sys.argv[2])
-import inference_base_pb2 as base  # noqa: E402
-import remote_inference_pb2_grpc as service  # noqa: E402
+import inference_base_pb2 as base
+import remote_inference_pb2_grpc as service
 
 CHUNK = 1 << 20
 OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1)]

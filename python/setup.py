@@ -1,8 +1,10 @@
 """Builds the wheel: the Python files, the extension, and an installation of prony beside them.
 
 CMake does the building, in the folder `build` of the source tree (PRONY_BUILD names another), and
-only what isn't built yet. The runtimes that tools/setup fetches go into the wheel; PRONY_SETUP=no
-takes those that are there.
+only what isn't built yet. Nothing is installed on the machine: Debian packages that are missing are
+named, and the build ends. PRONY_SETUP=no doesn't look for them, and takes what is there.
+
+The wheel is for this machine; `make wheel` makes one for others of it.
 """
 
 import os
@@ -26,43 +28,30 @@ def version():
     return ".".join(re.findall(r"#define PRONY_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header))
 
 
-def run(*argv):
-    finished = subprocess.run(
-        [str(word) for word in argv], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    )
+def run(what, *argv, **variables):
+    """pip shows what is printed when it is told to (-v), and when the build fails."""
+    print(f"prony: {what}", flush=True)
+    try:
+        finished = subprocess.run(
+            [str(word) for word in argv], cwd=ROOT, env={**os.environ, **variables},
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    except FileNotFoundError:
+        sys.exit(f"prony: error: '{argv[0]}' is not installed")
     if finished.returncode != 0:
         sys.stderr.write(finished.stdout.decode(errors="replace"))
-        sys.exit(f"setup: '{argv[0]}' failed")
+        sys.exit(f"prony: error: '{argv[0]}' failed: see above")
 
 
 def build_prony():
     if os.environ.get("PRONY_SETUP") != "no":
-        run("tools/setup", BUILD, "run")
+        run("looking for what the build needs", "tools/setup", BUILD, "build",
+            PRONY_APT="no", PRONY_RUNTIMES="no")
     if not (BUILD / "CMakeCache.txt").exists():
-        run("cmake", "-G", "Ninja", "-S", ROOT, "-B", BUILD, "-DPRONY_PYTHON=ON",
-            f"-DPython3_EXECUTABLE={sys.executable}")
-    run("cmake", "--build", BUILD)
+        run(f"configuring in '{BUILD}'", "cmake", "-G", "Ninja", "-S", ROOT, "-B", BUILD,
+            "-DPRONY_PYTHON=ON", f"-DPython3_EXECUTABLE={sys.executable}")
+    run(f"building in '{BUILD}'", "cmake", "--build", BUILD)
     if not (BUILD / "python/prony/_native.abi3.so").exists():
-        sys.exit(f"setup: no extension in '{BUILD}/python': are Python's headers there?")
-
-
-def install_bundle(folder):
-    """An installation without what only programs in C need. Wheels have no symbolic links, so each
-    is the file that it stands for."""
-    shutil.rmtree(folder, ignore_errors=True)
-    run("cmake", "--install", BUILD, "--prefix", folder)
-    for path in sorted(folder.rglob("*")):
-        if path.suffix in (".a", ".pc") or path.name == "libprony.so":
-            path.unlink()
-        elif path.is_symlink() and not (path.resolve().name.startswith("libprony.so")):
-            target = path.resolve()
-            path.unlink()
-            shutil.copy2(target, path)
-    for link in folder.rglob("libprony.so.*"):
-        if link.is_symlink():
-            target = link.resolve()
-            link.unlink()
-            target.rename(link)
+        sys.exit(f"prony: error: no extension in '{BUILD}/python': are Python's headers there?")
 
 
 class BuildPackage(build_py):
@@ -71,7 +60,10 @@ class BuildPackage(build_py):
         build_prony()
         package = pathlib.Path(self.build_lib).resolve() / "prony"
         shutil.copy2(BUILD / "python/prony/_native.abi3.so", package)
-        install_bundle(package / "_bundle")
+        shutil.rmtree(package / "_bundle", ignore_errors=True)
+        run("installing the program into the package", "cmake", "--install", BUILD, "--strip",
+            "--component", "program", "--prefix", package / "_bundle")
+        run("stripping the extension", "strip", package / "_native.abi3.so")
 
 
 class StableWheel(bdist_wheel):
@@ -84,6 +76,10 @@ class BinaryDistribution(Distribution):
         return True
 
 
+if not (ROOT / "CMakeLists.txt").exists():
+    sys.exit(f"prony: error: '{ROOT}' is not prony's source tree: the folder 'python' can't be built "
+             "without what lies around it. Run 'pip install ./python' in a clone of the repository, "
+             "or install a wheel.")
 STAGE.mkdir(parents=True, exist_ok=True)
 setup(
     version=version(),

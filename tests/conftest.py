@@ -3,30 +3,41 @@ import dataclasses
 import functools
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
-# Who starts the tests in the background may have Ctrl-C ignored, and programs would inherit that.
+# Who starts the tests in the background may have signals ignored, and programs would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))  # the tests share transcript.py and this file
 sys.path.append(str(ROOT / "tests" / "e2e"))  # and some of them what others have
 BUILD = pathlib.Path(os.environ.get("PRONY_BUILD", ROOT / "build"))
 PROGRAM = pathlib.Path(os.environ.get("PRONY", BUILD / "prony"))
-TEST_TIMEOUT = 300
+TORCH = BUILD / "venv-torch/bin/python"
+if not re.fullmatch(r"[\w./+-]+", str(TORCH), re.ASCII):
+    # PyTorch calls its compiler without quotes, so that folders of other names need another name.
+    _link = tempfile.TemporaryDirectory(prefix="prony-torch-")
+    TORCH = pathlib.Path(_link.name) / "venv/bin/python"
+    TORCH.parent.parent.symlink_to(BUILD / "venv-torch")
+# In seconds, to end what hangs: beside many others a test may take twenty times as long as alone.
+TEST_TIMEOUT = 1800
+PATIENCE = 600
 
 
 @functools.cache
 def bf16_is_broken():
     """Whether PyTorch, without prony, dies of an illegal instruction when it multiplies matrices of bf16:
     some virtual machines announce a matrix unit (AMX) that they don't have."""
-    done = subprocess.run([BUILD / "venv-torch/bin/python", "-c",
+    done = subprocess.run([TORCH, "-c",
                            "import torch; a = torch.ones(64, 64, dtype=torch.bfloat16); a @ a"],
-                          capture_output=True, timeout=120)
+                          capture_output=True, timeout=PATIENCE)
     return done.returncode == -signal.SIGILL
 
 
@@ -36,9 +47,10 @@ class Finished:
     stdout: str
     stderr: str
     status: int
+    session: int  # that its processes are in
 
 
-def run_program(argv, timeout=60, **options):
+def run_program(argv, timeout=PATIENCE, **options):
     """Runs argv in a session of its own; past the timeout the whole session is killed, so that
     nothing outlives a test."""
     stdin = options.pop("input", None)
@@ -56,7 +68,7 @@ def run_program(argv, timeout=60, **options):
                 pytest.fail(f"{argv} took more than {timeout} s\n{stdout!r}\n{stderr!r}")
             raise
     return Finished(stdout.decode(errors="replace"), stderr.decode(errors="replace"),
-                    process.returncode)
+                    process.returncode, process.pid)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -77,8 +89,15 @@ def pytest_runtest_protocol(item):
         signal.signal(signal.SIGALRM, previous)
 
 
+def pytest_runtest_logstart(nodeid):
+    """Tells tests/run.py what is running."""
+    if "PRONY_TEST_NOW" in os.environ:
+        pathlib.Path(os.environ["PRONY_TEST_NOW"]).write_text(nodeid)
+
+
 def pytest_configure(config):
     config.addinivalue_line("markers", "timeout(seconds): time limit of a test")
+    config.addinivalue_line("markers", "long: only `make test-long` runs it")
 
 
 @pytest.fixture(scope="session")
@@ -96,9 +115,9 @@ def workdir(tmp_path):
 
 @pytest.fixture
 def prony(program, workdir):
-    """prony("model", "x.onnx", timeout=60, env={...}, input=...) → stdout, stderr, status."""
+    """prony("model", "x.onnx", env={...}, input=...) → stdout, stderr, status."""
 
-    def call(*arguments, timeout=60, env=None, **options):
+    def call(*arguments, timeout=PATIENCE, env=None, **options):
         options.setdefault("cwd", workdir)
         return run_program([program, *arguments], timeout=timeout,
                            env={**os.environ, **(env or {})}, **options)
@@ -120,7 +139,7 @@ class Networks:
         if key not in self.paths:
             path = self.folder / str(len(self.paths)) / f"{name}.onnx"
             path.parent.mkdir()
-            done = run_program([self.program, "synth", name, *options, "-o", path], timeout=120)
+            done = run_program([self.program, "synth", name, *options, "-o", path])
             assert done.status == 0, done.stderr
             self.paths[key] = path
         return self.paths[key]
@@ -144,7 +163,7 @@ def sh(*argv, env=None, **options):
 def prefix(tmp_path_factory):
     """What `make install` installs, in a scratch folder."""
     prefix = tmp_path_factory.mktemp("prefix")
-    sh("cmake", "--install", BUILD, "--prefix", prefix, timeout=120)
+    sh("cmake", "--install", BUILD, "--prefix", prefix)
     return prefix
 
 

@@ -2,37 +2,19 @@
 measures with `prony profile`, and can be told to be slow, to drop calls, and to answer nonsense."""
 import concurrent.futures
 import hashlib
-import importlib
 import pathlib
 import subprocess
-import sys
 import tempfile
 import threading
 
 import grpc
-import grpc_tools.protoc
 import numpy as np
 import onnx
 import onnx.reference
 from onnx import helper
 
-from conftest import BUILD, ROOT
-
-_generated = tempfile.TemporaryDirectory(prefix="prony-proto-")
-PROTOS = ["inference_base", "remote_inference", "prony"]
-
-
-def messages():
-    """The modules that protoc makes of the .proto files."""
-    if not list(pathlib.Path(_generated.name).iterdir()):
-        assert grpc_tools.protoc.main(["protoc", f"-I{ROOT / 'proto'}",
-                                       f"--python_out={_generated.name}",
-                                       *(f"{name}.proto" for name in PROTOS)]) == 0
-        sys.path.insert(0, _generated.name)
-    return [importlib.import_module(f"{name}_pb2") for name in PROTOS]
-
-
-base, remote, own = messages()
+from conftest import BUILD
+from protos import base, own, remote
 
 WIRE_TYPES = {onnx.TensorProto.FLOAT: base.TENSOR_DTYPE_F32, onnx.TensorProto.INT64: base.TENSOR_DTYPE_I64,
               onnx.TensorProto.DOUBLE: base.TENSOR_DTYPE_F64, onnx.TensorProto.BOOL: base.TENSOR_DTYPE_BOOL}
@@ -199,7 +181,7 @@ class Fake:
                     arguments += [option, value]
             if request.inputs_folder:
                 arguments += ["--inputs", request.inputs_folder]
-            done = subprocess.run(arguments, cwd=folder, capture_output=True, check=False, timeout=120)
+            done = subprocess.run(arguments, cwd=folder, capture_output=True, check=False, timeout=600)
             assert done.returncode == 0, done.stderr
             return done.stdout
 

@@ -5,16 +5,10 @@
     y = g.call("aten.mm.default", g.input("x"), w)
     files = g.files(y)      # {"model.dat": …, "weights/0": …}
 """
-import sys
-
-import grpc
 import numpy as np
 
-from conftest import BUILD, ROOT
+from protos import fx
 from service import FXPROTO
-
-sys.path.insert(0, str(ROOT / "proto"))
-fx = grpc.protos("fxgraph.proto")
 
 DTYPES = {np.dtype(name): getattr(fx, f"DTYPE_{wire}") for name, wire in (
     ("bool", "BOOL"), ("int8", "INT8"), ("int16", "INT16"), ("int32", "INT32"), ("int64", "INT64"),
@@ -103,7 +97,6 @@ def affine(weight, one=1.0):
     return g.files((g.call("aten.add.Tensor", g.call("aten.mm.default", x, w), one),))
 
 
-TORCH = BUILD / "venv-torch/bin/python"
 
 
 def load(session, files, model=1, **fields):

@@ -8,10 +8,11 @@ import subprocess
 import termios
 import time
 
+import numpy as np
 import onnx
-from onnx import helper
+from onnx import TensorProto, helper, numpy_helper
 
-from conftest import BUILD
+from conftest import BUILD, PATIENCE
 
 ORT = os.environ.get("PRONY_ORT_LIB", str(BUILD / "deps/onnxruntime/libonnxruntime.so.1"))
 
@@ -38,27 +39,54 @@ def save(path, nodes, inputs, outputs, initializers=(), opset=21):
     return path
 
 
-def executors():
-    """Process ids of all executors on this machine."""
+def sentences(path, *shape):
+    """What is fed to bert-base, through one small layer: ids of words, of which there are as many as there,
+    a mask and types, all of this shape."""
+    def numbers(name, *dims):
+        return numpy_helper.from_array(np.random.default_rng(1).random(dims, np.float32), name)
+
+    return save(path, [helper.make_node("Gather", ["words", "input_ids"], ["word"]),
+                       helper.make_node("Gather", ["types", "token_type_ids"], ["type"]),
+                       helper.make_node("Add", ["word", "type"], ["sum"]),
+                       helper.make_node("Cast", ["attention_mask"], ["mask"], to=TensorProto.FLOAT),
+                       helper.make_node("Unsqueeze", ["mask", "last"], ["column"]),
+                       helper.make_node("Mul", ["sum", "column"], ["masked"]),
+                       helper.make_node("MatMul", ["masked", "weight"], ["product"]),
+                       helper.make_node("Softmax", ["product"], ["y"])],
+                [helper.make_tensor_value_info(name, TensorProto.INT64, shape)
+                 for name in ("input_ids", "attention_mask", "token_type_ids")],
+                [helper.make_tensor_value_info("y", TensorProto.FLOAT, [*shape, 8])],
+                [numbers("words", 30522, 4), numbers("types", 2, 4), numbers("weight", 4, 8),
+                 numpy_helper.from_array(np.array([-1]), "last")], opset=17)
+
+
+def executors(session):
+    """Process ids of the executors in a session: those of one prony, also when it has ended."""
     found = set()
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
-                if b"executor" in (entry / "cmdline").read_bytes().split(b"\0")[1:2]:
+                if b"executor" in (entry / "cmdline").read_bytes().split(b"\0")[1:2] and \
+                        stat(entry.name)[3] == str(session):
                     found.add(int(entry.name))
             except OSError:
                 continue
     return found
 
 
+def stat(pid):
+    """What the kernel says of a process: its state, its parent, its group, its session."""
+    return pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
 def parent(pid):
     try:
-        return int(pathlib.Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+        return int(stat(pid)[1])
     except OSError:
         return None
 
 
-def wait_for(condition, what, seconds=20):
+def wait_for(condition, what, seconds=PATIENCE):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"waited in vain for {what}"
@@ -73,7 +101,6 @@ class Terminal:
             arguments = on_one_backend(arguments)
         self.master, slave = pty.openpty()
         termios.tcsetwinsize(slave, (24, 400))  # so that no name pushes the phase out of the line
-        self.before = executors()
         self.process = subprocess.Popen(
             [program, command, *arguments], stdout=subprocess.PIPE, stderr=slave,
             start_new_session=True, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
@@ -83,19 +110,11 @@ class Terminal:
 
     def wait_for_progress(self, text):
         while text not in self.shown:
-            ready, _, _ = select.select([self.master], [], [], 30)
+            ready, _, _ = select.select([self.master], [], [], PATIENCE)
             assert ready, f"no progress with {text!r}: {self.shown!r}"
             self.shown += os.read(self.master, 4096)
 
     def mine(self):
-        """Its executors, each the last of a row of processes (src/exec/guard.h); those of others
-        that run beside this test have other ancestors."""
-        above = {pid: parent(pid) for pid in executors() - self.before}
-        ours = set()
-        for pid in above:
-            first = pid
-            while above.get(first) in above:
-                first = above[first]
-            if above[first] in (self.process.pid, 1):
-                ours.add(pid)
-        return ours - {above[pid] for pid in ours}
+        """Its executors, each the last of a row of processes (src/exec/guard.h)."""
+        found = executors(self.process.pid)
+        return found - {parent(pid) for pid in found}

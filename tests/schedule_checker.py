@@ -65,7 +65,9 @@ class Problem:
         return sent / (mbps * MIB / 8) if mbps else math.inf
 
     def memory(self, first, last):
-        weights = left_to_right(m * MIB for m in self.model["mem_MB"][first - 1:last])
+        fixed = self.model.get("mem_fixed_MB", 0.0)
+        weights = left_to_right([fixed * MIB, *(max(0.0, m - fixed) * MIB for m in
+                                                self.model["mem_MB"][first - 1:last])])
         into, out = self.bytes_out(first - 1), self.bytes_out(last)
         buffers = into + out + out * self.buffers_out
         if first > 1:

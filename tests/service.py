@@ -6,6 +6,7 @@ import hashlib
 import itertools
 import os
 import pathlib
+import random
 import re
 import signal
 import socket
@@ -16,22 +17,15 @@ import time
 import urllib.error
 import urllib.request
 
-os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # connections that end are nothing to talk about
-
 import grpc
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from conftest import BUILD, PROGRAM, ROOT, sh
-
-sys.path.insert(0, str(ROOT / "proto"))
-pb, rpc = grpc.protos_and_services("remote_inference.proto")
-base = grpc.protos("inference_base.proto")
-own, own_rpc = grpc.protos_and_services("prony.proto")
+from conftest import BUILD, PATIENCE, PROGRAM, sh
+from protos import base, own, own_rpc, remote as pb, remote_rpc as rpc
 
 ORT = os.environ.get("PRONY_ORT_LIB", str(BUILD / "deps/onnxruntime/libonnxruntime.so.1"))
 SOAK = bool(os.environ.get("PRONY_SOAK"))
-PATIENCE = 60  # seconds for what takes milliseconds on an idle machine
 ONNX, FXPROTO = base.MODEL_FORMAT_ONNX, base.MODEL_FORMAT_FXPROTO
 CHUNK = 1 << 20
 LOCAL = "local/onnxrt-cpu"
@@ -140,6 +134,11 @@ class Program:
         """Process ids of those of its session that are of this kind, oldest first."""
         return sorted(pid for pid, what in processes_of(self.pid).items() if what == kind)
 
+    def spent(self):
+        """Seconds of processor time that it has had: how busy the machine is doesn't count."""
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def gone(self):
         """Waits until no process of its session is left."""
         eventually(lambda: not processes_of(self.pid), "its processes are gone")
@@ -233,10 +232,12 @@ def serving(folder, *options, **more):
 
 
 def free_port():
-    """One that nobody listens on at the moment."""
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+    """One that nobody listens on at the moment, and that no connection is given by chance."""
+    for _ in range(1000):
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", random.SystemRandom().randrange(10000, 32768)))
+            return s.getsockname()[1]
+    raise AssertionError("no port is free")
 
 
 def make_certificate(folder):
@@ -257,7 +258,7 @@ class Proxy:
         self.host, _, port = address.rpartition(":")
         self.port = int(port)
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = "127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
         self.sockets = []
         self.flowing = threading.Event()
         self.flowing.set()
@@ -493,7 +494,7 @@ class Session:
 
     def measure(self, model=1, **fields):
         return self.call("Measure", own.MeasureRequest(session_uuid=self.uuid, model_id=model,
-                                                       **fields), timeout=240)
+                                                       **fields))
 
 
 # ---- Tensors and models ----

@@ -30,9 +30,9 @@ def cluster(request, tmp_path_factory):
 def nothing_is_left(cluster):
     yield
     try:
-        eventually(lambda: not cluster.jobs(), "no job is left", timeout=10)
+        eventually(lambda: not cluster.jobs(), "no job is left")
         cluster.idle()
-        eventually(lambda: not cluster.leftovers(), "no process of a job is left", timeout=10)
+        eventually(lambda: not cluster.leftovers(), "no process of a job is left")
     finally:
         cluster.cancel_all()
 

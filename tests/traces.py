@@ -82,7 +82,7 @@ def generated(seed, runs=8):
         free = {1: at + 10, 2: at + 10, 3: at + 10}  # when each thread can begin something
         streams = {"7": at + 10, "8": at + 10}
 
-        def launch(op):
+        def launch(op, streams=streams):
             stream = dice.choice(["7", "8"])
             start = streams[stream] + dice.randrange(3)
             duration = dice.randrange(40)

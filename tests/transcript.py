@@ -6,16 +6,22 @@
     [2]
 
 A command continues on the next line after a backslash. Then come the lines of standard output,
-those of standard error behind `! `, and the exit status in brackets unless it is 0. Lines before
-the first command are comments.
+those of standard error after `! `, and the exit status in brackets unless it is 0. A line of standard
+output that begins with an exclamation mark has a backslash before it. Lines before the first command
+are comments.
 """
 import dataclasses
 import os
+import pathlib
 import re
+import tempfile
 
 from conftest import PROGRAM, ROOT, run_program
 
-DATA = ROOT / "tests" / "data"
+# Commands name tests/data by way of a link: the source's own path may have spaces in it.
+_scratch = tempfile.TemporaryDirectory(prefix="prony-data-")
+DATA = pathlib.Path(_scratch.name) / "data"
+DATA.symlink_to(ROOT / "tests" / "data")
 NO_NEWLINE = "[no newline at the end]"
 
 
@@ -28,11 +34,12 @@ class Step:
 
     def lines(self):
         status = [f"[{self.status}]"] if self.status else []
-        return [f"$ {self.command}", *self.stdout, *(f"! {line}" for line in self.stderr), *status]
+        stdout = [f"\\{line}" if line.startswith("!") else line for line in self.stdout]
+        return [f"$ {self.command}", *stdout, *(f"! {line}" for line in self.stderr), *status]
 
 
-def parse(text):
-    """Comment lines and steps of a transcript."""
+def parse(text, marked=True):
+    """Comment lines and steps of a transcript; unmarked, what is printed is all standard output."""
     comments, steps = [], []
     lines = iter(text.splitlines())
     for line in lines:
@@ -43,7 +50,9 @@ def parse(text):
             steps.append(Step(line[2:]))
         elif not steps:
             comments.append(line)
-        elif line.startswith("! ") or line == "!":
+        elif line.startswith("\\!"):
+            steps[-1].stdout.append(line[1:])
+        elif marked and (line.startswith("! ") or line == "!"):
             steps[-1].stderr.append(line[2:])
         elif status:
             steps[-1].status = int(status.group(1))
@@ -52,11 +61,11 @@ def parse(text):
     return comments, steps
 
 
-def shell(command, folder, timeout=120):
+def shell(command, folder):
     """Runs a command with sh in `folder`, the program on PATH and tests/data as $DATA."""
     environment = {**os.environ, "LC_ALL": "C", "DATA": str(DATA),
                    "PATH": f"{PROGRAM.parent}:{os.environ['PATH']}"}
-    return run_program(["sh", "-c", command], timeout=timeout, cwd=folder, env=environment)
+    return run_program(["sh", "-c", command], cwd=folder, env=environment)
 
 
 def output_lines(text):

@@ -5,32 +5,15 @@ import os
 import queue
 import signal
 import subprocess
-import sys
 import threading
 from concurrent import futures
 
 import grpc
-from grpc_tools import protoc
 
-from conftest import BUILD, ROOT
+from conftest import PATIENCE
+from protos import own as pb
 
-GENERATED = BUILD / "generated" / "python"
-
-
-def _generate():
-    """The messages, from the .proto files alone."""
-    GENERATED.mkdir(parents=True, exist_ok=True)
-    files = [str(ROOT / "proto" / name) for name in ("inference_base.proto", "prony.proto")]
-    code = protoc.main(["protoc", f"-I{ROOT / 'proto'}", f"--python_out={GENERATED}", *files])
-    assert code == 0
-    sys.path.insert(0, str(GENERATED))
-
-
-_generate()
-import inference_base_pb2 as base  # noqa: E402  (made above)
-import prony_pb2 as pb  # noqa: E402
-
-WAIT = 30
+WAIT = PATIENCE
 
 
 class Attached:

@@ -1,15 +1,40 @@
 #!/usr/bin/env python3
-"""Checks who may include whom: tools/layering.py [ROOT]
+"""Checks who may include whom, and that a name means one thing: tools/layering.py [ROOT]
 
-A folder of src/ uses the folders before it in LAYERS, and none behind it. The folders inside
-src/runtime know nothing of each other. gRPC stays inside src/rpc. The public headers stand alone.
+A folder of src/ uses the folders before it in LAYERS, and none after it. A folder inside of one, a room, uses
+what its folder holds for all rooms, and of the other rooms those that ROOMS lists. gRPC stays inside src/rpc.
+The public headers stand alone. A tag or a function that begins with prn_ is defined once; struct prn_runtime
+alone is each runtime's own.
+A header with functions has a .c of its name beside it, or its name says that it speaks for its folder
+(SPEAKERS). No static function has a name that many files would give (BARE): run, but profile_run.
 """
 import pathlib
 import re
 import sys
 
-LAYERS = ("base format spec model trace runtime exec measure record pipeline report rpc service "
+LAYERS = ("base format spec model trace runtime exec measure record pipeline report rpc instance service "
           "worker cli").split()
+ROOMS = {
+    "pipeline/simulate": "schedule",
+    # A profile may hold load, operators and a recording, each of which is written by its own room; those and
+    # comparisons share what is written of a profile.
+    "report/profile": "load ops recorded",
+    "report/load": "profile",
+    "report/ops": "profile",
+    "report/recorded": "profile",
+    "report/comparison": "profile",
+    "report/layers": "profile",
+    "service/session": "host slurm store web",
+    "service/host": "session slurm web",
+    "service/slurm": "config host store web",
+    "service/web": "config session store",
+}
+DEFINITION = re.compile(r"^(?:(?:struct|union|enum) (prn_\w+) \{|[a-z][\w *]*?\b(prn_\w+)\([^;{}]*\)[^;{}]*\n\{)",
+                        re.MULTILINE)
+DECLARATION = re.compile(r"^(?!static|typedef|extern)[A-Za-z][\w *]*?\bprn_\w+\([^{}]*?\)[^{};]*;", re.MULTILINE)
+SPEAKERS = "parts", "report", "json"  # and the folder's own name
+BARE = "run measure load release finish begin start work set_defaults drain prepare".split()
+STATIC = re.compile(rf"^static [\w *]*?\b({'|'.join(BARE)})\([^;{{}}]*\)[^;{{}}]*\n\{{", re.MULTILINE)
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -35,15 +60,34 @@ def fault_of_include(path, parts, quoted, name):
         return None  # generated code
     if LAYERS.index(target[0]) > LAYERS.index(parts[0]):
         return f"{parts[0]} is below {target[0]} and may not use it"
-    if target[0] == "runtime" == parts[0] and len(target) > 2:
-        own = parts[1] if len(parts) > 2 else None
-        if own and own != target[1]:
-            return f"runtime/{own} may not use runtime/{target[1]}"
+    if target[0] == parts[0] and len(parts) > 2 and len(target) > 2:
+        own, other = f"{parts[0]}/{parts[1]}", f"{target[0]}/{target[1]}"
+        if own != other and target[1] not in ROOMS.get(own, "").split():
+            return f"{own} may not use {other}"
     return None
+
+
+def definitions(path):
+    """(line number, name) of what is defined in a file under a name that others may use."""
+    text = path.read_text(encoding="utf-8", errors="replace")
+    for match in DEFINITION.finditer(text):
+        if not match.group(0).startswith("static"):
+            tag, function = match.groups()
+            yield text.count("\n", 0, match.start()) + 1, tag or f"{function}()"
+
+
+def fault_of_header(path):
+    """Whether nobody could guess which file has what the header declares."""
+    if path.suffix != ".h" or path.with_suffix(".c").exists() or path.stem == path.parent.name:
+        return None
+    if path.stem in SPEAKERS or path.stem.endswith("_parts"):
+        return None
+    return f"there is no {path.stem}.c" if DECLARATION.search(path.read_text(encoding="utf-8")) else None
 
 
 def faults(root):
     source = root / "src"
+    defined = {}
     for path in sorted(source.rglob("*.[ch]")):
         parts = path.relative_to(source).parts
         where = path.relative_to(root)
@@ -54,6 +98,15 @@ def faults(root):
             fault = fault_of_include(path, parts, quoted, name)
             if fault:
                 yield f"{where}:{line}: {name}: {fault}"
+        fault = fault_of_header(path)
+        if fault:
+            yield f"{where}: {fault}"
+        for match in STATIC.finditer(path.read_text(encoding="utf-8", errors="replace")):
+            yield f"{where}: {match.group(1)}() needs the name of its file"
+        for line, name in definitions(path):
+            if name in defined and name != "prn_runtime":
+                yield f"{where}:{line}: {name} is defined in {defined[name]} too"
+            defined.setdefault(name, f"{where}:{line}")
     for path in sorted((root / "include").rglob("*.h")):
         for line, quoted, name in includes(path):
             if quoted:

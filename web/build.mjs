@@ -1,12 +1,14 @@
 // Bundles the pages: each one script and one style, whose hashes are all that its policy allows. That of
 // reports is two pieces of HTML between which prony puts the data; that of the service is whole.
-// Written as C, for the program to hold.
+// Written as C, for the program to hold. Beside it go the types of the reports, made of their schemas, and what
+// makes the compiler see them: tsc -p tsconfig.json.
 //   node build.mjs NODE_MODULES OUT.c
 import { createHash } from "node:crypto";
-import { readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
+import { types } from "./types.mjs";
 
 const [modules, output] = process.argv.slice(2).map((p) => path.resolve(p));
 const source = path.join(path.dirname(fileURLToPath(import.meta.url)), "src");
@@ -63,10 +65,17 @@ ${before}`;
   return { head, tail, policy: `${policy}; frame-ancestors 'none'` };
 }
 
-const report = page("report", "", `<!-- Holds uPlot.
+const report = page(
+  "report",
+  "",
+  `<!-- Holds uPlot.
 ${licence.replaceAll("--", "- -")}
 -->
-`, "This report is drawn by a script", `<script type="application/json" id="prony-data">`, "</script>\n");
+`,
+  "This report is drawn by a script",
+  `<script type="application/json" id="prony-data">`,
+  "</script>\n",
+);
 const dashboard = page("dashboard", "connect-src 'self'; ", "", "This page is drawn by a script", "", "");
 
 // Numbers, because a string literal of that length is beyond what C promises.
@@ -97,3 +106,17 @@ const struct prn_web prn_web = {
 };
 `,
 );
+
+const docs = path.join(source, "../../docs");
+const schemas = readdirSync(docs).filter((name) => name.endsWith(".schema.json"));
+const generated = path.dirname(output);
+const config = {
+  extends: path.join(source, "../tsconfig.json"),
+  include: [source, "records.d.ts"],
+  compilerOptions: { paths: { uplot: [path.join(modules, "uplot")] } },
+};
+writeFileSync(
+  path.join(generated, "records.d.ts"),
+  types(schemas.sort().map((name) => JSON.parse(readFileSync(path.join(docs, name), "utf8")))),
+);
+writeFileSync(path.join(generated, "tsconfig.json"), JSON.stringify(config));

@@ -54,7 +54,7 @@ extern "C" {
 #endif
 
 #define PRONY_VERSION_MAJOR 0
-#define PRONY_VERSION_MINOR 1
+#define PRONY_VERSION_MINOR 2
 #define PRONY_VERSION_PATCH 0
 
 #define PRONY_API __attribute__((visibility("default")))
@@ -165,7 +165,7 @@ struct prony_trace_group {
     const char *op, *provider, *shape;
     uint64_t count;
     int64_t total_ns;
-    double mean_ns, mean_low_ns, mean_high_ns; /* with its 95 % interval */
+    double mean_ns, mean_low_ns, mean_high_ns; /* 95 % interval: infinite with fewer than 5 runs */
     double p50_ns, p90_ns, max_ns;
     int64_t first_ns; /* in run 0 */
 };
@@ -356,6 +356,13 @@ PRONY_API PRONY_MUST_CHECK int
 prony_graph_load_forms(struct prony_session *session, const char *name,
                        const struct prony_graph_form *forms, size_t n_forms,
                        struct prony_graph **ret_graph, struct prony_error *err);
+/* The same for a caller who knows that some backends can't run it: `refusals` has an entry for each
+ * backend of the session, why it isn't asked, or NULL. Nothing is sent for those alone. */
+PRONY_API PRONY_MUST_CHECK int
+prony_graph_load_forms_except(struct prony_session *session, const char *name,
+                              const struct prony_graph_form *forms, size_t n_forms,
+                              const char *const *refusals, struct prony_graph **ret_graph,
+                              struct prony_error *err);
 /* A graph that the caller computes by itself, and why: reports list it. Running it fails with the
  * reason, and records that it was called. */
 PRONY_API PRONY_MUST_CHECK int prony_graph_local(struct prony_session *session, const char *name,
@@ -401,6 +408,18 @@ PRONY_API PRONY_MUST_CHECK int prony_graph_start(struct prony_graph *graph,
                                                  int want_outputs, int overlap,
                                                  struct prony_run **ret_run,
                                                  struct prony_error *err);
+/* The caller has just computed the result: the time since prony_graph_start() is what the graph
+ * takes here. It counts as local time of backends that can't run the graph. NULL does nothing. */
+PRONY_API void prony_run_computed(struct prony_run *run);
+/*
+ * What the caller computed: the outputs, in the graph's order. The run was started with outputs.
+ * When it is finished, those of every backend are compared with these, as `prony profile` compares
+ * backends; the profile says where they differ. They stay until then. Of each backend only the
+ * first run is compared.
+ */
+PRONY_API PRONY_MUST_CHECK int prony_run_expect(struct prony_run *run,
+                                                const struct prony_tensor *expected,
+                                                size_t n_expected, struct prony_error *err);
 /* What prony_graph_run() returns. */
 PRONY_API PRONY_MUST_CHECK int prony_run_finish(struct prony_run *run, const char *backend,
                                                 struct prony_outputs **ret_outputs,

@@ -1,22 +1,38 @@
-"""`accelerate`: functions, methods and modules whose graphs can run elsewhere."""
+"""`accelerate`: functions, methods and modules whose graphs can run elsewhere.
+
+Importing Dynamo takes longer than importing torch, so it is left to the first call: inside a block
+that is while backends start.
+"""
 
 from __future__ import annotations
 
 import copyreg
 import functools
 import inspect
+import sys
+import threading
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 import torch
-import torch._dynamo
 from torch.compiler import is_dynamo_compiling
 
-from prony import _context
+if TYPE_CHECKING:
+    from prony._context import Context
 
 F = TypeVar("F", bound=Callable[..., Any])
 LocalBackend = str | Callable[..., Any]
+Compiler = Callable[..., Callable[..., Any]]
+
+
+class _Block(threading.local):
+    """The `with` block that this thread is in."""
+
+    context: Context | None = None
+
+
+block = _Block()
 
 
 @overload
@@ -51,7 +67,7 @@ def _check(function: Any) -> None:
     inner = inspect.unwrap(function) if inspect.isroutine(function) else function
     if getattr(function, "_prony_accelerated", False):
         raise ValueError(f"{_quote(function)} is accelerated already")
-    if isinstance(function, torch._dynamo.eval_frame.OptimizedModule) or any(
+    if _is_compiled_module(function) or any(
             hasattr(each, "_torchdynamo_orig_callable") and
             not getattr(each, "_torchdynamo_disable", False) for each in (function, inner)):
         raise ValueError(f"{_quote(function)} is compiled already: accelerate it instead of "
@@ -63,6 +79,11 @@ def _check(function: Any) -> None:
                         f"{_quote(function)}")
 
 
+def _is_compiled_module(function: Any) -> bool:
+    frames = sys.modules.get("torch._dynamo.eval_frame")  # without it, nothing is compiled
+    return frames is not None and isinstance(function, frames.OptimizedModule)
+
+
 def _name(function: Any) -> str:
     name = getattr(function, "__qualname__", None) or type(function).__name__
     return name.rpartition("<locals>.")[2]
@@ -72,17 +93,21 @@ def _quote(function: Any) -> str:
     return f"'{_name(function)}'"
 
 
-def _local_backend(backend: LocalBackend) -> Callable[..., Any]:
+def _local_backend(backend: LocalBackend) -> Compiler:
     """A backend of torch.compile that runs eagerly what it can't compile."""
-    if isinstance(backend, str):
+    if isinstance(backend, str) and backend != "inductor":
+        import torch._dynamo
+
         known = torch._dynamo.list_backends(exclude_tags=())
         if backend not in known:
             raise ValueError(f"there is no local backend '{backend}'; there are: "
                              f"{', '.join(known)}")
 
     def compile_or_not(module: torch.fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
+        import torch._dynamo
+
         try:
-            compile_graph = torch._dynamo.lookup_backend(backend)
+            compile_graph: Compiler = torch._dynamo.lookup_backend(backend)
             return compile_graph(module, examples)
         except torch._dynamo.exc.RestartAnalysis:
             raise  # no failure: Dynamo is asked to capture it again, another way
@@ -90,25 +115,29 @@ def _local_backend(backend: LocalBackend) -> Callable[..., Any]:
             first = str(fault).strip().splitlines()[:1]
             warnings.warn(f"'{backend}' can't compile a graph, which therefore runs eagerly: "
                           f"{first[0] if first else type(fault).__name__}", stacklevel=2)
-            return module.forward
+            forward: Callable[..., Any] = module.forward
+            return forward
 
     return compile_or_not
 
 
 def _wrap(function: Callable[..., Any], name: str, dynamic: bool | None,
           backend: Callable[..., Any]) -> Callable[..., Any]:
-    local = torch.compile(function, backend=backend, dynamic=dynamic)
+    @functools.cache
+    def local() -> Callable[..., Any]:
+        compiled: Callable[..., Any] = torch.compile(function, backend=backend, dynamic=dynamic)
+        return compiled
 
     @functools.wraps(function)
     def accelerated(*arguments: Any, **named: Any) -> Any:
         if is_dynamo_compiling():
             return function(*arguments, **named)
-        context = _context.current()
+        context = block.context
         if context is None:
-            return local(*arguments, **named)
+            return local()(*arguments, **named)
         return context.call(function, name, dynamic, arguments, named)
 
-    accelerated._prony_accelerated = True
+    accelerated.__dict__["_prony_accelerated"] = True
     return accelerated
 
 
@@ -128,13 +157,13 @@ def _accelerate_module(module: torch.nn.Module, dynamic: bool | None,
         plain = object.__new__(original)
         plain.__dict__.update(self.__dict__)
         make, *rest = plain.__reduce_ex__(protocol)  # saved and copied as what it was
-        return (_new if make is copyreg.__newobj__ else make, *rest)
+        return (_new if make is getattr(copyreg, "__newobj__") else make, *rest)  # noqa: B009 -- not in its types
 
     kind = type(original.__name__, (original,), {
         "__module__": original.__module__, "__qualname__": original.__qualname__,
         "__doc__": original.__doc__, "__reduce_ex__": reduce, "_prony_accelerated": True,
         "forward": _wrap(original.forward, name, dynamic, backend)})
-    twin = object.__new__(kind)
+    twin: torch.nn.Module = object.__new__(kind)
     if "forward" not in module.__dict__:
         object.__setattr__(twin, "__dict__", module.__dict__)
     else:  # one that the instance alone has, and the twin must not

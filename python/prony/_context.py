@@ -7,10 +7,13 @@ the extension's session; the graphs that Dynamo captures in it are loaded and ru
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import os
 import re
 import threading
+import time
+import warnings
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -19,13 +22,14 @@ import torch
 import torch._dynamo
 import torch._dynamo.callback
 from torch import fx
-from torch._dynamo.utils import counters
+from torch._dynamo.utils import counters, get_compilation_metrics
 
 from prony import _native
+from prony._accelerate import block
 from prony._backend import takes_onnx
 from prony._capture import Captured
 from prony._dump import Source
-from prony._forms import identity
+from prony._forms import Exported, identity
 from prony._onnx import explanation, first_line
 from prony.errors import CompilationError, LoadModelError, OctomlProfileError
 
@@ -33,27 +37,13 @@ if TYPE_CHECKING:
     from prony._session import RemoteInferenceSession
 
 
-class _Current(threading.local):
-    context: Context | None = None
-
-
-_current = _Current()
-
-
 def current() -> Context | None:
     """The context of this thread."""
-    return _current.context
-
-
-def refuse_nesting() -> None:
-    """For who is about to enter a block."""
-    if _current.context is not None:
-        raise OctomlProfileError(
-            "remote_profile and remote_inference don't nest: leave the outer one first")
+    return block.context
 
 
 def _forget_in_child() -> None:
-    _current.context = None  # other threads, and what they had, are the parent's alone
+    block.context = None  # other threads, and what they had, are the parent's alone
     _settings.entered = 0
 
 
@@ -69,23 +59,65 @@ def _compiling(_: object) -> None:
 
 def _breaks() -> Counter[str]:
     """Why graphs ended, or weren't, since the process began: PyTorch's words, and how often."""
-    return counters["unimplemented"] + counters["graph_break"]
+    return Counter(counters["unimplemented"]) + Counter(counters["graph_break"])
 
 
 _CONVERTING = "torch._dynamo.convert_frame"
-_LOGGERS = (_CONVERTING, "torch._subclasses.fake_tensor")
+_LOGGERS = ("torch._dynamo", "torch._subclasses", "torch._functorch", "torch.fx")
+
+
+def _loggers() -> list[logging.Logger]:
+    """Those of PyTorch that speak of capturing."""
+    return [logger for name, logger in list(logging.root.manager.loggerDict.items())
+            if isinstance(logger, logging.Logger) and name.startswith(_LOGGERS)]
 
 
 def _hear(record: logging.LogRecord) -> bool:
     """A filter for loggers of PyTorch. What it logs when it can't capture a frame, and lets Python
-    run that, is for the report."""
+    run that, is for the report; where graphs break, and why, the report and its files say anyway."""
     context = current()
-    if context is None or not context.goes_on or record.levelno < logging.WARNING or \
-            not record.exc_info:
+    if context is None or not context.goes_on or record.levelno < logging.WARNING:
         return True
+    if not record.exc_info:
+        return record.levelno > logging.WARNING
     if record.name == _CONVERTING and record.exc_info[1] is not None:
         context.not_captured(record.getMessage(), record.exc_info[1])
     return False
+
+
+def _ignore_warnings() -> Callable[[], None]:
+    """Warnings of Dynamo's own code aren't printed; gives what ends that."""
+    module: Any = warnings  # whose types don't tell that the filters are a list
+    before = list(module.filters)
+    warnings.filterwarnings("ignore", module=r"torch\._dynamo\.")
+    added = [entry for entry in module.filters if entry not in before]
+
+    def end() -> None:
+        for entry in added:
+            if entry in module.filters:
+                module.filters.remove(entry)
+                module._filters_mutated()
+
+    return end
+
+
+def _last_compilation() -> Any:
+    """What Dynamo notes about each time that it compiles something: the last one."""
+    known = get_compilation_metrics()
+    return known[-1] if known else None
+
+
+def _recompilation_since(last: Any) -> str | None:
+    """Why Dynamo compiled something a second time since then; None: it didn't."""
+    for metrics in reversed(get_compilation_metrics()):
+        if metrics is last:
+            break
+        if metrics.recompile_reason:
+            # "0/1: n == 2.5  # the line of the program  # where it is"
+            first, *rest = metrics.recompile_reason.splitlines()[0].split("  # ")
+            words = re.sub(r"^\d+/\d+: ", "", first.strip())[:300]
+            return f"{words} (in '{rest[0].strip()[:200]}')" if rest else words
+    return None
 
 
 class _Settings:
@@ -103,9 +135,10 @@ class _Settings:
                 return
             torch._dynamo.reset()
             torch._dynamo.callback.on_compile_start(_compiling)  # until the next reset
-            for logger in map(logging.getLogger, _LOGGERS):
+            for logger in _loggers():
                 logger.addFilter(_hear)
-                self._restore.append(lambda logger=logger: logger.removeFilter(_hear))
+                self._restore.append(functools.partial(logger.removeFilter, _hear))
+            self._restore.append(_ignore_warnings())
             if torch.backends.mha.get_fastpath_enabled():
                 # It is one operator that no other runtime knows.
                 torch.backends.mha.set_fastpath_enabled(False)
@@ -132,7 +165,7 @@ class _NoSession:
     backends: list[Any] = []
 
     @property
-    def native(self) -> Any:
+    def native(self) -> _native.Session:
         raise OctomlProfileError("the block has been left")
 
 
@@ -140,9 +173,11 @@ class Context:
     """One `with` block."""
 
     def __init__(self, session: RemoteInferenceSession, *, repeats: int, warmups: int,
-                 strict: bool, backend: str | None = None) -> None:
-        self.session: Any = session
+                 strict: bool, strict_runs: bool = False, backend: str | None = None) -> None:
+        self.session: Any = session  # or _NoSession
         self.strict = strict
+        self.strict_runs = strict or strict_runs
+        """Of graphs that were loaded, whose runs fail."""
         self.backend = backend
         """Set for inference: the backend whose results are returned."""
         self.checks_weights = backend is not None
@@ -155,6 +190,10 @@ class Context:
         self.active = False
         self.function = ""
         self.sources: dict[int, Source] = {}
+        self.starts: dict[int, dict[str, int | None]] = {}
+        """Of graphs: what their first calls took here, as the report's JSON has it."""
+        self._began: int | None = None
+        """Since when Dynamo captures something."""
         self.compilation_errors: list[str] = []
         self.runtime_errors: list[str] = []
         self.notes: list[str] = []
@@ -164,8 +203,11 @@ class Context:
         self._remote_graphs = 0
         self._compiled: dict[Any, Callable[..., Any]] = {}
         self._captured: list[Captured] = []
-        self._before: tuple[int, Counter[str]] | None = None
-        """Set while a call compiles: how many graphs, and which breaks, there were before it."""
+        self._before: tuple[int, Counter[str], Any] | None = None
+        """Set while a call compiles: how many graphs, which breaks, and what as the last compilation
+        there were before it."""
+        self._recompiled: dict[str, tuple[int, str]] = {}
+        """Calls of functions in which something was compiled again, and why in the last one."""
         self._why: dict[str, str] = {}
         """Of functions without a graph that computes something: what PyTorch said."""
         self._no_grad = torch.no_grad()
@@ -184,14 +226,14 @@ class Context:
             raise OctomlProfileError(
                 "the session is in use by another remote_profile or remote_inference")
         try:
-            self.session.native.restart(self._repeats, self._warmups, self.strict)
+            self.session.native.restart(self._repeats, self._warmups, self.strict_runs)
         except (_native.Error, OverflowError) as fault:
             raise OctomlProfileError(str(fault)) from fault
         self.session.user = self
         _settings.enter()
         self._dynamo_config.__enter__()
         self._no_grad.__enter__()
-        _current.context = self
+        block.context = self
         self.active = True
 
     def leave(self) -> None:
@@ -199,7 +241,7 @@ class Context:
         for captured in self._captured:
             captured.forget()
         self._captured.clear()
-        _current.context = None
+        block.context = None
         self._no_grad.__exit__(None, None, None)
         self.session.user = None
         self.session = _NoSession()
@@ -238,7 +280,7 @@ class Context:
         if missing is not None:
             self._say(self.runtime_errors, missing)
         if self._before is not None:
-            self._explain(name)
+            self._explain(name, *self._before)
         if self.backend is not None and self._remote_graphs == before:
             why = f": {self._why[name]}" if name in self._why else ""
             raise CompilationError(f"nothing of '{name}' ran on '{self.backend}', because PyTorch "
@@ -247,15 +289,18 @@ class Context:
 
     def compiling(self) -> None:
         """Something of the call that is under way is compiled."""
+        self._began = time.monotonic_ns()
         if self._before is None:
-            self._before = len(self._captured), _breaks()
+            self._before = len(self._captured), _breaks(), _last_compilation()
         with contextlib.suppress(OctomlProfileError, _native.Error):
             self.session.native.region_compiled()
 
-    def _explain(self, name: str) -> None:
-        """Keeps why a call that compiled has no graph, if it hasn't."""
-        graphs, known = self._before
+    def _explain(self, name: str, graphs: int, known: Counter[str], last: Any) -> None:
+        """Keeps why a call compiled again, and why it has no graph, if it hasn't."""
         self._before = None
+        reason = _recompilation_since(last)
+        if reason is not None:
+            self._recompiled[name] = self._recompiled.get(name, (0, ""))[0] + 1, reason
         if not all(captured.trivial for captured in self._captured[graphs:]):
             self._why.pop(name, None)
             return
@@ -264,6 +309,14 @@ class Context:
             self._say(self.notes, f"A call of '{name}' has no graph that a backend could run, because "
                                   f"of this: {self._why[name]}")
             return
+
+    def recompilations(self) -> list[str]:
+        """Of functions that are compiled again and again: why."""
+        return [f"'{name}' was compiled again in {times} of its calls, and such calls are discarded or "
+                f"have no total. What changed, in PyTorch's words: {reason}."
+                + (" accelerate(dynamic=True) makes one graph for many sizes."
+                   if "size mismatch" in reason else "")
+                for name, (times, reason) in self._recompiled.items() if times > 1]
 
     def not_captured(self, message: str, fault: BaseException) -> None:
         """Dynamo gave a frame up; its message begins with which one."""
@@ -281,26 +334,30 @@ class Context:
 
     def _capture(self, module: fx.GraphModule, examples: list[Any]) -> Callable[..., Any]:
         """Dynamo's backend. It never raises: what can't be done is said when the graph is called."""
+        begin = time.monotonic_ns()
         if not self.session.closed:
             self.session.native.region_compiled()
         captured = Captured(self, module, examples)
+        captured.capture_ns = begin - self._began if self._began else None
+        self._began = time.monotonic_ns()  # what Dynamo goes on with
         self._captured.append(captured)
         return captured.stand_in.call
 
-    def load(self, captured: Captured, weights: list[torch.Tensor]) -> Any:
+    def load(self, captured: Captured, weights: list[torch.Tensor]) -> _native.Graph | None:
         """A graph of the session. None: the session is gone."""
         if self.session.closed:
             return None
-        native = self.session.native
+        native: _native.Session = self.session.native
+        graph: _native.Graph | None
         name = f"{self.function or 'graph'} {captured.source.place}"
         failure = captured.failure
         if failure is not None and self.strict:
             raise CompilationError(f"a graph of '{self.function}' can't be sent: {failure}")
         try:
-            if failure is not None:
-                graph = native.local_graph(name, failure)
+            if captured.exported is None or failure is not None:
+                graph = native.local_graph(name, failure or "")
             else:
-                graph = self._load_forms(name, captured, weights)
+                graph = self._load_forms(name, captured.exported, weights)
         except _native.Error as fault:
             if self.strict:
                 raise LoadModelError(f"a graph of '{self.function}' can't be loaded: "
@@ -310,29 +367,34 @@ class Context:
                 self._say(self.runtime_errors, str(fault))
                 return None
         self.sources[graph.id] = captured.source
+        self.starts[graph.id] = captured.start()
         self._describe(graph, captured)
         return graph
 
-    def _load_forms(self, name: str, captured: Captured, weights: list[torch.Tensor]) -> Any:
+    def _load_forms(self, name: str, exported: Exported,
+                    weights: list[torch.Tensor]) -> _native.Graph:
         """Within a block every captured graph has an id of its own; what an earlier block of the
         session loaded is used again."""
-        forms, _alive = captured.exported.forms(weights, self.wants_onnx, self.wants_fx)
-        known = self.session.loaded.setdefault(identity(forms), [])
+        forms, _alive = exported.forms(weights, self.wants_onnx, self.wants_fx)
+        known: list[_native.Graph] = self.session.loaded.setdefault(identity(forms), [])
         for graph in known:
             if graph.id not in self.sources:
                 return graph
         try:
             self.session.progress({"kind": "loading", "graph": name,
                                    "backends": [str(spec) for spec in self.session.backends]})
-            graph = self.session.native.load(name, forms)
+            native: _native.Session = self.session.native
+            graph = native.load(name, forms, tuple(
+                exported.refusal(spec.software_backend) for spec in self.session.backends))
         finally:
             self.session.progress.clear()
         known.append(graph)
         return graph
 
-    def _load_failed(self, name: str, reason: str) -> Any:
+    def _load_failed(self, name: str, reason: str) -> _native.Graph | None:
         try:
-            return self.session.native.local_graph(name, reason)
+            native: _native.Session = self.session.native
+            return native.local_graph(name, reason)
         except _native.Error:
             return None
 
@@ -348,10 +410,17 @@ class Context:
             self._say(self.compilation_errors, failure)
         if captured.exported is None:
             return
+        for spec in self.session.backends:
+            reservation = captured.exported.reservation(spec.software_backend)
+            if reservation is not None and graph.local_reason is None:
+                self._say(self.notes, f"Graph #{graph.id} on {spec}: {reservation}.")
         if captured.exported.lowered.was_training:
             captured.source.notes.append("its module is in training mode; measured in eval mode")
             self._say(self.notes, f"Graph #{graph.id} is of a module in training mode; it was "
-                                  "measured in eval mode.")
+                                  "measured in eval mode, and its outputs weren't compared.")
+        elif captured.incomparable is not None and graph.local_reason is None:
+            self._say(self.notes, f"The outputs of Graph #{graph.id} weren't compared: "
+                                  f"{captured.incomparable}.")
         model = captured.exported.onnx
         if model is not None and model.fallback_reason is not None:
             captured.source.notes.append(
@@ -361,8 +430,13 @@ class Context:
 
     def run_failed(self, graph: Any, fault: Exception) -> None:
         """No backend ran a graph. The extension has recorded that."""
-        if self.strict:
+        if self.strict_runs:
             raise OctomlProfileError(f"Graph #{graph.id} failed: {fault}") from fault
+        for spec in self.session.backends:  # in the words in which the profile has it
+            _, found, words = str(fault).partition(f": {spec}: ")
+            if found:
+                self._say(self.runtime_errors, f"Graph #{graph.id} on {spec}: {words}")
+                return
         self._say(self.runtime_errors, f"Graph #{graph.id}: {fault}")
 
     @staticmethod

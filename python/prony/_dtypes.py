@@ -13,7 +13,8 @@ ONNX: dict[torch.dtype, int] = {
 
 FX: dict[torch.dtype, int] = {
     torch.bool: 16, torch.int8: 32, torch.int16: 33, torch.int32: 34, torch.int64: 35,
-    torch.uint8: 48, torch.float16: 65, torch.float32: 66, torch.float64: 67, torch.bfloat16: 81,
+    torch.uint8: 48, torch.uint16: 49, torch.uint32: 50, torch.uint64: 51, torch.float16: 65,
+    torch.float32: 66, torch.float64: 67, torch.bfloat16: 81,
     torch.complex32: 98, torch.complex64: 99, torch.complex128: 100,
 }
 

@@ -4,42 +4,70 @@ A process of its own runs this file, not as a part of the package, whose import 
 before the process has been confined: it imports `_native` alone, and `_native.executor_main` calls the
 hooks below, all in one thread. `open` imports torch, then the sandbox closes, then graphs come in
 (FXPROTO, checked in C, as the tree that python/src/fx.h describes). They are still somebody else's:
-operators are looked up among ATen's, and no name of theirs gets into code that is generated.
+operators are looked up among ATen's and those of modules that PRONY_TORCH_LIBRARIES names, and no name
+of theirs gets into code that is generated.
 
 Weights are mapped, once for all graphs and slots of a process, however many of them use a file.
 """
 from __future__ import annotations
 
+import builtins
+import ctypes
 import gc
+import importlib
+import importlib.machinery
 import importlib.util
 import keyword
 import mmap
 import os
 import runpy
 import shutil
+import subprocess
 import sys
+import tarfile
 import tempfile
 import types
 import warnings
 import weakref
-from typing import Any, Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any, TypeAlias, cast
 
 torch: Any = None  # since open()
+
+# Nothing of torch can be named here, as it isn't imported yet.
+Tensor: TypeAlias = Any
+Device: TypeAlias = Any
+Dtype: TypeAlias = Any
+Module: TypeAlias = Any
+
+# Of a graph, as python/src/fx.h describes it: the whole, and a part, whose first item is its kind.
+Tree: TypeAlias = dict[str, Any]
+Value: TypeAlias = tuple[Any, ...]
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 # ATen operators that reach beyond their tensors.
 REFUSED = frozenset({"from_file"})
 
+NAMESPACES = {"aten", "prims"}  # of operators that are run; more since import_libraries()
+
 # Numbers of ONNX, and of proto/fxgraph.proto.
 ONNX_TYPES = {1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64",
               9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 14: "complex64",
               15: "complex128", 16: "bfloat16"}
 FX_TYPES = {16: "bool", 32: "int8", 33: "int16", 34: "int32", 35: "int64", 48: "uint8",
+            49: "uint16", 50: "uint32", 51: "uint64",
             65: "float16", 66: "float32", 67: "float64", 81: "bfloat16", 98: "complex32",
             99: "complex64", 100: "complex128"}
 MEMORY_FORMATS = ("contiguous_format", "channels_last", "channels_last_3d", "preserve_format")
 LAYOUTS = ("strided", "sparse_coo")
+
+COMPILERS_MAX = 8  # that run at the same time
+# What Inductor tries the compiler for, beyond its sets of instructions, where the processor has it.
+MORE_INSTRUCTIONS = {"_is_avx512_bf16_supported": "-mavx512bf16", "_is_vnni_supported": "-mavx512vnni",
+                     "_is_amx_tile_supported": "-mamx-tile -mamx-bf16 -mamx-int8",
+                     "_is_amx_fp16_supported": "-mamx-fp16"}
+HEADER_NODES = 60  # of a graph that has kernels enough to make up for a compiled header
 
 
 class Unavailable(Exception):
@@ -52,23 +80,21 @@ class Weights:
     """Tensors in files: a file is mapped once, a tensor that was cast or moved is made once, and both
     go when the last graph that uses them does."""
 
-    def __init__(self, device, lowered):
+    def __init__(self, device: Device, lowered: Dtype | None):
         self.device, self.lowered = device, lowered
         self.maps: Any = weakref.WeakValueDictionary()
         self.tensors: Any = weakref.WeakValueDictionary()
 
-    def map(self, path: str):
+    def map(self, path: str) -> tuple[tuple[int, int], Any]:
         with open(path, "rb") as file:
             status = os.fstat(file.fileno())
             key = status.st_dev, status.st_ino
             found = self.maps.get(key)
             if found is None and status.st_size > 0:
-                found = self.maps[key] = mmap.mmap(file.fileno(), 0,
-                                                   flags=mmap.MAP_SHARED | mmap.MAP_POPULATE,
-                                                   prot=mmap.PROT_READ)
+                found = self.maps[key] = map_file(file.fileno(), status.st_size)
         return key, found
 
-    def get(self, folder: str, value: tuple):
+    def get(self, folder: str, value: Value) -> Tensor:
         """The tensor that a value ("tensor", …) stands for."""
         _, number, dims, index, offset, size = value
         dtype = getattr(torch, FX_TYPES[number])
@@ -84,20 +110,42 @@ class Weights:
         return tensor
 
 
-def lower(tensor, dtype):
+def map_file(descriptor: int, size: int) -> ctypes.Array[ctypes.c_ubyte]:
+    """The bytes of a file, for reading, for as long as somebody has them. Python's own mmap would keep
+    a descriptor for each, and networks have more weights than a process may have descriptors."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+                          ctypes.c_long)
+    libc.munmap.argtypes = ctypes.c_void_p, ctypes.c_size_t
+    address = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED | mmap.MAP_POPULATE, descriptor, 0)
+    if address == ctypes.c_void_p(-1).value:
+        error = ctypes.get_errno()
+        raise OSError(error, f"cannot map a file of weights: {os.strerror(error)}")
+    data = (ctypes.c_ubyte * size).from_address(address)
+    weakref.finalize(data, libc.munmap, address, size)
+    return data
+
+
+def lower(tensor: Tensor, dtype: Dtype | None) -> Tensor:
     """In a precision that was asked for, if there is one and the tensor has numbers for it."""
     return tensor.to(dtype) if dtype is not None and tensor.is_floating_point() else tensor
 
 
 # ---- Graphs ----
 
-def find_target(target: tuple) -> Callable:
+def find_target(target: Value) -> Any:
     if target[0] == "operator":
         import operator
-        return getattr(operator, target[1])
+        return builtins.round if target[1] == "round" else getattr(operator, target[1])
     if target[0] == "torch":
         return getattr(torch, target[1])
+    if target[0] == "higher_order":
+        return getattr(torch.ops.higher_order, target[1])
     _, namespace, name, overload = target
+    if namespace not in NAMESPACES:
+        raise ValueError(f"it calls '{namespace}.{name}', and only ATen operators are run, besides those "
+                         "of Python modules that PRONY_TORCH_LIBRARIES names where the worker runs")
     packet = getattr(getattr(torch.ops, namespace), name, None)
     found = getattr(packet, overload, None)
     if not isinstance(found, torch._ops.OpOverload) or found.namespace != namespace:
@@ -111,12 +159,14 @@ class Builder:
     """Makes a torch.fx.GraphModule of a tree. Nodes get names of their own: those of the tree, which
     become nothing but keys here, could be words of Python."""
 
-    def __init__(self, tree: dict, tensor: Callable[[tuple], Any], device, lowered, inline: bool):
+    def __init__(self, tree: Tree, tensor: Callable[[Value], Tensor], device: Device, lowered: Dtype | None,
+                 inline: bool):
         """`inline`: weights are attributes of the module; else its first arguments."""
         self.tensor, self.device, self.lowered = tensor, device, lowered
         self.graph, self.root = torch.fx.Graph(), torch.nn.Module()
         self.env: dict[str, Any] = {}
-        self.fixed: list = []     # weights that are arguments
+        self.fixed: list[Tensor] = []  # weights that are arguments
+        self.constants = 0        # weights and graphs that are attributes
         self.inputs: list[str] = []
         self.mutates = False      # it writes to tensors, maybe to those that it was given
         values = tree["fixed_inputs"]
@@ -128,17 +178,19 @@ class Builder:
                 self.env[node[1]] = self.graph.placeholder(f"input_{i}")
             elif node[0] == "call_function":
                 self.env[node[1]] = self.add_call(*node[2:])
+            elif tree.get("inner"):
+                self.graph.output(self.value(node[2]))
             else:
                 self.graph.output(tuple(self.leaves(node[2])))
         self.module = torch.fx.GraphModule(self.root, self.graph)
 
-    def add_fixed(self, i: int, value: tuple, inline: bool):
+    def add_fixed(self, i: int, value: Value, inline: bool) -> Any:
         if value[0] != "tensor" or inline:
             return self.value(value)
         self.fixed.append(self.tensor(value))
         return self.graph.placeholder(f"weight_{i}")
 
-    def add_call(self, target: tuple, args: list, keywords: list):
+    def add_call(self, target: Value, args: list[Value], keywords: list[tuple[str, Value]]) -> Any:
         function = find_target(target)
         schema = getattr(function, "_schema", None)
         self.mutates |= schema is not None and schema.is_mutable
@@ -148,7 +200,7 @@ class Builder:
         return self.graph.call_function(function, tuple(self.value(a) for a in args),
                                         {name: self.value(v) for name, v in keywords})
 
-    def leaves(self, value: tuple):
+    def leaves(self, value: Value) -> Iterator[Any]:
         """What of the result is an output: nodes and tensors."""
         if value[0] in ("list", "tuple"):
             for item in value[1]:
@@ -156,13 +208,26 @@ class Builder:
         elif value[0] in ("node", "tensor"):
             yield self.value(value)
 
-    def value(self, value: tuple):
+    def attribute(self) -> str:
+        """A new name. Counted here: the module's own lists have a tensor once, however many names it
+        has."""
+        self.constants += 1
+        return f"constant_{self.constants - 1}"
+
+    def value(self, value: Value) -> Any:
         kind = value[0]
         if kind == "node":
             return self.env[value[1]]
         if kind == "tensor":
-            name = f"constant_{len(list(self.root.buffers()))}"
+            name = self.attribute()
             self.root.register_buffer(name, self.tensor(value), persistent=False)
+            return self.graph.get_attr(name)
+        if kind == "graph":
+            inner = Builder({"nodes": value[1], "fixed_inputs": [], "inner": True}, self.tensor, self.device,
+                            self.lowered, inline=True)
+            self.mutates |= inner.mutates
+            name = self.attribute()
+            self.root.add_module(name, inner.module)
             return self.graph.get_attr(name)
         if kind == "list":
             return [self.value(v) for v in value[1]]
@@ -180,14 +245,60 @@ class Builder:
         return None if kind == "none" else value[1]
 
 
+# ---- What was compiled ----
+
+class Compiled:
+    """Inductor's folder of what it has compiled, to be found again by a later process: a part of it for
+    each graph, as an archive. Whoever keeps that is outside of the sandbox, and doesn't look inside."""
+
+    def __init__(self, folder: str):
+        self.folder = folder
+
+    def files(self) -> dict[str, tuple[int, int]]:
+        """Names, and what tells whether they are still the same."""
+        found = {}
+        for path, _, names in os.walk(self.folder):
+            if os.path.basename(path) != "locks":
+                for name in names:
+                    status = os.stat(os.path.join(path, name))
+                    found[os.path.relpath(os.path.join(path, name), self.folder)] = (
+                        status.st_size, status.st_mtime_ns)
+        return found
+
+    def unpack(self, path: str) -> set[str]:
+        """What an archive has, in its place."""
+        with tarfile.open(path) as archive:
+            for member in archive:
+                place = os.path.join(self.folder, member.name)
+                os.makedirs(os.path.dirname(place), exist_ok=True)
+                with open(place, "wb") as file:
+                    shutil.copyfileobj(cast(IO[bytes], archive.extractfile(member)), file)
+            return set(archive.getnames())
+
+    def pack(self, names: set[str]) -> int:
+        """A descriptor of an archive of these. Without owners: the sandbox keeps from asking who they
+        are."""
+        path = f"{self.folder}.tar"
+        with tarfile.open(path, "w") as archive:
+            for name in sorted(names):
+                with open(os.path.join(self.folder, name), "rb") as content:
+                    member = tarfile.TarInfo(name)
+                    member.size = os.fstat(content.fileno()).st_size
+                    archive.addfile(member, content)
+        descriptor = os.open(path, os.O_RDONLY)
+        os.unlink(path)
+        return descriptor
+
+
 # ---- A runtime, and a graph in it ----
 
 class Runtime:
     """What all slots of this process share: how it was opened."""
 
-    def __init__(self, device, lowered, compiles: bool):
+    def __init__(self, device: Device, lowered: Dtype | None, compiles: bool):
         self.device, self.lowered, self.compiles = device, lowered, compiles
         self.weights = Weights(device, lowered)
+        self.compiled = Compiled(os.environ["TORCHINDUCTOR_CACHE_DIR"])
 
 
 class Model:
@@ -196,19 +307,22 @@ class Model:
     def __init__(self, runtime: Runtime):
         self.runtime = runtime
         self.function: Any = None
-        self.fixed: tuple = ()
-        self.given: tuple = ()        # the inputs as they were bound
-        self.args: tuple = ()         # what the function is called with
-        self.result: tuple | None = None
-        self.kept: list = []          # tensors whose memory outputs() has named
-        self.types: list | None = None  # of the outputs, where another precision computes them
-        self.compiled: dict = {}      # functions by the shapes and types of their inputs
+        self.fixed: tuple[Tensor, ...] = ()
+        self.given: tuple[Tensor, ...] = ()  # the inputs as they were bound
+        self.args: tuple[Tensor, ...] = ()   # what the function is called with
+        self.result: tuple[Any, ...] | None = None
+        self.kept: list[Tensor] = []  # tensors whose memory outputs() has named
+        self.types: list[Dtype] | None = None  # of the outputs, where another precision computes them
+        self.compiled: dict[Any, Any] = {}  # functions by the shapes and types of their inputs
         self.build: Any = None        # makes the module, anew each time
+        self.archive: str | None = None  # of what an earlier process compiled
+        self.made: set[str] = set()   # files that belong to the graph
+        self.is_new = False           # and some of which nobody has kept
 
-    def load(self, folder: str, tree: dict) -> None:
+    def load(self, folder: str, tree: Tree) -> None:
         r = self.runtime
 
-        def build():
+        def build() -> Builder:
             return Builder(tree, lambda value: r.weights.get(folder, value), r.device, r.lowered,
                            inline=r.compiles)
 
@@ -223,7 +337,7 @@ class Model:
             self.plain = Builder(tree, hollow_tensor, torch.device("meta"), None,
                                  inline=True).module
 
-    def bind(self, inputs: Sequence[tuple]) -> None:
+    def bind(self, inputs: Sequence[tuple[str, int, list[int], Any]]) -> None:
         self.release()
         given = {name: view_tensor(name, dtype, dims, data) for name, dtype, dims, data in inputs}
         missing = [name for name in self.inputs if name not in given]
@@ -245,16 +359,43 @@ class Model:
         if self.function is not None:
             return
         self.prepare()
+        module = self.build().module
+        before = self.find_compiled()
+        # It takes longer to compile the header than to compile a few kernels without that.
+        torch._inductor.config.cpp_cache_precompile_headers = len(module.graph.nodes) >= HEADER_NODES
         if not self.compiled:
-            self.function = torch._inductor.compile(self.build().module, list(self.args))
+            self.function = torch._inductor.compile(module, list(self.args))
         else:
             if self.any_shape is None:
-                self.any_shape = torch.compile(self.build().module, fullgraph=True, dynamic=True)
+                self.any_shape = torch.compile(module, fullgraph=True, dynamic=True)
             self.function = self.any_shape
         self.run()
         self.compiled[signature] = self.function
         self.result = None
+        after = self.runtime.compiled.files()
+        new = {name for name in after if after[name] != before.get(name)}
+        self.is_new |= not new <= self.made
+        self.made |= new
         gc.collect()
+
+    def find_compiled(self) -> dict[str, tuple[int, int]]:
+        """Brings in what was compiled of this graph before; what there is then."""
+        if self.archive is not None:
+            try:
+                self.made = self.runtime.compiled.unpack(self.archive)
+            except (OSError, tarfile.TarError):
+                pass  # then it is compiled again
+            self.archive = None
+        return self.runtime.compiled.files()
+
+    def take_made(self) -> int:
+        if not self.is_new:
+            return -1
+        self.is_new = False
+        return self.runtime.compiled.pack(self.made)
+
+    def reuse(self, archive: str | None) -> None:
+        self.archive = archive
 
     def prepare(self) -> None:
         """Before each run, outside the clock. The memory of the inputs may have other data since."""
@@ -272,7 +413,7 @@ class Model:
         self.result = self.function(*self.args)
         torch.cuda.synchronize(self.runtime.device)
 
-    def outputs(self) -> list:
+    def outputs(self) -> list[tuple[str, int, list[int], int, int]]:
         if self.result is None:
             raise RuntimeError("nothing was run")
         self.kept = []
@@ -302,7 +443,7 @@ class Model:
         gc.collect()
 
 
-def view_tensor(name: str, dtype: int, dims: list, data):
+def view_tensor(name: str, dtype: int, dims: list[int], data: Any) -> Tensor:
     if dtype not in ONNX_TYPES:
         raise ValueError(f"input '{name}': PyTorch has no tensors of this type")
     kind = getattr(torch, ONNX_TYPES[dtype])
@@ -311,7 +452,7 @@ def view_tensor(name: str, dtype: int, dims: list, data):
     return torch.frombuffer(data, dtype=kind).view(dims)
 
 
-def onnx_number(dtype) -> int:
+def onnx_number(dtype: Dtype) -> int:
     name = str(dtype).removeprefix("torch.")
     for number, known in ONNX_TYPES.items():
         if known == name:
@@ -319,12 +460,12 @@ def onnx_number(dtype) -> int:
     raise RuntimeError(f"an output is of type {name}, which can't be sent")
 
 
-def hollow_tensor(value: tuple):
+def hollow_tensor(value: Value) -> Tensor:
     """The shape and the type of a tensor, and nothing else."""
     return torch.empty(value[2], dtype=getattr(torch, FX_TYPES[value[1]]), device="meta")
 
 
-def output_types(module, given: Sequence) -> list | None:
+def output_types(module: Module, given: Sequence[Tensor]) -> list[Dtype] | None:
     """Of a graph on the device "meta", found without computing it; None: they depend on values."""
     try:
         result = module(*(t.to("meta") for t in given))
@@ -349,7 +490,7 @@ def words(fault: BaseException) -> str:
 
 # ---- Hooks ----
 
-def find_torch(software: str) -> tuple[str, dict]:
+def find_torch(software: str) -> tuple[str, dict[str, Any]]:
     """Where torch is and what its version says, without importing it."""
     spec = importlib.util.find_spec("torch")
     if spec is None or not spec.origin:
@@ -370,28 +511,68 @@ def import_torch(software: str, scratch: str | None) -> None:
     # Threads that start now would not be confined.
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     if "-inductor-" in software:
-        if not scratch:
+        if scratch is None:
             raise Unavailable("there is no scratch folder for the compiler's files")
         for name in ("TMPDIR", "HOME", "TRITON_CACHE_DIR"):
             os.environ[name] = scratch
-        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # no pool of processes
+        # Threads that wait for compilers; for a GPU it would be a pool of processes.
+        threads = 1 if software.endswith("-cuda") else min(len(os.sched_getaffinity(0)), COMPILERS_MAX)
+        os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = str(threads)
+        os.environ["TORCH_WARM_POOL"] = "0"
         os.environ["USER"] = os.environ["LOGNAME"] = "prony"
         os.chdir(scratch)
     # Folders that would be looked for, and made, even by who needs none.
-    tempfile.tempdir = os.environ["TORCHINDUCTOR_CACHE_DIR"] = scratch or "/"
+    tempfile.tempdir = scratch or "/"
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = (
+        os.path.join(tempfile.tempdir, "compiled") if "-inductor-" in software else tempfile.tempdir)
     warnings.filterwarnings("ignore")
     import torch as imported
     import torch.fx
     torch = imported
+    import_libraries()
     if "-inductor-" in software:
         import torch._dynamo
         import torch._inductor.compile_fx
         torch._dynamo.config.recompile_limit = 64
+        if has_all_instructions():
+            from torch._inductor import cpu_vec_isa
+            torch._inductor.config.cpp.vec_isa_ok = True
+            cpu_vec_isa.VecISA.check_build = lambda *_: True  # what it would compile is taken
     torch.set_grad_enabled(False)
     torch.manual_seed(0)  # or the generator would read a device later
 
 
-def choose_device(software: str, options: dict):
+def import_libraries() -> None:
+    """Brings in modules with operators of their own, which this machine's administrator has named."""
+    names = [name for name in os.environ.get("PRONY_TORCH_LIBRARIES", "").replace(",", " ").split() if name]
+    before = set(torch._C._dispatch_get_all_op_names())
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except Exception as fault:
+            raise Unavailable(f"'{name}', which PRONY_TORCH_LIBRARIES names, can't be imported: {fault}") from None
+    NAMESPACES.update(op.partition("::")[0] for op in set(torch._C._dispatch_get_all_op_names()) - before)
+
+
+def has_all_instructions() -> bool:
+    """Whether the compiler and this PyTorch have all of the processor's vector instructions. Inductor
+    finds out by compiling PyTorch's headers for each set of them, which takes longer than the kernels
+    of most graphs, and still does where the answer is no."""
+    from torch._inductor import cpu_vec_isa
+    known = cpu_vec_isa.x86_isa_checker()
+    sets = [isa for isa in cpu_vec_isa.supported_vec_isa_list
+            if all(name in known for name in str(isa).split())]
+    library = ctypes.CDLL(os.path.join(os.path.dirname(torch.__file__), "lib", "libtorch_cpu.so"))
+    flags = {flag for isa in sets for flag in isa.build_arch_flags().split()}
+    flags |= {flag for has, more in MORE_INSTRUCTIONS.items() if getattr(torch.cpu, has, bool)()
+              for flag in more.split()}
+    return bool(sets) and all(
+        hasattr(library, f"Sleef_expf{isa.bit_width() // 32}_u10") for isa in sets) and \
+        subprocess.run([os.environ.get("CXX", "g++"), *sorted(flags), "-fsyntax-only", "-x", "c++", "-"],
+                       stdin=subprocess.DEVNULL, capture_output=True).returncode == 0
+
+
+def choose_device(software: str, options: dict[str, str]) -> Device:
     if not software.endswith("-cuda"):
         return torch.device("cpu")
     if not torch.cuda.is_available():
@@ -402,11 +583,11 @@ def choose_device(software: str, options: dict):
     return torch.device("cuda", index)
 
 
-def is_on(options: dict, key: str) -> bool:
+def is_on(options: dict[str, str], key: str) -> bool:
     return options.get(key, "off") in ("on", "1", "")
 
 
-def choose_precision(options: dict):
+def choose_precision(options: dict[str, str]) -> Dtype | None:
     if is_on(options, "fp16") and is_on(options, "bf16"):
         raise ValueError("either fp16 or bf16, not both")
     if is_on(options, "fp16"):
@@ -417,7 +598,7 @@ def choose_precision(options: dict):
 RUNTIME: Runtime | None = None
 
 
-def start(software: str, options: dict, scratch: str | None) -> Runtime:
+def start(software: str, options: dict[str, str], scratch: str | None) -> Runtime:
     import_torch(software, scratch)
     runtime = Runtime(choose_device(software, options), choose_precision(options),
                       "-inductor-" in software)
@@ -438,7 +619,8 @@ def readable(software: str, folder: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def hook_open(software: str, options: list, probe: bool, scratch: str | None) -> tuple:
+def hook_open(software: str, options: list[tuple[str, str]], probe: bool,
+              scratch: str | None) -> tuple[Model | None, str, str, list[str]]:
     global RUNTIME
     folder, version = find_torch(software)
     if probe and software.endswith("-cuda"):
@@ -450,23 +632,24 @@ def hook_open(software: str, options: list, probe: bool, scratch: str | None) ->
             os.path.join(folder, "__init__.py"), readable(software, folder))
 
 
-def hook_load(model: Model, folder: str, tree: dict) -> tuple:
+def hook_load(model: Model, folder: str, tree: Tree) -> tuple[Callable[[], None], Callable[[], None]]:
     model.load(folder, tree)
     return (model.run if model.runtime.device.type == "cpu" else model.run_and_wait,
             model.prepare)
 
 
-HOOKS = types.SimpleNamespace(open=hook_open, load=hook_load, bind=Model.bind, outputs=Model.outputs,
+HOOKS = types.SimpleNamespace(open=hook_open, reuse=Model.reuse, load=hook_load, bind=Model.bind,
+                              made=Model.take_made, outputs=Model.outputs,
                               close=lambda model: model and model.close(), words=words,
                               Unavailable=Unavailable)
 
 
-def load_native():
+def load_native() -> Any:
     """The extension beside this file, without the package around it."""
-    spec = importlib.util.spec_from_file_location("prony._native",
-                                                  os.path.join(HERE, "_native.abi3.so"))
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    name, path = "prony._native", os.path.join(HERE, "_native.abi3.so")
+    loader = importlib.machinery.ExtensionFileLoader(name, path)
+    module = importlib.util.module_from_spec(importlib.machinery.ModuleSpec(name, loader, origin=path))
+    loader.exec_module(module)
     return module
 
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import threading
+import time
+import types
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +24,12 @@ from prony._weights import File, hashes
 
 KEPT_MAX = 256
 
+# What any runtime does with any type, because it only moves it, or makes it another.
+_MOVES = frozenset((
+    "_to_copy", "to", "view", "_unsafe_view", "reshape", "permute", "transpose", "t", "unsqueeze",
+    "squeeze", "expand", "slice", "select", "clone", "contiguous", "detach", "alias", "cat", "split",
+    "split_with_sizes", "embedding", "index_select", "gather", "flatten", "unflatten"))
+
 Form = tuple[int, list[tuple[str, Any, bytes | None]], list[str], list[str], str | None]
 
 
@@ -32,6 +40,40 @@ class Exported:
     lowered: Lowered
     onnx: _onnx.Model | None = None
     onnx_failure: str | None = None
+    lower_ns: int = 0
+    export_ns: int = 0
+
+    def computes_in(self, dtype: torch.dtype) -> str | None:
+        """An operator that computes with such numbers; None: there is none."""
+        for node in self.lowered.module.graph.nodes:
+            if node.op == "call_function" and \
+                    getattr(node.target, "overloadpacket", node.target).__name__ not in _MOVES and \
+                    any(getattr(n.meta.get("val"), "dtype", None) is dtype
+                        for n in (node, *node.all_input_nodes)):
+                return str(node.target)
+        return None
+
+    def refusal(self, software: str) -> str | None:
+        """Why it needn't be sent to such a backend; None: nothing is known against it."""
+        if software == "onnxrt-cpu":
+            operator = self.computes_in(torch.bfloat16)
+            if operator is not None:
+                return (f"ONNX Runtime doesn't compute in bfloat16 on processors, and '{operator}' "
+                        "does; convert the module and its inputs with .float(), or use openvino-cpu "
+                        "or a torch backend")
+        return None
+
+    def reservation(self, software: str) -> str | None:
+        """What to know about its results there; None: nothing."""
+        if software == "openvino-cpu" and self.computes_in(torch.float64) is not None:
+            return ("OpenVINO computes in float32 what is float64 in the graph; for all digits use "
+                    "onnxrt-cpu or a torch backend")
+        return None
+
+    @property
+    def lacks_onnx(self) -> bool:
+        """Whether nobody has tried to export it yet."""
+        return self.onnx is None and self.onnx_failure is None and bool(self.lowered.output_names)
 
     def forms(self, weights: Sequence[torch.Tensor], onnx: bool,
               fx: bool) -> tuple[list[Form], list[File]]:
@@ -100,11 +142,15 @@ def export(captured: fx.GraphModule, examples: list[Any], onnx: bool) -> Exporte
         exported = _kept.pop(key, None) if key else None
         if exported and key:
             _kept[key] = exported  # the youngest again
-    if exported is None:
+    if exported is None or onnx and exported.lacks_onnx:
+        # What was lowered in another call of Dynamo has that one's fake tensors, which don't mix.
+        begin = time.monotonic_ns()
         exported = Exported(lower(captured, examples))
-    if onnx and exported.onnx is None and exported.onnx_failure is None and \
-            exported.lowered.output_names:
-        _export_onnx(exported, examples)
+        exported.lower_ns = time.monotonic_ns() - begin
+    if onnx and exported.lacks_onnx:
+        begin = time.monotonic_ns()
+        _export_onnx(exported, examples, key if _is_told_by_code(captured) else None)
+        exported.export_ns = time.monotonic_ns() - begin
     if key:
         with _lock:
             _kept[key] = exported
@@ -113,12 +159,12 @@ def export(captured: fx.GraphModule, examples: list[Any], onnx: bool) -> Exporte
     return exported
 
 
-def _export_onnx(exported: Exported, examples: list[Any]) -> None:
+def _export_onnx(exported: Exported, examples: list[Any], key: str | None) -> None:
     lowered = exported.lowered
-    values = [examples[w.position] if w.constant is None else w.constant for w in lowered.weights]
+    values = [w.constant if w.position is None else examples[w.position] for w in lowered.weights]
     values += [_plain(examples[i]) for i in lowered.inputs]
     try:
-        exported.onnx = _onnx.to_onnx(lowered, values)
+        exported.onnx = _onnx.to_onnx(lowered, values, key)
     except Exception as fault:
         exported.onnx_failure = f"it can't be exported to ONNX: {_onnx.first_line(fault)}"
 
@@ -143,6 +189,19 @@ def _key(captured: fx.GraphModule, examples: list[Any]) -> str | None:
     words += [str(is_weight(example)) for example in examples]
     words += [str(torch.get_default_dtype()), str(autocast())]
     return "\n".join([captured.code, *words, str(_sharing(captured))])
+
+
+def _is_told_by_code(captured: fx.GraphModule) -> bool:
+    """Whether a key says all, also in another process: names of functions stand for those of this
+    PyTorch. A program's own may be others tomorrow."""
+    def is_known(target: Any) -> bool:
+        if isinstance(target, (torch._ops.OpOverload, torch._ops.OpOverloadPacket)):
+            return str(target).startswith(("aten.", "prims."))
+        module = getattr(target, "__module__", None) or ""
+        return isinstance(target, types.BuiltinFunctionType) or module == "torch" or \
+            module.startswith(("torch.", "_operator"))
+
+    return all(is_known(node.target) for node in captured.graph.nodes if node.op == "call_function")
 
 
 def _sharing(captured: fx.GraphModule) -> list[int]:

@@ -18,6 +18,8 @@ from typing import Any
 import torch
 from torch import fx
 from torch._functorch.aot_autograd import aot_export_module
+from torch._library.custom_ops import OPDEFS
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from prony._plan import Plan, make_plan
 
@@ -28,7 +30,13 @@ _with_effects = torch.ops.higher_order.with_effects
 # captured in: no_grad holds anyway.
 _CHECKS = ("_assert_async", "_assert_scalar", "_assert_tensor_metadata", "sym_constrain_range",
            "sym_constrain_range_for_size", "_functional_assert_async", "_linalg_check_errors")
+_IN_PLACE = (operator.iadd, operator.isub, operator.imul, operator.itruediv, operator.ifloordiv,
+             operator.imod, operator.ipow, operator.iand, operator.ior, operator.ixor)
 _AUTOCAST = ("_enter_autocast", "_exit_autocast")
+
+GROUPED = "transformers::grouped_mm_fallback"
+"""Rows times a matrix per group, for mixtures of experts: (rows, matrices, the end of each group's rows).
+It reads the ends in Python, so nobody can trace it; both forms have it in operators of their own."""
 
 # Where built-in functions, which have no signature to ask, take whether they train.
 _TRAIN_POSITION = {torch.lstm: 6, torch.gru: 6, torch.rnn_tanh: 6, torch.rnn_relu: 6,
@@ -65,7 +73,8 @@ class Lowered:
 
     def placeholders(self) -> list[fx.Node]:
         """All of them: weights first."""
-        return self.module.graph.find_nodes(op="placeholder")
+        nodes: list[fx.Node] = self.module.graph.find_nodes(op="placeholder")
+        return nodes
 
 
 def is_weight(example: Any) -> bool:
@@ -84,7 +93,7 @@ def lower(captured: fx.GraphModule, examples: list[Any]) -> Lowered:
     """Lowers a captured graph; raises whatever PyTorch raises when it can't be done."""
     placeholders = captured.graph.find_nodes(op="placeholder")
     fakes = [node.meta["example_value"] for node in placeholders]
-    module, was_training = _prepare(captured)
+    module, was_training, moved = _prepare(captured)
     lowered, signature = _trace(module, fakes)
     graph = lowered.graph
     _drop_tokens(graph, signature)
@@ -101,17 +110,20 @@ def lower(captured: fx.GraphModule, examples: list[Any]) -> Lowered:
         overwritten = [pair for pair in overwritten if pair[0] not in weights]
     weights -= {position for position, _ in overwritten}
 
-    plan, wanted = make_plan(captured, returned[len(returned) - user_outputs:], overwritten)
+    plan, wanted = make_plan(captured, returned[len(returned) - user_outputs:], overwritten,
+                             moved)
     output.args = (tuple(wanted),)
     _drop_copies(graph)
     _drop_checks(graph)
     graph.eliminate_dead_code()
+    for node in graph.find_nodes(op="call_function", target=torch._sym_sqrt):
+        node.target, node.args = operator.pow, (node.args[0], 0.5)
     _name_default_type(graph)
     _sizes_from_tensors(graph, nodes, weights)
     constants = _lift_constants(lowered)
 
     used = [i for i, node in enumerate(nodes) if node.users]
-    for i, node in enumerate(nodes):
+    for node in nodes:
         if not node.users:
             graph.erase_node(node)
     fixed = [i for i in used if i in weights]
@@ -124,19 +136,98 @@ def lower(captured: fx.GraphModule, examples: list[Any]) -> Lowered:
         plan, was_training)
 
 
-def _prepare(captured: fx.GraphModule) -> tuple[fx.GraphModule, bool]:
-    """A copy to trace: in eval mode, and without switches of autograd. Whether it was training."""
+def _prepare(captured: fx.GraphModule) -> tuple[fx.GraphModule, bool, set[str]]:
+    """A copy to trace: in eval mode, and without switches of autograd. Whether it was training, and
+    the names of views that depend on a tensor."""
     graph = copy.deepcopy(captured.graph)
     changed = False
+    moved: set[str] = set()
     transforms = any(map(_is_transform, graph.nodes))  # whose gradients are what is computed
     for node in list(graph.nodes):
         if node.op != "call_function":
             continue
         if node.target is torch._C._set_grad_enabled and not transforms:
             graph.erase_node(node)
+        elif node.target is operator.getitem and _is_indexed_by_tensor(node):
+            moved |= {view.name for view in _views_of(node)}
+            _index_by_tensor(graph, node)
         else:
             changed |= _to_eval(node)
-    return fx.GraphModule(captured, graph), changed
+    return fx.GraphModule(captured, graph), changed, moved
+
+
+def _is_indexed_by_tensor(node: fx.Node) -> bool:
+    """Whether it is x[i] with a tensor of one whole number, beside what makes views."""
+    tensor, index = node.args
+    places = index if isinstance(index, tuple) else (index,)
+    return isinstance(tensor, fx.Node) and \
+        isinstance(tensor.meta.get("example_value"), torch.Tensor) and \
+        any(map(_is_number, places)) and not _is_overwritten(node) and \
+        all(_is_number(place) or _is_size(place) for place in places if isinstance(place, fx.Node)) and \
+        not any(isinstance(place, (list, torch.Tensor)) for place in places)
+
+
+def _index_by_tensor(graph: fx.Graph, node: fx.Node) -> None:
+    """Makes of it an operator that takes the tensor. As it is, the number would be read first, and
+    become a size that nobody knows."""
+    tensor, index = node.args
+    places = list(index) if isinstance(index, tuple) else [index]
+    consumed = sum(place is not None and place is not Ellipsis for place in places)
+    if Ellipsis not in places:
+        places.append(Ellipsis)
+    at = places.index(Ellipsis)
+    places[at:at + 1] = [slice(None)] * (tensor.meta["example_value"].dim() - consumed)
+    plain = tuple(slice(None) if _is_number(place) else place for place in places)
+    numbers: list[tuple[int, fx.Node]] = []
+    dim = 0  # of the result; a number that isn't a tensor has none
+    for place in places:
+        if _is_number(place):
+            numbers.append((dim, place))
+        dim += place is None or isinstance(place, slice) or _is_number(place)
+    with graph.inserting_before(node):
+        result = tensor
+        if any(place != slice(None) for place in plain):
+            result = graph.call_function(operator.getitem, (tensor, plain))
+        for dim, place in reversed(numbers):
+            result = graph.call_function(aten.index.Tensor, (result, [None] * dim + [place]))
+    node.replace_all_uses_with(result)
+    result.meta.update(node.meta)
+    graph.erase_node(node)
+
+
+def _views_of(node: fx.Node) -> set[fx.Node]:
+    """Itself, and what is made of it in the same memory."""
+    storage = StorageWeakRef(node.meta["example_value"].untyped_storage())
+    found: set[fx.Node] = set()
+    waiting = [node]
+    while waiting:
+        view = waiting.pop()
+        value = view.meta.get("example_value")
+        if view in found or not isinstance(value, torch.Tensor) or \
+                StorageWeakRef(value.untyped_storage()) != storage:
+            continue
+        found.add(view)
+        waiting += view.users
+    return found
+
+
+def _is_number(place: Any) -> bool:
+    """Whether it is a tensor of one whole number."""
+    value = place.meta.get("example_value") if isinstance(place, fx.Node) else None
+    return isinstance(value, torch.Tensor) and value.dim() == 0 and value.dtype in (
+        torch.int64, torch.int32, torch.int16, torch.int8)
+
+
+def _is_size(place: Any) -> bool:
+    return isinstance(place, fx.Node) and isinstance(place.meta.get("example_value"), torch.SymInt)
+
+
+def _is_overwritten(node: fx.Node) -> bool:
+    """Whether something is written into a tensor, which is then one into what it is a view of."""
+    return any(user.target is operator.setitem or
+               str(getattr(user.target, "__name__", user.target)).endswith("_") or
+               user.target in _IN_PLACE or "out" in user.kwargs
+               for view in _views_of(node) for user in view.users)
 
 
 def _is_transform(node: fx.Node) -> bool:
@@ -179,22 +270,39 @@ def _change(node: fx.Node, position: int, name: str, value: Any) -> bool:
 def _trace(module: fx.GraphModule, fakes: list[Any]) -> tuple[fx.GraphModule, Any]:
     """Traces with composite operators whole (linear, lstm, attention), which is what an eager run
     calls and what runtimes know; where that can't be done, with what they consist of."""
-    def trace(whole: bool) -> tuple[fx.GraphModule, Any]:
-        return aot_export_module(module, fakes, trace_joint=False, pre_dispatch=whole,
-                                 decompositions={})
+    custom = _custom_operators(module)
+
+    def trace(whole: bool, table: dict[Any, Any]) -> tuple[fx.GraphModule, Any]:
+        traced, signature = aot_export_module(module, fakes, trace_joint=False, pre_dispatch=whole,
+                                              decompositions=table)
+        return traced, signature
 
     # What autocast and torch.func do to operators is only seen in what these consist of; and what
     # fails in the middle of a torch.func transform leaves PyTorch in it.
     apart = autocast() is not None or any(
         getattr(node.target, "__name__", "") in _AUTOCAST or _is_transform(node)
         for node in module.graph.nodes)
+    tries = [(whole, table) for table in ([custom, {}] if custom else [{}])
+             for whole in ([False] if apart else [True, False])]
     with torch.no_grad():
-        if not apart:
+        for whole, table in tries[:-1]:
             try:
-                return trace(True)
-            except Exception:  # the second try says what is wrong
+                return trace(whole, table)
+            except Exception:  # the last try says what is wrong
                 pass
-        return trace(False)
+        return trace(*tries[-1])
+
+
+def _custom_operators(module: fx.GraphModule) -> dict[Any, Any]:
+    """Operators of torch.library that the program has defined in Python, and how: a backend knows only
+    what they consist of."""
+    found = {}
+    for target in {node.target for node in module.graph.nodes if node.op == "call_function"}:
+        if isinstance(target, torch._ops.OpOverloadPacket):
+            target = getattr(target, target.overloads()[0])
+        if isinstance(target, torch._ops.OpOverload) and target._schema.name in OPDEFS:
+            found[target] = OPDEFS[target._schema.name]._init_fn
+    return found
 
 
 def _drop_tokens(graph: fx.Graph, signature: Any) -> None:

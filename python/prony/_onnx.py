@@ -2,7 +2,8 @@
 
 The exporter sees weights as inputs, so it neither reads nor copies nor folds them; afterwards they
 become initialisers with external data. Open sizes become named dimensions. PyTorch's exporter is
-asked first; what it can't do is tried with the older one, based on TorchScript.
+asked first; what it can't do is tried with the older one, based on TorchScript. The exporters are
+imported when there is something to export.
 """
 
 from __future__ import annotations
@@ -15,22 +16,26 @@ import io
 import logging
 import operator
 import warnings
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 import onnx
 import torch
 from torch import fx
-from torch.export.graph_signature import (
-    ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec, SymIntArgument,
-    TensorArgument)
-from torch.onnx._internal.exporter import _core, _registration
 
-from prony import _dtypes
-from prony._lower import Lowered
+from prony import _dtypes, _exports
+from prony._lower import GROUPED, Lowered
+
+if TYPE_CHECKING:
+    from torch.onnx._internal.exporter._registration import ONNXRegistry
 
 aten = torch.ops.aten
 INLINE_BYTES = 4096
 OPSET = 20  # what torch.onnx.export() takes by default
+
+# Arithmetic on sizes that the older exporter follows; of anything else it keeps the numbers of the
+# first call, and other sizes would get wrong results.
+_TRACED = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.neg, operator.getitem)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -76,13 +81,18 @@ class Model:
             for key, value in (("location", place.location), ("offset", "0"),
                                ("length", str(place.nbytes))):
                 tensor.external_data.add(key=key, value=value)
-        return proto.SerializeToString()
+        data: bytes = proto.SerializeToString()
+        return data
 
 
-def to_onnx(lowered: Lowered, examples: list[Any]) -> Model:
+def to_onnx(lowered: Lowered, examples: list[Any], key: str | None = None) -> Model:
     """Exports; `examples` are the values of all placeholders, for the older exporter alone. Raises
-    what the first exporter said when neither can do it."""
+    what the first exporter said when neither can do it. What the first one made is kept under `key`."""
     names = [f"weight_{i}" for i in range(len(lowered.weights))]
+    kept = _exports.find(key) if key is not None else None
+    if kept is not None:
+        with contextlib.suppress(Exception):  # what is damaged is made again
+            return _model(lowered, onnx.load_model_from_string(kept), names, None)
     reason = None
     with _quiet():
         try:
@@ -93,6 +103,12 @@ def to_onnx(lowered: Lowered, examples: list[Any]) -> Model:
                 proto = _export_by_torchscript(lowered, examples, [*names, *lowered.input_names])
             except Exception:
                 raise RuntimeError(reason) from None
+    if key is not None and reason is None:
+        _exports.keep(key, proto.SerializeToString())
+    return _model(lowered, proto, names, reason)
+
+
+def _model(lowered: Lowered, proto: onnx.ModelProto, names: list[str], reason: str | None) -> Model:
     weights = set(names)
     kept = [value for value in proto.graph.input if value.name not in weights]
     del proto.graph.input[:]
@@ -120,7 +136,7 @@ def explanation(text: str) -> str:
 
 
 @contextlib.contextmanager
-def _quiet():
+def _quiet() -> Iterator[None]:
     """Exporters warn and log about what the caller hears of anyway."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "torch.export", "onnxscript",
                                                     "onnx_ir")]
@@ -140,7 +156,12 @@ def _quiet():
 
 
 def _export(lowered: Lowered, names: list[str]) -> onnx.ModelProto:
+    from torch.onnx._internal.exporter import _core
+
     program = _program(lowered)
+    for node in program.graph.nodes:
+        if getattr(getattr(node.target, "_schema", None), "name", "") == GROUPED:
+            _registry().register_op(node.target, _grouped)
     if all(_registry().is_registered(node.target) or node.target is operator.getitem
            for node in program.graph.nodes if node.op == "call_function"):
         # It is what the exporter would make of it, and would take its time to.
@@ -153,10 +174,55 @@ def _export(lowered: Lowered, names: list[str]) -> onnx.ModelProto:
 
 
 @functools.cache
-def _registry() -> _registration.ONNXRegistry:
+def _registry() -> ONNXRegistry:
     """What the exporter knows. torch.onnx.export() makes one for each graph, which takes longer
     than everything else that it does."""
-    return _registration.ONNXRegistry.from_torchlib(opset_version=OPSET)
+    from torch.onnx._internal.exporter import _registration
+
+    registry = _registration.ONNXRegistry.from_torchlib(opset_version=OPSET)
+    registry.register_op(aten.searchsorted.Tensor, _searchsorted)
+    registry.register_op(round, _round)
+    return registry
+
+
+def _grouped(rows: Any, matrices: Any, ends: Any) -> Any:
+    """A matrix product per group."""
+    from onnxscript import opset20 as op
+
+    ends = op.Cast(ends, to=onnx.TensorProto.INT64)
+    products = []
+    start = op.Constant(value_ints=[0])
+    for i in range(matrices.shape[0]):
+        end = op.Slice(ends, [i], [i + 1], [0])
+        products.append(op.MatMul(op.Slice(rows, start, end, [0]), op.Gather(matrices, i, axis=0)))
+        start = end
+    return op.Concat(*products, axis=0)
+
+
+def _round(number: Any, digits: int | None = None) -> Any:
+    """Of a size that became a fraction, to the nearest whole number, halves to the even one."""
+    from onnxscript import opset20 as op
+
+    if digits is not None:
+        raise NotImplementedError("ONNX has no round() to a number of digits")
+    whole = op.Round(op.Cast(number, to=onnx.TensorProto.DOUBLE))
+    return op.Cast(whole, to=onnx.TensorProto.INT64)
+
+
+def _searchsorted(sequence: Any, values: Any, *, out_int32: bool = False, right: bool = False,
+                  side: str | None = None, sorter: Any = None) -> Any:
+    """Which the exporter doesn't know: how many numbers of a sequence come before each value."""
+    from onnxscript import opset20 as op
+
+    if sorter is not None:
+        sequence = op.GatherElements(sequence, sorter, axis=-1)
+    compare = op.LessOrEqual if right or side == "right" else op.Less
+    # A batch of sequences has as many of values; a single one takes values of any shape.
+    before = compare(op.Unsqueeze(sequence, [-2]), op.Unsqueeze(values, [-1]))
+    count = op.ReduceSum(op.Cast(before, to=onnx.TensorProto.INT64), [-1], keepdims=0)
+    if not len(values.shape):
+        count = op.Squeeze(count, [0])
+    return op.Cast(count, to=onnx.TensorProto.INT32) if out_int32 else count
 
 
 def _untouched_sizes(lowered: Lowered) -> contextlib.AbstractContextManager[None]:
@@ -165,12 +231,16 @@ def _untouched_sizes(lowered: Lowered) -> contextlib.AbstractContextManager[None
         value = node.meta["val"]
         for size in value.shape if isinstance(value, torch.Tensor) else [value]:
             if isinstance(size, torch.SymInt):
-                return size.node.shape_env.suppress_guards()
+                suppressed: contextlib.AbstractContextManager[None] = size.node.shape_env.suppress_guards()
+                return suppressed
     return contextlib.nullcontext()
 
 
 def _program(lowered: Lowered) -> torch.export.ExportedProgram:
     """The lowered graph as torch.export would have returned it."""
+    from torch.export.graph_signature import (
+        ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec)
+
     graph = copy.deepcopy(lowered.module.graph)
     module = fx.GraphModule(lowered.module, graph)
     placeholders = graph.find_nodes(op="placeholder")
@@ -190,14 +260,25 @@ def _program(lowered: Lowered) -> torch.export.ExportedProgram:
     return program
 
 
-def _argument(node: fx.Node) -> TensorArgument | SymIntArgument:
+def _argument(node: fx.Node) -> Any:
+    from torch.export.graph_signature import SymIntArgument, TensorArgument
+
     kind = TensorArgument if isinstance(node.meta["val"], torch.Tensor) else SymIntArgument
     return kind(name=node.name)
+
+
+def _refuse_frozen(graph: fx.Graph) -> None:
+    for node in graph.nodes:
+        if node.op == "call_function" and not isinstance(node.target, torch._ops.OpOverload) and \
+                node.target not in _TRACED:
+            raise RuntimeError(f"the older exporter would keep one value of '{node.name}' for all sizes")
 
 
 def _export_by_torchscript(lowered: Lowered, examples: list[Any],
                            names: list[str]) -> onnx.ModelProto:
     graph = copy.deepcopy(lowered.module.graph)
+    if lowered.dynamic:
+        _refuse_frozen(graph)
     for node in graph.find_nodes(op="call_function", target=aten.sym_size.int):
         node.op, node.target = "call_method", "size"  # which tracing follows
     module = fx.GraphModule(lowered.module, graph)

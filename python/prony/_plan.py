@@ -15,6 +15,9 @@ import sympy
 import torch
 from torch import fx
 from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._pytree import tree_leaves
+
+from prony._weights import packed
 
 
 @dataclasses.dataclass
@@ -92,20 +95,30 @@ class Plan:
             arguments[position].copy_(outputs[index])
         memory: dict[int, torch.Tensor] = {}
         for item in self.items:
-            if item.shares is not None and item.view is not None:
-                self._reserve(memory, item, outputs, number)
+            if item.shares is not None and item.output is not None and item.view is not None:
+                self._reserve(memory, item.shares, item.view, outputs[item.output], number)
         return tuple(self._make(item, arguments, outputs, memory, number) for item in self.items)
 
+    def outputs(self, arguments: Sequence[Any], result: Sequence[Any]) -> list[torch.Tensor]:
+        """The reverse: the outputs of a backend that would give `result`, what the captured graph
+        returned for these arguments, which it has overwritten by now."""
+        found: dict[int, torch.Tensor] = {}
+        for item, value in zip(self.items, tree_leaves(result, is_leaf=lambda x: x is None)):
+            if item.argument is None and item.output is not None:
+                found[item.output] = value
+        for position, index in self.overwrites:
+            found[index] = arguments[position]
+        return [packed(found[index]) for index in sorted(found)]
+
     @staticmethod
-    def _reserve(memory: dict[int, torch.Tensor], item: _Item, outputs: Sequence[torch.Tensor],
+    def _reserve(memory: dict[int, torch.Tensor], shares: int, view: _Geometry, output: torch.Tensor,
                  number: Callable[[Any], int]) -> None:
         """Makes sure that the memory which outputs share is large enough for this one."""
-        view = item.view
         extent = number(view.offset) + 1 + sum(
             (number(n) - 1) * number(step) for n, step in zip(view.size, view.stride))
-        base = memory.get(item.shares)
+        base = memory.get(shares)
         if base is None or base.numel() < extent:
-            memory[item.shares] = outputs[item.output].new_empty(max(extent, 0))
+            memory[shares] = output.new_empty(max(extent, 0))
 
     @staticmethod
     def _make(item: _Item, arguments: Sequence[Any], outputs: Sequence[torch.Tensor],
@@ -115,6 +128,7 @@ class Plan:
             return argument if item.view is None else item.view.view_of(argument, number)
         if item.output is None:
             return item.constant if item.number is None else number(item.number)
+        assert item.view is not None  # each output has one
         if item.shares is not None:
             made = item.view.view_of(memory[item.shares], number)
             return made.copy_(outputs[item.output])
@@ -126,9 +140,11 @@ class Plan:
 
 
 def make_plan(captured: fx.GraphModule, returned: list[Any],
-              overwritten: list[tuple[int, fx.Node]]) -> tuple[Plan, list[fx.Node]]:
+              overwritten: list[tuple[int, fx.Node]],
+              moved: set[str]) -> tuple[Plan, list[fx.Node]]:
     """The plan of a captured graph whose lowered form returns `returned` and overwrites arguments;
-    and the nodes of the lowered graph that a backend has to return."""
+    and the nodes of the lowered graph that a backend has to return. `moved` are names of views in the
+    captured graph whose place in memory depends on values."""
     arguments = captured.graph.find_nodes(op="placeholder")
     symbols = {node.meta["example_value"].node.expr: i for i, node in enumerate(arguments)
                if isinstance(node.meta["example_value"], torch.SymInt)
@@ -146,19 +162,20 @@ def make_plan(captured: fx.GraphModule, returned: list[Any],
         return wanted.index(node)
 
     overwrites = [(position, want(node)) for position, node in overwritten]
-    items = [_make_item(original, lowered, arguments, storages, want)
+    items = [_make_item(original, lowered, arguments, storages, want, moved)
              for original, lowered in zip(_flat_outputs(captured), returned, strict=True)]
-    _find_sharing(items, _flat_outputs(captured))
+    _find_sharing(items, _flat_outputs(captured), moved)
     return Plan(symbols, items, overwrites), wanted
 
 
 def _flat_outputs(captured: fx.GraphModule) -> list[Any]:
-    return torch.utils._pytree.tree_leaves(
-        captured.graph.output_node().args[0], is_leaf=lambda x: x is None)
+    leaves: list[Any] = tree_leaves(captured.graph.output_node().args[0], is_leaf=lambda x: x is None)
+    return leaves
 
 
 def _make_item(original: Any, lowered: Any, arguments: list[fx.Node],
-               storages: dict[StorageWeakRef, int], want: Callable[[fx.Node], int]) -> _Item:
+               storages: dict[StorageWeakRef, int], want: Callable[[fx.Node], int],
+               moved: set[str]) -> _Item:
     if not isinstance(original, fx.Node):
         return _Item(constant=original)
     value = original.meta["example_value"]
@@ -167,16 +184,16 @@ def _make_item(original: Any, lowered: Any, arguments: list[fx.Node],
     if original.op == "placeholder":
         return _Item(argument=arguments.index(original))
     base = storages.get(StorageWeakRef(value.untyped_storage()))
-    if base is not None:
+    if base is not None and original.name not in moved:
         return _Item(argument=base, view=_Geometry.of(value))
     return _Item(output=want(lowered), view=_Geometry.of(value))
 
 
-def _find_sharing(items: list[_Item], outputs: list[Any]) -> None:
+def _find_sharing(items: list[_Item], outputs: list[Any], moved: set[str]) -> None:
     """Marks outputs that are views of the same new tensor."""
     first: dict[StorageWeakRef, _Item] = {}
     for item, node in zip(items, outputs):
-        if item.output is None:
+        if item.output is None or node.name in moved:
             continue
         storage = StorageWeakRef(node.meta["example_value"].untyped_storage())
         other = first.setdefault(storage, item)

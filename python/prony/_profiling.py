@@ -6,16 +6,18 @@ import contextlib
 import json
 import os
 import sys
-import tempfile
 from types import TracebackType
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from prony import _native
+from prony._accelerate import block
 from prony._backend import Backends, BackendSpec, parse_backends
-from prony._context import Context, refuse_nesting
-from prony._session import RemoteInferenceSession, get_supported_backends
+from prony._session import RemoteInferenceSession, get_supported_backends, open_session
 from prony.errors import OctomlProfileError
 from prony.report import Report
+
+if TYPE_CHECKING:
+    from prony._context import Context
 
 _STDOUT: Any = object()  # sys.stdout of the moment at which it is printed
 
@@ -38,7 +40,10 @@ class ProfileHandle:
             data = json.loads(context.session.native.profile().json())
         except _native.Error as fault:
             raise OctomlProfileError(f"there is no report: {fault}") from fault
-        data["notes"] += context.notes
+        data["notes"] += context.notes + context.recompilations()
+        for graph in data.get("graphs", ()):
+            if graph.get("start"):
+                graph["start"].update(context.starts.get(graph["id"], {}))
         if "profiles" in data:
             data["language"] = "python"
         return Report(data, context.sources, context.compilation_errors, context.runtime_errors)
@@ -55,6 +60,13 @@ class ProfileHandle:
             self._final = self._make()
 
 
+def _refuse_nesting() -> None:
+    """For who is about to enter a block."""
+    if block.context is not None:
+        raise OctomlProfileError(
+            "remote_profile and remote_inference don't nest: leave the outer one first")
+
+
 class _Block:
     """A `with` block with a session of its own, or with one that it is given."""
 
@@ -68,12 +80,15 @@ class _Block:
         self._session, self._own, self._options = session, own, options
 
     def _enter(self) -> Context:
-        refuse_nesting()  # an inner session would wait for the outer one, for ever
-        session = self._session or RemoteInferenceSession(**self._own)
+        _refuse_nesting()  # an inner session would wait for the outer one, for ever
+        session = self._session or self._found()
         self._stack = contextlib.ExitStack()
-        if session is not self._session:
+        if session is None:
+            session = RemoteInferenceSession(**self._own)
             self._stack.callback(session.close)
         try:
+            from prony._context import Context  # with Dynamo, while the session's backends start
+
             context = Context(session, **self._options_for(session))
             context.enter()
         except BaseException:
@@ -81,6 +96,14 @@ class _Block:
             raise
         self._stack.callback(context.leave)
         return context
+
+    def _found(self) -> RemoteInferenceSession | None:
+        """A session that the program has opened and didn't pass, if nothing else is asked for."""
+        session = open_session() if all(value is None for value in self._own.values()) else None
+        if session is not None:
+            print("prony: no session was given, using the one that is open: "
+                  f"{', '.join(map(str, session.backends))}", file=sys.stderr)
+        return session
 
     def _options_for(self, session: RemoteInferenceSession) -> dict[str, Any]:
         return self._options
@@ -116,10 +139,11 @@ class _Profiling(_Block):
         file = sys.stdout if self._file is _STDOUT else self._file
         if file is None and self._folder is None:
             return
-        folder = self._folder or tempfile.mkdtemp(prefix="prony-report-")
-        text = report.write_details(folder)
-        if not os.listdir(folder) and self._folder is None:
-            os.rmdir(folder)
+        if self._folder is not None:
+            text = report.write_details(self._folder)
+        else:
+            text = report.text() + ("With report_folder, segments and graphs are written to files.\n"
+                                    if report.profiles else "")
         if file is not None:
             print(text, end="", file=file)
 
@@ -135,23 +159,27 @@ def remote_profile(session: RemoteInferenceSession | None = None, *, backends: B
                    server_addr: str | None = None, insecure: bool | None = None,
                    access_token: str | None = None, num_repeats: int = 10, num_warmups: int = 1,
                    print_results_to: TextIO | None = _STDOUT, strict: bool | None = None,
-                   report_folder: str | None = None
+                   report_folder: str | None = None,
+                   hardware_file: str | os.PathLike[str] | None = None
                    ) -> contextlib.AbstractContextManager[ProfileHandle]:
     """A `with` block in which calls of accelerated functions are profiled on all backends.
 
     Functions return what they return without it, computed here; at the end the report is printed to
-    `print_results_to` (standard output; None: not at all), with details in `report_folder` (a new
-    one of the system's for temporary files). `strict`, or `PRONY_STRICT=1` in the environment,
+    `print_results_to` (standard output; None: not at all), and details are written to files in
+    `report_folder`, if one is named. `strict`, or `PRONY_STRICT=1` in the environment,
     raises when a graph can't be compiled, loaded or run on any of the backends.
     """
     _check_count("num_repeats", num_repeats, 1)
     _check_count("num_warmups", num_warmups, 0)
     own = {"backends": backends, "server_addr": server_addr, "insecure": insecure,
-           "access_token": access_token}
+           "access_token": access_token, "hardware_file": hardware_file}
     if strict is None:
         strict = os.environ.get("PRONY_STRICT", "") not in ("", "0")
+    old = sys.modules.get("octoml_profile.dynamo")  # whose switches a program may have set
     return _Profiling(session, own,
-                      {"repeats": num_repeats, "warmups": num_warmups, "strict": strict},
+                      {"repeats": num_repeats, "warmups": num_warmups,
+                       "strict": strict or bool(getattr(old, "RAISE_ON_COMPILATION_ERROR", False)),
+                       "strict_runs": bool(getattr(old, "RAISE_ON_RUNTIME_ERROR", False))},
                       print_results_to, report_folder)
 
 

@@ -39,8 +39,8 @@ def describe(notice: dict[str, Any]) -> str:
 
 def _notebook_cell() -> int | None:
     """The number of the cell that runs; None: this isn't a notebook."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
+    ipython: Any = sys.modules.get("IPython")
+    shell: Any = ipython.get_ipython() if ipython else None
     return shell.execution_count if type(shell).__name__ == "ZMQInteractiveShell" else None
 
 
@@ -89,7 +89,7 @@ class Progress:
             return True  # a compiler may take minutes, and has nothing to say meanwhile
         if notice["kind"] == "queued":
             return not self._width or quiet_s >= _PAUSE_S
-        is_shown = notice["file"] == self._file
+        is_shown: bool = notice["file"] == self._file
         if notice["done_bytes"] >= notice["total_bytes"]:
             return is_shown  # others were sent at once, or not at all
         if not is_shown and notice["total_bytes"] > _LARGE_BYTES:

@@ -46,12 +46,14 @@ class RemoteInferenceSession(InferenceSession):
     `OCTOML_PROFILE_ENDPOINT`, or else one that is started on this machine.
 
     `backends` is one backend or a list of them, such as "local/onnxrt-cpu"; without any, all that
-    the service offers are used. Waits while others hold the hardware.
+    the service offers are used. Waits while others hold the hardware. `hardware_file` has prices of
+    your own, as `prony profile --hardware-file` takes it.
     """
 
     def __init__(self, backends: Backends = None, server_addr: str | None = None,
-                 insecure: bool | None = None, access_token: str | None = None) -> None:
-        self.handle: Any = None
+                 insecure: bool | None = None, access_token: str | None = None,
+                 hardware_file: str | os.PathLike[str] | None = None) -> None:
+        self.handle: _native.Session | None = None
         """The extension's session; None: closed."""
         specs = parse_backends(backends)
         self.progress = Progress()
@@ -65,7 +67,9 @@ class RemoteInferenceSession(InferenceSession):
                 print("prony: no backends were given, using: " + ", ".join(map(str, specs)),
                       file=sys.stderr)
             self.handle = _native.Session(
-                [str(spec) for spec in specs], notice=self.progress, **self._access.arguments())
+                [str(spec) for spec in specs], notice=self.progress,
+                hardware_file=os.fspath(hardware_file) if hardware_file is not None else None,
+                **self._access.arguments())
         except _native.Error as fault:
             raise CreateSessionError(str(fault)) from fault
         finally:
@@ -74,7 +78,7 @@ class RemoteInferenceSession(InferenceSession):
         self._backends = [BackendSpec.parse(name) for name in self.handle.backends]
         self.user: Context | None = None
         """The block that it is in."""
-        self.loaded: dict[bytes, list[Any]] = {}
+        self.loaded: dict[bytes, list[_native.Graph]] = {}
         """Graphs by what they are, so that a later block needn't load them again."""
         _open.add(self)
 
@@ -83,7 +87,7 @@ class RemoteInferenceSession(InferenceSession):
         return list(self._backends)
 
     @property
-    def native(self) -> Any:
+    def native(self) -> _native.Session:
         """The extension's session."""
         if self.handle is None:
             raise OctomlProfileError("the session is closed")
@@ -127,6 +131,14 @@ class RemoteInferenceSession(InferenceSession):
         return f"<RemoteInferenceSession: {state}>"
 
 
+def open_session() -> RemoteInferenceSession | None:
+    """The one session that this thread has open and that no block uses; None: there is none, or there
+    are several."""
+    mine = [session for session in _open
+            if session._thread == threading.get_ident() and session.user is None]
+    return mine[0] if len(mine) == 1 else None
+
+
 def _list(access: _access.Access) -> tuple[list[BackendSpec], dict[str, list[str]]]:
     until = time.monotonic() + _RUNTIMES_S
     offered, presets = _native.list_backends(**access.arguments())
@@ -152,7 +164,8 @@ def _preset(presets: dict[str, list[str]], supported: list[BackendSpec]) -> list
     return supported
 
 
-def _listed(access: _access.Access | None = None, **arguments: Any) -> Any:
+def _listed(access: _access.Access | None = None,
+            **arguments: Any) -> tuple[list[BackendSpec], dict[str, list[str]]]:
     try:
         return _list(access or _access.resolve(**arguments))
     except _native.Error as fault:

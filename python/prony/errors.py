@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 
-class OctomlProfileError(Exception):
-    """Any error of prony itself; errors of the user's own function pass as they are."""
+class OctomlProfileError(RuntimeError):
+    """Any error of prony itself; errors of the user's own function pass as they are. octoml-profile
+    raised RuntimeError for some, and its programs catch that."""
 
     def __init__(self, message: str, kwargs: dict[str, str] | None = None) -> None:
         super().__init__(message)

@@ -39,6 +39,10 @@ class PerBackendResult:
     min_ms: float | None = None
     max_ms: float | None = None
 
+    def total_ms(self) -> float | None:
+        """Of all samples together."""
+        return None if self.mean_ms is None else self.mean_ms * self.num_samples
+
 
 @dataclasses.dataclass(frozen=True)
 class Segment:
@@ -57,6 +61,47 @@ class PerBackendError:
 
 
 @dataclasses.dataclass(frozen=True)
+class OutputCheck:
+    """An output of a backend against the one that was computed here; None where a difference can't
+    be taken."""
+
+    name: str
+    same_shape: bool
+    max_abs: float | None
+    max_rel: float | None
+    cosine: float | None
+
+
+@dataclasses.dataclass(frozen=True)
+class GraphCheck:
+    """What a graph gave on a backend in its first run, against what was computed here."""
+
+    graph_id: int
+    backend: str
+    mismatch: bool
+    failure: str | None
+    """Why nothing could be compared; None: it could."""
+    outputs: list[OutputCheck]
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstCall:
+    """Where the time of a graph's first call went; None where it isn't known."""
+
+    graph_id: int
+    capture_ms: float | None
+    lower_ms: float | None
+    export_ms: float | None
+    upload_ms: float | None
+    all_loaded_ms: float | None
+    """On all backends, with what was left of their start."""
+    load_ms: dict[str, float | None]
+    """By backend, and so is the next."""
+    first_run_ms: dict[str, float | None]
+    """Without the timed runs: inputs are bound, compilers compile."""
+
+
+@dataclasses.dataclass(frozen=True)
 class TotalPerBackendResult:
     """What one call comes to on a backend; None where it isn't known."""
 
@@ -64,6 +109,15 @@ class TotalPerBackendResult:
     errors: list[PerBackendError]
     backend_ms: float | None = None
     usd_per_million: float | None = None
+    median_total_ms: float | None = None
+    """Over calls, with its 95 % interval; the fields above are means."""
+    low_ms: float | None = None
+    high_ms: float | None = None
+    median_backend_ms: float | None = None
+    local_graphs_ms: float | None = None
+    """Of the total: graphs that ran locally because they didn't there."""
+    flags: list[str] = dataclasses.field(default_factory=list)
+    """IMPRECISE, MISMATCH, PARTIAL."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -93,11 +147,34 @@ class Report:
                  runtime_errors: list[str] | None = None) -> None:
         self._data = data
         self._sources = dict(sources or {})
+        self.report_dir: str | None = None
+        """Where write_details() has written last."""
         backends = [result["backend"]["name"] for result in data["results"]]
         self.profiles: list[Profile] = [_profile(p, backends) for p in data.get("profiles", [])]
+        self.checks: list[GraphCheck] = [
+            GraphCheck(graph["id"], name, check["mismatch"], check["failure"],
+                       [OutputCheck(*(output[field.name] for field in dataclasses.fields(OutputCheck)))
+                        for output in check["outputs"]])
+            for graph in data.get("graphs", ())
+            if any(graph["id"] in profile.footprint for profile in self.profiles)
+            for name, check in zip(backends, graph.get("checks") or ()) if check]
+        self.first_calls: list[FirstCall] = [
+            _first_call(graph["id"], graph["start"], backends)
+            for graph in data.get("graphs", ()) if graph.get("start") and
+            any(graph["id"] in profile.footprint for profile in self.profiles)]
         self.compilation_errors: list[str] = list(compilation_errors or [])
         self.runtime_errors: list[str] = list(runtime_errors or []) + [
             text for text in _failures(self.profiles) if text not in (runtime_errors or [])]
+
+    @property
+    def mismatches(self) -> list[GraphCheck]:
+        """Those whose outputs differ by more than rounding: their times are those of another result."""
+        return [check for check in self.checks if check.mismatch]
+
+    @property
+    def verdict(self) -> str:
+        """The sentence that the report begins with."""
+        return str(self._data.get("verdict", ""))
 
     @property
     def notes(self) -> list[str]:
@@ -145,6 +222,7 @@ class Report:
     def write_details(self, folder: str | os.PathLike[str], verbose: bool = False) -> str:
         """Writes segments and graphs of each profile to files; the summary that says where."""
         folder = pathlib.Path(folder)
+        self.report_dir = str(folder)
         options = ["--details", str(folder)] + (["--verbose"] if verbose else [])
         text = self._report(*options)
         for profile, stem, label in zip(self.profiles, *_names(self.profiles)):
@@ -169,9 +247,14 @@ class Report:
     def _problems(self) -> str:
         """What isn't in the table: loads that failed on some backends, and a server that went."""
         shown = set(_failures(self.profiles))
-        problems = [text for text in self.compilation_errors if " ran locally because " not in text]
-        problems += [text for text in self.runtime_errors if text not in shown]
+        problems = [text for text in [*self.compilation_errors, *self.runtime_errors]
+                    if text not in shown and not self._is_shown(text)]
         return "".join(f"Problem: {text}\n" for text in problems)
+
+    def _is_shown(self, text: str) -> bool:
+        """Whether it says of a graph of some profile that it ran locally, as the summary does."""
+        graphs = {graph for profile in self.profiles for graph in profile.footprint}
+        return any(text.startswith(f"Graph #{graph} ran locally because ") for graph in graphs)
 
     def _repr_html_(self) -> str:
         """For notebooks."""
@@ -182,10 +265,13 @@ class Report:
             local = _ms(profile.total_uncompiled_ms)
             parts.append(
                 f"<h4>{html.escape(profile.func_name)}: {profile.num_runs} runs, "
-                f"{profile.num_discarded_runs} discarded</h4>"
+                f"{profile.num_discarded_runs} more discarded</h4>"
                 "<table><tr><th>Backend</th><th>Backend Time (ms)</th><th>Total Time (ms)</th>"
-                f"<th>Cost ($/MReq)</th></tr>{rows}</table><p>Local code: {local} ms per run.</p>")
-        problems = [*self.notes, *self.compilation_errors, *self.runtime_errors]
+                f"<th>95 % interval</th><th>Cost ($/MReq)</th><th>Flags</th></tr>{rows}</table>"
+                f"<p>Times are medians. Local code: {local} ms per run.</p>")
+        problems = [f"MISMATCH: the outputs of Graph #{check.graph_id} on {check.backend} differ from "
+                    "those computed locally." for check in self.mismatches]
+        problems += [*self.notes, *self.compilation_errors, *self.runtime_errors]
         items = "".join(f"<li>{html.escape(text)}</li>" for text in problems)
         return "".join(parts or ["<p>Nothing was recorded.</p>"]) + (f"<ul>{items}</ul>" * bool(items))
 
@@ -200,12 +286,22 @@ def _ms(value: float | None) -> str:
 
 def _html_row(backend: str, total: TotalPerBackendResult) -> str:
     cost = "N/A" if total.usd_per_million is None else f"${total.usd_per_million:.3g}"
-    cells = (backend, _ms(total.backend_ms), _ms(total.estimated_total_ms), cost)
+    interval = "" if total.low_ms is None else f"{_ms(total.low_ms)} to {_ms(total.high_ms)}"
+    cells = (backend, _ms(total.median_backend_ms), _ms(total.median_total_ms), interval, cost,
+             " ".join(total.flags))
     return "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>"
 
 
 def _scaled(value: float | None) -> float | None:
     return None if value is None else value / 1e6
+
+
+def _first_call(graph: int, start: dict[str, Any], backends: list[str]) -> FirstCall:
+    capture, lower, export, upload, load = (
+        _scaled(start[f"{part}_ns"]) for part in ("capture", "lower", "export", "upload", "load"))
+    loads, runs = ({name: _scaled(one[key]) for name, one in zip(backends, start["backends"])}
+                   for key in ("load_ns", "prepare_ns"))
+    return FirstCall(graph, capture, lower, export, upload, load, loads, runs)
 
 
 def _result(times: dict[str, Any] | None, failed: int) -> PerBackendResult:
@@ -231,8 +327,11 @@ def _profile(data: dict[str, Any], backends: list[str]) -> Profile:
                         f["message"]: f["count"] for f in result["failures"]}))
         segments.append(Segment(segment["graph"], results))
     totals = {
-        name: TotalPerBackendResult(_scaled(total["total_ns"]), errors[name],
-                                    _scaled(total["backend_ns"]), total["usd_per_million"])
+        name: TotalPerBackendResult(
+            _scaled(total["total_ns"]), errors[name], _scaled(total["backend_ns"]),
+            total["usd_per_million"], _scaled(total.get("median_ns")), _scaled(total.get("low_ns")),
+            _scaled(total.get("high_ns")), _scaled(total.get("backend_median_ns")),
+            _scaled(total.get("local_graphs_ns")), total.get("flags", []))
         for name, total in zip(backends, data["totals"])}
     return Profile(data["function"], segments, _scaled(data["local_ns"]), totals, data["runs"],
                    data["repeats"], data["discarded_runs"], data["compiled"])

@@ -7,6 +7,8 @@
  * load(state, folder, tree) -> (run, prepare or None): what the clock runs around, and what is done
  *     before each of these runs, outside the clock
  * bind(state, inputs), with inputs = [(name, dtype, dims, memoryview), …]
+ * reuse(state, path or None), before load: a file with what made() gave before
+ * made(state) -> a descriptor of a file with what bind compiled, or -1
  * outputs(state) -> [(name, dtype, dims, address, nbytes), …], valid until the next run
  * close(state)
  * words(exception) -> str, of an exception that one of these raised
@@ -266,6 +268,22 @@ static int runtime_bind(struct prn_runtime *r, const struct prn_runtime_tensor *
     return 0;
 }
 
+static void runtime_reuse(struct prn_runtime *r, const char *path)
+{
+    PyObject *done = call_hook("reuse", Py_BuildValue("(Oz)", r->state, path));
+    Py_XDECREF(done);
+    PyErr_Clear();
+}
+
+static int runtime_made(struct prn_runtime *r)
+{
+    PyObject *made = call_hook("made", Py_BuildValue("(O)", r->state));
+    long fd = made ? PyLong_AsLong(made) : -1;
+    Py_XDECREF(made);
+    PyErr_Clear();
+    return (int)fd;
+}
+
 static int runtime_prepare(struct prn_runtime *r, struct prony_error *err)
 {
     Py_CLEAR(r->outputs);
@@ -350,6 +368,8 @@ static const struct prn_runtime_ops python_ops = {
     .run = runtime_run,
     .output_count = runtime_output_count,
     .output = runtime_output,
+    .reuse = runtime_reuse,
+    .made = runtime_made,
     .close = runtime_close,
 };
 

@@ -10,6 +10,7 @@
 /* ---- To Python ---- */
 
 static PyObject *value_tree(const OctomlFxproto__Value *value);
+static PyObject *nodes_tree(const OctomlFxproto__Graph *graph);
 
 /* `list` takes the item; false: there is none, or no room, and an exception is set. */
 static bool append(PyObject *list, PyObject *item)
@@ -92,6 +93,10 @@ static PyObject *value_tree(const OctomlFxproto__Value *value)
         return Py_BuildValue("(si)", "layout", (int)value->layout);
     case OCTOML_FXPROTO__VALUE__VALUE_STRING:
         return Py_BuildValue("(ss)", "string", value->string);
+    case OCTOML_FXPROTO__VALUE__VALUE_GRAPH: {
+        PyObject *nodes = nodes_tree(value->graph);
+        return nodes ? Py_BuildValue("(sN)", "graph", nodes) : NULL;
+    }
     default: /* the check has let nothing else through */
         return Py_BuildValue("(s)", "none");
     }
@@ -105,6 +110,8 @@ static PyObject *target_tree(const OctomlFxproto__Function *target)
         return Py_BuildValue("(ssss)", "op", op->namespace_, op->op_name, op->overload_name);
     case OCTOML_FXPROTO__FUNCTION__FUNCTION_PYTHON_OPERATOR:
         return Py_BuildValue("(ss)", "operator", target->python_operator);
+    case OCTOML_FXPROTO__FUNCTION__FUNCTION_HIGHER_ORDER:
+        return Py_BuildValue("(ss)", "higher_order", target->higher_order);
     default:
         return Py_BuildValue("(ss)", "torch", target->torch_function);
     }
@@ -144,12 +151,18 @@ static PyObject *node_tree(const OctomlFxproto__Node *node)
     return value ? Py_BuildValue("(ssN)", "output", node->name, value) : NULL;
 }
 
-PyObject *native_fx_tree(const OctomlFxproto__Model *model)
+static PyObject *nodes_tree(const OctomlFxproto__Graph *graph)
 {
     PyObject *nodes = PyList_New(0);
-    for (size_t i = 0; nodes && i < model->graph->n_nodes; i++)
-        if (!append(nodes, node_tree(model->graph->nodes[i])))
+    for (size_t i = 0; nodes && i < graph->n_nodes; i++)
+        if (!append(nodes, node_tree(graph->nodes[i])))
             Py_CLEAR(nodes);
+    return nodes;
+}
+
+PyObject *native_fx_tree(const OctomlFxproto__Model *model)
+{
+    PyObject *nodes = nodes_tree(model->graph);
     PyObject *fixed = nodes ? PyList_New(0) : NULL;
     for (size_t i = 0; fixed && i < model->n_fixed_inputs; i++)
         if (!append(fixed, value_tree(model->fixed_inputs[i]->value)))
@@ -227,6 +240,7 @@ static bool pack_enum(PyObject *object, int *ret_number)
 }
 
 static OctomlFxproto__Value *pack_value(struct pack *p, PyObject *tree);
+static OctomlFxproto__Graph *pack_nodes(struct pack *p, PyObject *nodes);
 
 static OctomlFxproto__Value **pack_values(struct pack *p, PyObject *list, size_t *ret_n)
 {
@@ -340,6 +354,12 @@ static bool pack_string(struct pack *p, PyObject *tree, OctomlFxproto__Value *va
     return value->string;
 }
 
+static bool pack_graph(struct pack *p, PyObject *tree, OctomlFxproto__Value *value)
+{
+    value->graph = pack_nodes(p, item(tree, 1));
+    return value->graph;
+}
+
 static OctomlFxproto__Value *pack_value(struct pack *p, PyObject *tree)
 {
     static const struct {
@@ -360,6 +380,7 @@ static OctomlFxproto__Value *pack_value(struct pack *p, PyObject *tree)
         {"memory_format", OCTOML_FXPROTO__VALUE__VALUE_MEMORY_FORMAT, pack_kind},
         {"layout", OCTOML_FXPROTO__VALUE__VALUE_LAYOUT, pack_kind},
         {"string", OCTOML_FXPROTO__VALUE__VALUE_STRING, pack_string},
+        {"graph", OCTOML_FXPROTO__VALUE__VALUE_GRAPH, pack_graph},
     };
     OctomlFxproto__Value *value = NEW(p, OctomlFxproto__Value);
     PyObject *first = item(tree, 0);
@@ -397,11 +418,13 @@ static OctomlFxproto__Function *pack_target(struct pack *p, PyObject *tree)
         op->overload_name = op->op_name ? pack_text(p, item(tree, 3)) : NULL;
         return op->overload_name ? f : NULL;
     }
-    if (strcmp(kind, "operator") != 0 && strcmp(kind, "torch") != 0)
+    if (strcmp(kind, "operator") != 0 && strcmp(kind, "torch") != 0 &&
+        strcmp(kind, "higher_order") != 0)
         return fail_shape("a target");
-    f->function_case = kind[0] == 'o' ? OCTOML_FXPROTO__FUNCTION__FUNCTION_PYTHON_OPERATOR
-                                      : OCTOML_FXPROTO__FUNCTION__FUNCTION_TORCH_FUNCTION;
-    f->python_operator = pack_text(p, item(tree, 1)); /* the two share their place */
+    f->function_case = kind[0] == 'o'   ? OCTOML_FXPROTO__FUNCTION__FUNCTION_PYTHON_OPERATOR
+                       : kind[0] == 't' ? OCTOML_FXPROTO__FUNCTION__FUNCTION_TORCH_FUNCTION
+                                        : OCTOML_FXPROTO__FUNCTION__FUNCTION_HIGHER_ORDER;
+    f->python_operator = pack_text(p, item(tree, 1)); /* the three share their place */
     return f->python_operator ? f : NULL;
 }
 
@@ -483,23 +506,31 @@ static OctomlFxproto__Node *pack_node(struct pack *p, PyObject *tree)
     return packed ? node : NULL;
 }
 
+static OctomlFxproto__Graph *pack_nodes(struct pack *p, PyObject *nodes)
+{
+    if (!nodes || !PyList_Check(nodes))
+        return fail_shape("a graph");
+    OctomlFxproto__Graph *graph = NEW(p, OctomlFxproto__Graph);
+    if (!graph)
+        return NULL;
+    octoml_fxproto__graph__init(graph);
+    graph->n_nodes = (size_t)PyList_Size(nodes);
+    graph->nodes = alloc(p, graph->n_nodes + 1, sizeof *graph->nodes);
+    for (size_t i = 0; graph->nodes && i < graph->n_nodes; i++)
+        if (!(graph->nodes[i] = pack_node(p, PyList_GetItem(nodes, (Py_ssize_t)i))))
+            return NULL;
+    return graph->nodes ? graph : NULL;
+}
+
 static bool pack_model(struct pack *p, PyObject *tree, OctomlFxproto__Model *model)
 {
     PyObject *nodes = PyDict_GetItemString(tree, "nodes");
     PyObject *fixed = PyDict_GetItemString(tree, "fixed_inputs");
     if (!nodes || !fixed || !PyList_Check(nodes) || !PyList_Check(fixed))
         return fail_shape("what is given");
-    OctomlFxproto__Graph *graph = model->graph = NEW(p, OctomlFxproto__Graph);
-    if (!graph)
-        return false;
-    octoml_fxproto__graph__init(graph);
-    graph->n_nodes = (size_t)PyList_Size(nodes);
-    graph->nodes = alloc(p, graph->n_nodes + 1, sizeof *graph->nodes);
-    for (size_t i = 0; graph->nodes && i < graph->n_nodes; i++)
-        if (!(graph->nodes[i] = pack_node(p, PyList_GetItem(nodes, (Py_ssize_t)i))))
-            return false;
+    model->graph = pack_nodes(p, nodes);
     OctomlFxproto__Value **values =
-        graph->nodes ? pack_values(p, fixed, &model->n_fixed_inputs) : NULL;
+        model->graph ? pack_values(p, fixed, &model->n_fixed_inputs) : NULL;
     if (!values)
         return false;
     model->fixed_inputs = alloc(p, model->n_fixed_inputs + 1, sizeof *model->fixed_inputs);

@@ -1,4 +1,4 @@
-/* FXPROTO (model/fx.h) as plain values of Python, and back. The tree:
+/* FXPROTO (model/fx/fx.h) as plain values of Python, and back. The tree:
  *
  *     {"nodes": [node, …], "fixed_inputs": [value, …]}
  *     node = ("placeholder", name) | ("call_function", name, target, [value, …], [(name, value),
@@ -14,7 +14,7 @@
 
 #include "module.h"
 
-#include "model/fx.h"
+#include "model/fx/fx.h"
 
 /* A new reference, or NULL with an exception. */
 PyObject *native_fx_tree(const OctomlFxproto__Model *model);

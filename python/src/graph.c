@@ -17,7 +17,7 @@ struct native_graph {
 struct native_run {
     PyObject_HEAD struct native_session *session;
     struct prony_run *run; /* NULL: finished or cancelled */
-    struct native_tensors inputs;
+    struct native_tensors inputs, expected;
     bool outputs;
     struct native_run *next; /* of the session */
 };
@@ -228,6 +228,38 @@ void native_runs_cancel(struct native_session *session)
         prony_run_cancel(take(session->runs));
 }
 
+static void release_tensors(struct native_run *self)
+{
+    native_tensors_release(&self->inputs);
+    native_tensors_release(&self->expected);
+}
+
+void native_run_computed(struct native_run *self)
+{
+    if (self->run)
+        prony_run_computed(self->run);
+}
+
+static PyObject *run_computed(struct native_run *self, PyObject *ignored)
+{
+    (void)ignored;
+    native_run_computed(self);
+    Py_RETURN_NONE;
+}
+
+static PyObject *run_expect(struct native_run *self, PyObject *value)
+{
+    struct prony_error err;
+    if (!self->run)
+        return native_raise_text(PRONY_EUSAGE, "the run is finished already, or was cancelled");
+    native_tensors_release(&self->expected);
+    if (!native_tensors_read(value, &self->expected))
+        return NULL;
+    if (prony_run_expect(self->run, self->expected.items, self->expected.n, &err) < 0)
+        return native_raise(&err);
+    Py_RETURN_NONE;
+}
+
 static int64_t clock_ns(void)
 {
     struct timespec now;
@@ -257,7 +289,7 @@ bool native_run_finish(struct native_run *self, const char *backend,
     bool undisturbed = native_acquire(&call);
     session->waited_ns += end - begin;
     native_session_leave(session);
-    native_tensors_release(&self->inputs);
+    release_tensors(self);
     if (!succeeded(code, undisturbed, &outputs, &err))
         return false;
     if (ret_outputs)
@@ -294,7 +326,7 @@ static PyObject *run_cancel(struct native_run *self, PyObject *ignored)
 {
     (void)ignored;
     cancel(self);
-    native_tensors_release(&self->inputs);
+    release_tensors(self);
     Py_RETURN_NONE;
 }
 
@@ -306,7 +338,7 @@ static void run_dealloc(struct native_run *self)
     PyErr_Fetch(&type_error, &value, &traceback);
     cancel(self);
     PyErr_Restore(type_error, value, traceback);
-    native_tensors_release(&self->inputs);
+    release_tensors(self);
     Py_CLEAR(self->session);
     native_free((PyObject *)self);
 }
@@ -349,6 +381,13 @@ static PyType_Spec graph_spec = {
 };
 
 static PyMethodDef run_methods[] = {
+    {"computed", NATIVE_METHOD(run_computed), METH_NOARGS,
+     "computed()\n--\n\n"
+     "The result has just been computed here: the time since the start is what that took."},
+    {"expect", NATIVE_METHOD(run_expect), METH_O,
+     "expect(tensors, /)\n--\n\n"
+     "What was computed here: the outputs of every backend are compared with it when the run, "
+     "which was started with outputs, is finished. The memory must stay until then."},
     {"finish", NATIVE_METHOD(run_finish), METH_VARARGS | METH_KEYWORDS,
      "finish(backend=None)\n--\n\n"
      "Waits for it, or runs it now, and records. Gives outputs if they were asked for."},

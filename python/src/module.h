@@ -135,6 +135,8 @@ bool native_graph_check(PyObject *value);
  * raised. */
 struct native_run *native_run_start(PyObject *graph, struct native_tensors *inputs, bool outputs,
                                     bool overlap);
+/* Its result has just been computed here. */
+void native_run_computed(struct native_run *run);
 /* False: raised. */
 bool native_run_finish(struct native_run *run, const char *backend,
                        struct prony_outputs **ret_outputs);

@@ -1,6 +1,7 @@
 /* prony._native.Session: the session of include/prony/prony.h, on a server. */
 #include "module.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static PyTypeObject *session_type;
@@ -165,27 +166,54 @@ static void session_dealloc(struct native_session *self)
 
 /* ---- Graphs ---- */
 
+/* A tuple of texts and None, one for each backend, which has to live as long; NULL: none. */
+static bool read_refusals(PyObject *value, const char ***ret_refusals)
+{
+    Py_ssize_t n = value ? PyTuple_Size(value) : 0;
+    const char **texts = calloc((size_t)n + 1, sizeof *texts);
+    if (!texts) {
+        PyErr_NoMemory();
+        return false;
+    }
+    *ret_refusals = texts;
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PyTuple_GetItem(value, i);
+        texts[i] = item == Py_None ? NULL : PyUnicode_AsUTF8AndSize(item, NULL);
+        if (!texts[i] && item != Py_None)
+            return false;
+    }
+    if (!value) {
+        free(texts);
+        *ret_refusals = NULL;
+    }
+    return true;
+}
+
 static PyObject *session_load(struct native_session *self, PyObject *args, PyObject *kwargs)
 {
-    static const char *const names[] = {"name", "forms", NULL};
+    static const char *const names[] = {"name", "forms", "refusals", NULL};
     const char *name;
     PyObject *value;
+    PyObject *refused = NULL;
     struct native_forms forms;
+    const char **refusals = NULL;
     struct prony_graph *graph = NULL;
     struct prony_error err;
     struct native_call call;
-    if (!native_parse(args, kwargs, names, "sO", &name, &value) ||
+    if (!native_parse(args, kwargs, names, "sO|O!", &name, &value, &PyTuple_Type, &refused) ||
         !native_forms_read(value, &forms))
         return NULL;
     PyObject *result = NULL;
-    if (native_session_enter(self)) {
+    if (read_refusals(refused, &refusals) && native_session_enter(self)) {
         native_release(&call, &self->closing);
-        int code = prony_graph_load_forms(self->session, name, forms.items, forms.n, &graph, &err);
+        int code = prony_graph_load_forms_except(self->session, name, forms.items, forms.n,
+                                                 refusals, &graph, &err);
         if (native_acquire(&call))
             result = code < 0 ? native_raise(&err) : native_graph_new(self, graph);
         native_session_leave(self);
     }
     native_forms_release(&forms);
+    free(refusals);
     return result;
 }
 
@@ -325,7 +353,8 @@ static PyObject *session_waited_ns(struct native_session *self, void *ignored)
 
 static PyMethodDef methods[] = {
     {"load", NATIVE_METHOD(session_load), METH_VARARGS | METH_KEYWORDS,
-     "load(name, forms)\n--\n\nA graph, loaded on every backend in the form that it takes."},
+     "load(name, forms, refusals=None)\n--\n\nA graph, loaded on every backend in the form that "
+     "it takes; but not on those that have a reason in `refusals`, a tuple with one entry each."},
     {"local_graph", NATIVE_METHOD(session_local_graph), METH_VARARGS | METH_KEYWORDS,
      "local_graph(name, reason)\n--\n\nA graph that no backend is to run, and why."},
     {"region", NATIVE_METHOD(session_region), METH_VARARGS | METH_KEYWORDS,

@@ -237,6 +237,8 @@ static PyObject *call_usual(const struct stand_in *self, PyObject *graph, PyObje
     if (!run && !tell(self->failed, graph))
         return NULL;
     PyObject *result = PyObject_Call(self->local, arguments, NULL);
+    if (run && result)
+        native_run_computed(run);
     if (run && result && !native_run_finish(run, NULL, NULL) && !tell(self->failed, graph))
         Py_CLEAR(result);
     Py_XDECREF((PyObject *)run); /* which cancels it, if it isn't finished */

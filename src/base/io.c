@@ -4,6 +4,8 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int write_all(int fd, const char *data, size_t len, size_t offset, bool positioned)
@@ -64,5 +66,20 @@ int prn_write_and_rename(const char *path, const char *temporary, mode_t mode,
         code = prn_fail_errno(err, errno, "write", path);
     if (code < 0)
         unlink(temporary);
+    return code;
+}
+
+int prn_make_folders(char *path, struct prony_error *err)
+{
+    int code = 0;
+    for (char *slash = path; code == 0 && slash;) {
+        slash = strchr(slash + 1, '/');
+        if (slash)
+            *slash = '\0';
+        if (mkdir(path, 0700) < 0 && errno != EEXIST)
+            code = prn_fail_errno(err, errno, "create folder", path);
+        if (slash)
+            *slash = '/';
+    }
     return code;
 }

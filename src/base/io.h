@@ -23,4 +23,8 @@ PRONY_MUST_CHECK int prn_write_and_rename(const char *path, const char *temporar
                                           prn_write_producer *produce, void *context,
                                           struct prony_error *err);
 
+/* Makes a folder and those above it that are missing, for this user alone; `path` is as it was
+ * afterwards. */
+PRONY_MUST_CHECK int prn_make_folders(char *path, struct prony_error *err);
+
 #endif

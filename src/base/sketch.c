@@ -345,6 +345,8 @@ double prn_sketch_sd(const struct prn_sketch *s)
 
 struct prn_interval prn_sketch_mean_interval(const struct prn_sketch *s)
 {
+    if (s->count < PRN_UNITS_MIN)
+        return (struct prn_interval){-INFINITY, prn_sketch_mean(s), INFINITY};
     return prn_stats_interval(prn_sketch_mean(s), prn_sketch_sd(s), s->count);
 }
 

@@ -65,7 +65,8 @@ double prn_sketch_mean(const struct prn_sketch *s);
 /* Sample standard deviation (n-1); 0 for n < 2. */
 double prn_sketch_sd(const struct prn_sketch *s);
 
-/* 95 % interval of the mean, as prn_stats_mean_interval makes it. */
+/* 95 % interval of the mean, as prn_stats_mean_interval makes it; infinite with fewer than
+ * PRN_UNITS_MIN values. */
 struct prn_interval prn_sketch_mean_interval(const struct prn_sketch *s);
 
 bool prn_sketch_is_exact(const struct prn_sketch *s);
@@ -101,15 +102,18 @@ struct prn_ratio {
  * many there are.
  *
  * - The interval holds the middle 95 % of the bootstrap's ratios, and is widened by `resolution`.
- * - p comes from the logarithm of the ratio over its standard error, by Student's t with
- *   min(n_a, n_b) - 1 degrees of freedom: a count of replicates can't resolve the small p that a
- *   correction for thousands of rows needs. Where zeros are so frequent that a resample's median
- *   can be 0, it comes from the difference of the medians in the same way.
+ * - p comes from a permutation of the units, which outliers don't blunt: of their ranks while both
+ *   samples are known exactly, of the medians' ratio when they are larger. It is never smaller than
+ *   the resolution allows (log of the ratio, Student's t with min(n_a, n_b) - 1 degrees of
+ * freedom).
+ * - `persistence` has what prn_stats_persistence() says of a and b, which count as so many times
+ * fewer units; NULL: all are independent.
  * - Fewer than two units on a side: p is 1 and the interval infinite (NAN when a side is empty).
  * - A median of 0: the ratio is INFINITY, 0 or, if both are 0, NAN; the ends are NAN, and so is p
  *   if both are 0.
  */
 struct prn_ratio prn_sketch_median_ratio(const struct prn_sketch *a, const struct prn_sketch *b,
-                                         double resolution, uint64_t seed);
+                                         double resolution, uint64_t seed,
+                                         const double persistence[2]);
 
 #endif

@@ -190,3 +190,148 @@ int prn_stats_holm(const double *p, size_t n, double *adjusted)
     free(order);
     return 0;
 }
+
+/* ---- Rank sums ---- */
+
+#define RANKS_EXACT 32
+/* Ranks are doubled, so that those that equal values share are whole. */
+#define RANK_SUM_MAX (RANKS_EXACT * (RANKS_EXACT + 1))
+
+struct ranks {
+    size_t n;              /* values of both */
+    double sum;            /* of the first sample's ranks, doubled */
+    double tied;           /* sum of t³ - t over groups of t equal values */
+    int each[RANKS_EXACT]; /* doubled, ascending; only as many as fit */
+};
+
+/* Walks over both sorted samples at once, one group of equal values after the other. */
+static struct ranks rank_values(const double *a, size_t n_a, const double *b, size_t n_b)
+{
+    struct ranks r = {.n = n_a + n_b};
+    size_t i = 0;
+    size_t k = 0;
+    while (i < n_a || k < n_b) {
+        double value = k == n_b || (i < n_a && a[i] < b[k]) ? a[i] : b[k];
+        size_t before = i + k;
+        size_t own = i;
+        while (i < n_a && a[i] <= value)
+            i++;
+        while (k < n_b && b[k] <= value)
+            k++;
+        double equal = (double)(i + k - before);
+        double rank = 2 * (double)before + equal + 1;
+        r.sum += rank * (double)(i - own);
+        r.tied += equal * equal * equal - equal;
+        for (size_t at = before; at < i + k && at < RANKS_EXACT; at++)
+            r.each[at] = (int)rank;
+    }
+    return r;
+}
+
+/* Counts the ways to choose n_a of the ranks, by their sum. */
+static double exact_rank_sum(const struct ranks *r, size_t n_a)
+{
+    static const size_t width = RANK_SUM_MAX + 1;
+    double ways[(RANKS_EXACT + 1) * (RANK_SUM_MAX + 1)] = {1};
+    for (size_t item = 0; item < r->n; item++)
+        for (size_t k = item + 1 < n_a ? item + 1 : n_a; k > 0; k--)
+            for (size_t sum = (size_t)r->each[item]; sum < width; sum++)
+                ways[k * width + sum] += ways[(k - 1) * width + sum - (size_t)r->each[item]];
+    double mean = (double)n_a * (double)(r->n + 1);
+    double all = 0;
+    double far = 0;
+    for (size_t sum = 0; sum < width; sum++) {
+        all += ways[n_a * width + sum];
+        if (fabs((double)sum - mean) >= fabs(r->sum - mean))
+            far += ways[n_a * width + sum];
+    }
+    return far / all;
+}
+
+double prn_stats_rank_sum(const double *a, size_t n_a, const double *b, size_t n_b)
+{
+    struct ranks r = rank_values(a, n_a, b, n_b);
+    if (n_a == 0 || n_b == 0)
+        return 1;
+    if (r.n <= RANKS_EXACT)
+        return exact_rank_sum(&r, n_a);
+    double n = (double)r.n;
+    double off = fabs(r.sum - (double)n_a * (n + 1)) / 2;
+    double variance = (double)n_a * (double)n_b / 12 * (n + 1 - r.tied / (n * (n - 1)));
+    /* Half a step, because sums are whole and the normal distribution isn't. */
+    return variance > 0 && off > 0.5 ? erfc((off - 0.5) / sqrt(2 * variance)) : 1;
+}
+
+/* ---- Values that depend on those before ---- */
+
+struct placed {
+    double value;
+    size_t place;
+};
+
+static int by_value(const void *a, const void *b)
+{
+    const struct placed *x = a;
+    const struct placed *y = b;
+    return (x->value > y->value) - (x->value < y->value);
+}
+
+/* Ranks from -1 to 1, by place; equal values share theirs. */
+static void rank_places(struct placed *sorted, size_t n, double *ranks)
+{
+    qsort(sorted, n, sizeof *sorted, by_value);
+    for (size_t i = 0; i < n;) {
+        size_t end = i;
+        while (end < n && sorted[end].value <= sorted[i].value)
+            end++;
+        for (size_t k = i; k < end; k++)
+            ranks[sorted[k].place] = ((double)i + (double)end - (double)n) / (double)n;
+        i = end;
+    }
+}
+
+double prn_stats_persistence(const double *values, size_t n)
+{
+    if (n < 8)
+        return 1;
+    struct placed *sorted = calloc(n, sizeof *sorted);
+    double *ranks = calloc(n, sizeof *ranks);
+    double r = NAN;
+    if (sorted && ranks) {
+        double own = 0;
+        double neighbours = 0;
+        for (size_t i = 0; i < n; i++)
+            sorted[i] = (struct placed){values[i], i};
+        rank_places(sorted, n, ranks);
+        for (size_t i = 0; i < n; i++) {
+            own += ranks[i] * ranks[i];
+            neighbours += i > 0 ? ranks[i] * ranks[i - 1] : 0;
+        }
+        r = own > 0 ? neighbours / own : 0;
+        /* Few values make it look smaller than it is. */
+        r += (1 + 4 * r) / (double)n;
+        r = r < 0 ? 0 : r > 0.9 ? 0.9 : r;
+    }
+    free(sorted);
+    free(ranks);
+    return (1 + r) / (1 - r);
+}
+
+double prn_stats_p_of_z(double z)
+{
+    return erfc(fabs(z) / sqrt(2));
+}
+
+double prn_stats_z_of_p(double p)
+{
+    double low = 0;
+    double high = 39; /* beyond it p is 0 */
+    for (int i = 0; i < 60; i++) {
+        double z = (low + high) / 2;
+        if (prn_stats_p_of_z(z) > p)
+            low = z;
+        else
+            high = z;
+    }
+    return (low + high) / 2;
+}

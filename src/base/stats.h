@@ -32,6 +32,10 @@ double prn_stats_student_quantile(double p, double df);
  * 6,636; 1 for p ≤ 0.5. */
 size_t prn_stats_percentile_need(double p);
 
+/* Units (launches, runs) that an interval for people takes: of fewer it is so wide that it says
+ * nothing. */
+#define PRN_UNITS_MIN 5
+
 struct prn_interval {
     double low;
     double estimate;
@@ -52,6 +56,22 @@ struct prn_welch {
     double p;                       /* two-sided, of there being none; NAN: fewer than two units */
 };
 struct prn_welch prn_stats_welch(const double *a, size_t n_a, const double *b, size_t n_b);
+
+/* The two-sided p of two sorted samples being one: how often a random division of all values into
+ * two groups of these sizes has rank sums as far apart. Ranks, so one outlier is like another, and
+ * equal values share theirs. Exact up to 32 values, then by the normal distribution, which is
+ * cautious far out. */
+double prn_stats_rank_sum(const double *a, size_t n_a, const double *b, size_t n_b);
+
+/* By how much the variance of a mean or a median of these values, in the order in which they were
+ * measured, is larger than if none depended on the one before: (1 + r) / (1 - r), with r the
+ * correlation of the ranks of neighbours. 1 when it is negative, or there are fewer than 8 values;
+ * at most 19. NAN: no memory. */
+double prn_stats_persistence(const double *values, size_t n);
+
+/* The two-sided p, and the z of which it is one. */
+double prn_stats_p_of_z(double z);
+double prn_stats_z_of_p(double p);
 
 /* Adjusts n p-values for being looked at together (Holm's method): `adjusted` keeps their order and
  * is at most 1. NAN stays NAN and isn't counted. Returns 0 or PRONY_ENOMEM. */

@@ -24,7 +24,8 @@ struct prn_table {
     const char **cells;
     size_t n_cells;
     size_t width_max; /* 0: no limit */
-    int error;        /* the first failure */
+    bool bare;
+    int error; /* the first failure */
 };
 
 struct prn_table *prn_table_new(void)
@@ -64,6 +65,12 @@ void prn_table_width(struct prn_table *t, size_t width)
 {
     if (t)
         t->width_max = width;
+}
+
+void prn_table_bare(struct prn_table *t)
+{
+    if (t)
+        t->bare = true;
 }
 
 void prn_table_omit(struct prn_table *t)
@@ -238,6 +245,15 @@ static void narrow_columns(const struct prn_table *t, size_t *widths)
     }
 }
 
+/* What nobody said may be left out is, in the end: a line that is too wide can't be read at all. */
+static void force_columns(const struct prn_table *t, size_t *widths)
+{
+    for (size_t c = t->n_columns; c-- > 1 && total_width(t, widths, 0) > t->width_max;)
+        widths[c] = OMITTED;
+    if (widths[0] != OMITTED && widths[0] > t->width_max)
+        widths[0] = t->width_max;
+}
+
 /* The last cell of a row, which ends its line, and may take further ones. */
 static void wrapped_cell(struct prn_buffer *out, const char *text, size_t width, size_t total)
 {
@@ -256,6 +272,7 @@ static void write_text(const struct prn_table *t, size_t *widths, struct prn_buf
     if (t->width_max > 0) {
         omit_columns(t, widths);
         narrow_columns(t, widths);
+        force_columns(t, widths);
     }
     size_t total = total_width(t, widths, 0);
     for (size_t row = 0; row <= prn_table_rows(t); row++) {
@@ -276,11 +293,13 @@ static void write_text(const struct prn_table *t, size_t *widths, struct prn_buf
         while (out->len > 0 && out->data[out->len - 1] == ' ')
             out->data[--out->len] = '\0';
         prn_buffer_add_char(out, '\n');
-        if (row == 0) {
+        if (row == 0 && !t->bare) {
             repeat(out, '=', total);
             prn_buffer_add(out, "\n");
         }
     }
+    if (t->bare)
+        return;
     repeat(out, '-', total);
     prn_buffer_add(out, "\n");
 }

@@ -1,7 +1,7 @@
 /*
  * Tables for people and for paste: one table, written as aligned text, Markdown or CSV. Cells are
  * copied. Widths count characters, not bytes (UTF-8). As text, columns stand two spaces apart under
- * a rule of '=' and over a rule of '-', both as wide as the table.
+ * a rule of '=' and over a rule of '-', both as wide as the table; a bare table has no rules.
  */
 #ifndef PRN_BASE_TABLE_H
 #define PRN_BASE_TABLE_H
@@ -37,8 +37,10 @@ void prn_table_cell_exact(struct prn_table *t, double value);
 
 /* As text, a table of at most `width` characters; 0, as at first: no limit. The column added last
  * may be left out, or its cells shortened in the middle, to make the others fit; if it is the last
- * of all, its cells may go on below themselves. */
+ * of all, its cells may go on below themselves. Where that isn't enough, further columns are left
+ * out, from the right, and in the end the first one is shortened. */
 void prn_table_width(struct prn_table *t, size_t width);
+void prn_table_bare(struct prn_table *t);
 void prn_table_omit(struct prn_table *t);
 void prn_table_shrink(struct prn_table *t);
 void prn_table_wrap(struct prn_table *t);

@@ -1,5 +1,6 @@
 #include "base/text.h"
 
+#include <ctype.h>
 #include <string.h>
 
 size_t prn_utf8_length(const char *text)
@@ -113,12 +114,23 @@ const char *prn_text_wrap(struct prn_buffer *out, const char *text, size_t colum
     while (*text && *text != '\n') {
         size_t len = strcspn(text, " \n");
         size_t word = characters(text, len);
-        if (!first && column + 1 + word > width) {
+        if (column > indent && column + !first + word > width) {
             prn_buffer_printf(out, "\n%*s", (int)indent, "");
             column = indent;
         } else if (!first) {
             prn_buffer_add_char(out, ' ');
             column++;
+        }
+        /* A word that is longer than a line goes on in the next. */
+        while (column < width && indent < width && column + word > width) {
+            size_t room = width - column;
+            size_t part = (size_t)(skip_characters(text, room) - text);
+            prn_buffer_append(out, text, part);
+            prn_buffer_printf(out, "\n%*s", (int)indent, "");
+            text += part;
+            len -= part;
+            word -= room;
+            column = indent;
         }
         prn_buffer_append(out, text, len);
         first = false;
@@ -205,4 +217,106 @@ bool prn_text_glob(const char *pattern, const char *text)
         pattern = behind_star;
     }
     return pattern[strspn(pattern, "*")] == '\0';
+}
+
+/* ---- Files ---- */
+
+static bool looks_like_text(const unsigned char *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (bytes[i] == 0x7f || (bytes[i] < 0x20 && !isspace(bytes[i])))
+            return false;
+    return true;
+}
+
+const char *prn_file_kind(const void *data, size_t len)
+{
+    const unsigned char *bytes = data;
+    static const struct {
+        size_t offset;
+        const char *magic;
+        const char *is;
+    } kinds[] = {
+        {0, "PK\x03\x04", "a ZIP archive"},
+        {0, "\x1f\x8b", "compressed with gzip"},
+        {0, "(\xb5/\xfd", "compressed with zstd"},
+        {0,
+         "\xfd"
+         "7zXZ",
+         "compressed with xz"},
+        {0, "BZh", "compressed with bzip2"},
+        {0, "\x89HDF", "an HDF5 file"},
+        {0, "\x93NUMPY", "a NumPy array"},
+        {0, "GGUF", "a GGUF file"},
+        {0, "SQLite format 3", "an SQLite database"},
+        {0, "<!DOCTYPE html", "an HTML page"},
+        {0, "<!doctype html", "an HTML page"},
+        {0, "<html", "an HTML page"},
+        {0, "<?xml", "an XML document"},
+        {0, "ftrt", "a TensorRT engine"},
+        {0,
+         "\x7f"
+         "ELF",
+         "a program or library"},
+        {0, "%PDF", "a PDF document"},
+        {0, "\x89PNG", "a PNG image"},
+        {0, "version https://git-lfs", "a Git LFS pointer ('git lfs pull' fetches the file)"},
+        {4, "TFL3", "a TensorFlow Lite model"},
+        {4, "ORTM", "a model in ONNX Runtime's own format"},
+        {257, "ustar", "a tar archive"},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(kinds); i++) {
+        size_t n = strlen(kinds[i].magic);
+        if (len >= kinds[i].offset + n && memcmp(bytes + kinds[i].offset, kinds[i].magic, n) == 0)
+            return kinds[i].is;
+    }
+    return looks_like_text(bytes, len < 512 ? len : 512) ? "text" : NULL;
+}
+
+#define NEAREST_MAX 40 /* bytes of a word that was meant to be another */
+
+/* How many letters have to be changed, added, taken away or swapped with their neighbour. */
+static size_t distance(const char *a, size_t len_a, const char *b, size_t len_b)
+{
+    size_t rows[3][NEAREST_MAX + 1];
+    size_t *before = rows[0];
+    size_t *last = rows[1];
+    size_t *now = rows[2];
+    for (size_t k = 0; k <= len_b; k++)
+        last[k] = k;
+    for (size_t i = 1; i <= len_a; i++) {
+        now[0] = i;
+        for (size_t k = 1; k <= len_b; k++) {
+            size_t best = last[k - 1] + (a[i - 1] != b[k - 1]);
+            best = last[k] + 1 < best ? last[k] + 1 : best;
+            best = now[k - 1] + 1 < best ? now[k - 1] + 1 : best;
+            bool swapped = i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1];
+            if (swapped && before[k - 2] + 1 < best)
+                best = before[k - 2] + 1;
+            now[k] = best;
+        }
+        size_t *spare = before;
+        before = last;
+        last = now;
+        now = spare;
+    }
+    return last[len_b];
+}
+
+const char *prn_text_nearest(const char *word, const char *const *words, size_t n)
+{
+    size_t len = strlen(word);
+    const char *nearest = NULL;
+    size_t least = SIZE_MAX;
+    for (size_t i = 0; i < n && len > 1 && len <= NEAREST_MAX; i++) {
+        size_t other = words[i] ? strlen(words[i]) : SIZE_MAX;
+        if (other > NEAREST_MAX)
+            continue;
+        size_t apart = distance(word, len, words[i], other);
+        if (apart < least && apart <= 1 + (len > 4) + len / 8) {
+            least = apart;
+            nearest = words[i];
+        }
+    }
+    return nearest;
 }

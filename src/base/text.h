@@ -21,6 +21,9 @@ bool prn_utf8_printable(const char *text);
 /* Whether a text is fit for a name: something in it, UTF-8, no control characters. */
 bool prn_text_is_name(const char *text);
 
+/* What a file is, as "a ZIP archive" or "text", when its first bytes tell; else NULL. */
+const char *prn_file_kind(const void *data, size_t len);
+
 /* Appends text as one line for a terminal: newlines and tabs become spaces; what isn't printable,
  * and the U+FFFD that stands for such bytes in JSON, become '?'. */
 void prn_text_clean(struct prn_buffer *out, const char *text);
@@ -28,11 +31,15 @@ void prn_text_clean(struct prn_buffer *out, const char *text);
 /* Appends text, with its middle replaced by "…" where it is over `width` characters. */
 void prn_text_shorten(struct prn_buffer *out, const char *text, size_t width);
 
-/* Appends the words of one paragraph, breaking lines before `width` characters; a word is never
- * cut. The first line goes on at `column`, the others are indented by `indent`. Returns where the
- * paragraph ended: at a newline or the end of the text. */
+/* Appends the words of one paragraph, breaking lines before `width` characters; a word is cut
+ * only where it is longer than a line. The first line goes on at `column`, the others are indented
+ * by `indent`. Returns where the paragraph ended: at a newline or the end of the text. */
 const char *prn_text_wrap(struct prn_buffer *out, const char *text, size_t column, size_t indent,
                           size_t width);
+
+/* Of the words, the one that `word` was probably meant to be: nearest in letters that are wrong,
+ * missing, too many or swapped, and near enough; NULL: none. NULL words are passed over. */
+const char *prn_text_nearest(const char *word, const char *const *words, size_t n);
 
 /* Whether all of the text matches the pattern: `*` stands for any characters, `?` for one, `[seq]`
  * for one of the sequence and `[!seq]` for one that isn't in it, both with ranges like a-z; upper

@@ -1,18 +1,21 @@
 /* `prony backends`: what can be measured on, and why something can't. */
 #include "cli/command.h"
 
+#include "cli/output.h"
 #include "base/format.h"
 #include "base/table.h"
 #include "base/text.h"
+#include "cli/libraries.h"
 #include "cli/server.h"
 #include "format/json.h"
 #include "measure/discover.h"
 #include "spec/spec.h"
 
 #include <math.h>
+#include <string.h>
 
 struct backends_options {
-    const char *ort_lib;
+    struct prn_library_files libraries;
     const char *hardware_file;
     int format;
     const char *output;
@@ -43,6 +46,7 @@ static void write_json(const struct prn_found_runtime *found, size_t n,
         prn_json_bool(&w, "available", found[i].available);
         prn_json_text(&w, "version", found[i].version);
         prn_json_text(&w, "library", found[i].library);
+        prn_json_text(&w, "origin", found[i].origin);
         prn_json_text(&w, "reason", found[i].reason);
         prn_json_array(&w, "options");
         for (const struct prn_runtime_option *o = found[i].ops->options; o->key; o++) {
@@ -60,7 +64,8 @@ static void write_json(const struct prn_found_runtime *found, size_t n,
 }
 
 /* Runtimes with the same options are listed together. */
-static void write_options(const struct prn_found_runtime *found, size_t n, struct prn_buffer *out)
+static void write_options(const struct prn_found_runtime *found, size_t n, const char *bullet,
+                          struct prn_buffer *out)
 {
     for (size_t i = 0; i < n; i++) {
         bool shown = false;
@@ -79,8 +84,47 @@ static void write_options(const struct prn_found_runtime *found, size_t n, struc
         for (const struct prn_runtime_option *o = found[i].ops->options; o->key; o++) {
             char name[96];
             snprintf(name, sizeof name, "%s=%s", o->key, o->value);
-            prn_buffer_printf(out, "  %-28s %s\n", name, o->help);
+            prn_buffer_printf(out, "%s%-28s %s\n", bullet, name, o->help);
         }
+    }
+}
+
+/* What is said of a runtime below the table: the library that it has, or what it lacks. */
+static void describe(const struct prn_found_runtime *found, struct prn_buffer *out)
+{
+    prn_text_clean(out, found->available ? found->library : found->reason);
+    if (found->available && found->origin[0])
+        prn_buffer_printf(out, " (%s)", found->origin);
+}
+
+static bool says_the_same(const struct prn_found_runtime *a, const struct prn_found_runtime *b)
+{
+    if (a->available != b->available)
+        return false;
+    return a->available ? strcmp(a->library, b->library) == 0 : strcmp(a->reason, b->reason) == 0;
+}
+
+/* Those of whom the same is said share a line. */
+static void write_groups(const struct prn_found_runtime *found, size_t n, bool available,
+                         const char *bullet, struct prn_buffer *out)
+{
+    bool any = false;
+    for (size_t i = 0; i < n; i++) {
+        bool first = found[i].available == available;
+        for (size_t k = 0; k < i; k++)
+            first &= !says_the_same(&found[k], &found[i]);
+        if (!first)
+            continue;
+        if (!any)
+            prn_buffer_printf(out, "\n%s:\n", available ? "Loaded" : "Unavailable");
+        any = true;
+        prn_buffer_printf(out, "%s%s", bullet, found[i].ops->software);
+        for (size_t k = i + 1; k < n; k++)
+            if (says_the_same(&found[i], &found[k]))
+                prn_buffer_printf(out, ", %s", found[k].ops->software);
+        prn_buffer_add(out, ": ");
+        describe(&found[i], out);
+        prn_buffer_add_char(out, '\n');
     }
 }
 
@@ -90,12 +134,13 @@ static int write_table(const struct prn_found_runtime *found, size_t n,
 {
     struct prn_table *t = prn_table_new();
     static const char *const titles[] = {"Hardware", "Processor", "Software", "Version"};
+    static const char *const more[] = {"Library", "Origin", "Reason"};
     for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
         prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
     prn_table_column(t, "Price ($/h)", PRN_TABLE_ALIGN_RIGHT);
     prn_table_column(t, "Status", PRN_TABLE_ALIGN_LEFT);
-    if (format == FORMAT_CSV)
-        prn_table_column(t, "Reason", PRN_TABLE_ALIGN_LEFT);
+    for (size_t i = 0; format == FORMAT_CSV && i < PRN_ARRAY_SIZE(more); i++)
+        prn_table_column(t, more[i], PRN_TABLE_ALIGN_LEFT);
     for (size_t i = 0; i < n; i++) {
         char price[PRN_FORMAT_SIZE];
         prn_table_cell(t, "local");
@@ -106,20 +151,17 @@ static int write_table(const struct prn_found_runtime *found, size_t n,
                        isnan(local->usd_per_hour) ? "N/A"
                                                   : prn_format_dollars(price, local->usd_per_hour));
         prn_table_cell(t, "%s", found[i].available ? "available" : "unavailable");
-        if (format == FORMAT_CSV)
-            prn_table_cell(t, "%s", found[i].reason ? found[i].reason : "");
+        const char *const texts[] = {found[i].library, found[i].origin, found[i].reason};
+        for (size_t k = 0; format == FORMAT_CSV && k < PRN_ARRAY_SIZE(texts); k++)
+            prn_table_cell_text(t, texts[k] ? texts[k] : "");
     }
     int code = prn_table_write(t, styles[format], out, err);
     prn_table_free(t);
     if (format != FORMAT_CSV) {
-        const char *space = "\n";
-        for (size_t i = 0; i < n; i++)
-            if (!found[i].available) {
-                prn_buffer_printf(out, "%s%s: %s\n", space, found[i].ops->software,
-                                  found[i].reason);
-                space = "";
-            }
-        write_options(found, n, out);
+        const char *bullet = format == FORMAT_MD ? "- " : "  ";
+        write_groups(found, n, true, bullet, out);
+        write_groups(found, n, false, bullet, out);
+        write_options(found, n, bullet, out);
     }
     return code;
 }
@@ -128,11 +170,14 @@ static int run_here(const struct backends_options *o, struct prn_arena *arena,
                     struct prn_buffer *out, struct prony_error *err)
 {
     struct prn_hardware_table hardware = {0};
+    const struct prn_backends_here here = {0};
     struct prn_found_runtime *found = NULL;
     size_t n = 0;
     int code = prn_hardware_load(o->hardware_file, &hardware, err);
     if (code == 0)
-        code = prn_discover(o->ort_lib, NULL, false, arena, &found, &n, err);
+        code = prn_discover(&here, false, arena, &found, &n, err);
+    if (code == 0)
+        code = prn_discover_check(found, n, &here.library, err);
     if (code == 0) {
         struct prn_hardware local = prn_hardware_find(&hardware, "local");
         if (o->format == FORMAT_JSON)
@@ -235,9 +280,8 @@ static int run_there(const struct backends_options *o, struct prn_arena *arena,
     const struct prn_remote_ops *ops;
     struct prn_remote *remote;
     struct prn_remote_offer offer;
-    if (o->ort_lib || o->hardware_file)
-        return prn_fail(err, PRONY_EUSAGE, "--%s is for this machine, and --server is another",
-                        o->ort_lib ? "ort-lib" : "hardware-file");
+    if (o->hardware_file)
+        return prn_fail(err, PRONY_EUSAGE, "--hardware-file cannot be combined with --server");
     int code = prn_server_connect(&o->server, NULL, &ops, &remote, err);
     if (code < 0)
         return code;
@@ -250,13 +294,16 @@ static int run_there(const struct backends_options *o, struct prn_arena *arena,
     return code;
 }
 
-static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+static int backends_run(const void *opaque, const struct prn_strings *arguments,
+                        struct prony_error *err)
 {
     (void)arguments;
     const struct backends_options *o = opaque;
     struct prn_arena arena = PRN_ARENA_INIT((size_t)64 << 20);
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
     int code = prn_server_check(&o->server, err);
+    if (code == 0)
+        code = prn_libraries_use(&o->libraries, o->server.address, err);
     if (code == 0)
         code = o->server.address ? run_there(o, &arena, &out, err) : run_here(o, &arena, &out, err);
     if (code == 0)
@@ -269,14 +316,13 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
 #define FIELD(name) offsetof(struct backends_options, name)
 
 static const struct prn_option options[] = {
-    {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "ONNX Runtime library to load (libonnxruntime.so)",
-     FIELD(ort_lib), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "hardware-file", "FILE", "YAML file with hardware and prices of your own",
-     FIELD(hardware_file), 0, 0, NULL},
-    {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text, json, csv or md (default text)",
-     FIELD(format), 0, 0, formats},
-    {PRN_OPTION_TEXT, 'o', "output", "FILE", "write to FILE instead of standard output",
-     FIELD(output), 0, 0, NULL},
+    PRN_LIBRARY_ROW(struct backends_options),
+    PRN_OPTION(TEXT, 0, "hardware-file", "FILE", FIELD(hardware_file),
+               "YAML file with hardware and prices of your own"),
+    PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format), "text, json, csv or md (default text)",
+               .choices = formats),
+    PRN_OPTION(TEXT, 'o', "output", "FILE", FIELD(output),
+               "write to FILE instead of standard output"),
     PRN_SERVER_ROWS(struct backends_options),
     {0},
 };
@@ -296,5 +342,5 @@ const struct prn_command prn_command_backends = {
                 "prony backends --server prony.example.org:443\n",
     .options = options,
     .options_size = sizeof(struct backends_options),
-    .run = run,
+    .run = backends_run,
 };

@@ -1,6 +1,7 @@
 /* `prony device-types`: from results per layer to what a scheduler knows of types of devices. */
 #include "cli/command.h"
 
+#include "cli/output.h"
 #include "pipeline/device_types.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@ struct options {
     bool overwrite;
 };
 
-static void set_defaults(void *options)
+static void device_types_defaults(void *options)
 {
     struct options *o = options;
     o->results = "profiler_results.yml";
@@ -22,7 +23,8 @@ static void set_defaults(void *options)
     o->price = NAN;
 }
 
-static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
+static int device_types_run(const void *options, const struct prn_strings *arguments,
+                            struct prony_error *err)
 {
     const struct options *o = options;
     struct prn_device_properties properties = {arguments->items[0], o->mem_mb, o->bw_mbps,
@@ -42,42 +44,23 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
     return code;
 }
 
+#define FIELD(name) offsetof(struct options, name)
+
 static const struct prn_option option_table[] = {
-    {.kind = PRN_OPTION_TEXT,
-     .letter = 'i',
-     .name = "results-yml",
-     .value = "FILE",
-     .help = "results per layer (default profiler_results.yml)",
-     .offset = offsetof(struct options, results)},
-    {.kind = PRN_OPTION_TEXT,
-     .letter = 'o',
-     .name = "dev-types-yml",
-     .value = "FILE",
-     .help = "device types; extended if it exists (default device_types.yml)",
-     .offset = offsetof(struct options, types)},
-    {.kind = PRN_OPTION_COUNT,
-     .name = "dev-type-mem",
-     .value = "MB",
-     .help = "memory of a device that models may use; needed for a new type",
-     .offset = offsetof(struct options, mem_mb),
-     .max = 1e12},
-    {.kind = PRN_OPTION_COUNT,
-     .name = "dev-type-bw",
-     .value = "MBPS",
-     .help = "bandwidth of a device's network; needed for a new type",
-     .offset = offsetof(struct options, bw_mbps),
-     .max = 1e12},
-    {.kind = PRN_OPTION_NUMBER,
-     .name = "price",
-     .value = "USD",
-     .help = "what a device costs per hour, for 'prony schedule --objective cost'",
-     .offset = offsetof(struct options, price),
-     .max = 1e6},
-    {.kind = PRN_OPTION_FLAG,
-     .letter = 'f',
-     .name = "overwrite",
-     .help = "replace the times, and the price, if they are there already",
-     .offset = offsetof(struct options, overwrite)},
+    PRN_OPTION(TEXT, 'i', "results-yml", "FILE", FIELD(results),
+               "results per layer (default profiler_results.yml)"),
+    PRN_OPTION(TEXT, 'o', "dev-types-yml", "FILE", FIELD(types),
+               "device types; extended if it exists (default device_types.yml)"),
+    PRN_OPTION(COUNT, 0, "dev-type-mem", "MB", FIELD(mem_mb),
+               "memory of a device that models may use; needed for a new type",
+               PRN_OPTION_RANGE(0, 1e12)),
+    PRN_OPTION(COUNT, 0, "dev-type-bw", "MBPS", FIELD(bw_mbps),
+               "bandwidth of a device's network; needed for a new type", PRN_OPTION_RANGE(0, 1e12)),
+    PRN_OPTION(NUMBER, 0, "price", "USD", FIELD(price),
+               "what a device costs per hour, for 'prony schedule --objective cost'",
+               PRN_OPTION_RANGE(0, 1e6)),
+    PRN_OPTION(FLAG, 'f', "overwrite", NULL, FIELD(overwrite),
+               "replace the times, and the price, if they are there already"),
     {0},
 };
 
@@ -106,8 +89,8 @@ const struct prn_command prn_command_device_types = {
     .options = option_table,
     .aliases = option_aliases,
     .options_size = sizeof(struct options),
-    .defaults = set_defaults,
+    .defaults = device_types_defaults,
     .min_arguments = 1,
     .max_arguments = 1,
-    .run = run,
+    .run = device_types_run,
 };

@@ -3,7 +3,8 @@
 
 #include "exec/executor.h"
 
-static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
+static int executor_run(const void *options, const struct prn_strings *arguments,
+                        struct prony_error *err)
 {
     (void)options;
     (void)arguments;
@@ -17,6 +18,6 @@ const struct prn_command prn_command_executor = {
     .arguments = "",
     .summary = "serve a runtime to prony",
     .description = "Started by prony itself.",
-    .run = run,
+    .run = executor_run,
     .hidden = true,
 };

@@ -4,10 +4,11 @@
  */
 #include "cli/command.h"
 
-#include "cli/trace_page.h"
+#include "cli/output.h"
+#include "cli/cmd_explore.h"
 #include "report/page.h"
-#include "report/timeline.h"
-#include "report/trace_report.h"
+#include "report/trace/timeline.h"
+#include "report/trace/report.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -124,14 +125,14 @@ static int read_options(const struct explore_options *o, struct prn_trace_option
     return 0;
 }
 
-static struct prn_trace_view make_view(const struct explore_options *o)
+static struct prn_trace_report_options make_options(const struct explore_options *o)
 {
-    return (struct prn_trace_view){.top = (size_t)o->count,
-                                   .width = o->wide || o->output ? 0 : prn_output_width(),
-                                   .kernel_shapes = o->shape_sensitive,
-                                   .kernel_dimensions = o->dimension_sensitive,
-                                   .mapping = o->mapping,
-                                   .demangler = o->demangler};
+    return (struct prn_trace_report_options){.count = (size_t)o->count,
+                                             .width = o->wide || o->output ? 0 : prn_output_width(),
+                                             .kernel_shapes = o->shape_sensitive,
+                                             .kernel_dimensions = o->dimension_sensitive,
+                                             .mapping = o->mapping,
+                                             .demangler = o->demangler};
 }
 
 /* The files of --csv, so that a long trace isn't read in vain. */
@@ -166,7 +167,7 @@ static int check_options(const struct explore_options *o, const struct prn_strin
 {
     bool perfetto = o->format == PRN_TRACE_FORMAT_PERFETTO;
     if (o->compare && (perfetto || o->mapping || o->csv))
-        return prn_fail(err, PRONY_EUSAGE, "--compare goes without %s",
+        return prn_fail(err, PRONY_EUSAGE, "--compare cannot be combined with %s",
                         perfetto     ? "--format perfetto"
                         : o->mapping ? "--mapping"
                                      : "--csv");
@@ -313,10 +314,10 @@ static int report_trace(const struct explore_options *o, const char *path,
                         const struct prn_trace_options *options, const struct prn_trace *trace,
                         struct prony_error *err)
 {
-    struct prn_trace_view view = make_view(o);
+    struct prn_trace_report_options shown = make_options(o);
     struct prn_trace_report *report;
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_TRACE_REPORT_MAX);
-    int code = prn_trace_report_new(trace, &view, &report, err);
+    int code = prn_trace_report_new(trace, &shown, &report, err);
     if (code < 0)
         return code;
     prn_trace_report_warnings(report, warn, NULL);
@@ -333,7 +334,7 @@ static int report_trace(const struct explore_options *o, const char *path,
 static int report_comparison(const struct explore_options *o, const struct prn_trace *a,
                              const struct prn_trace *b, struct prony_error *err)
 {
-    struct prn_trace_view view = make_view(o);
+    struct prn_trace_report_options shown = make_options(o);
     struct prn_trace_comparison comparison;
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_TRACE_REPORT_MAX);
     const char *which[] = {"first trace", "second trace"};
@@ -342,7 +343,7 @@ static int report_comparison(const struct explore_options *o, const struct prn_t
     int code = prn_trace_compare(a, b, &comparison, err);
     if (code < 0)
         return code;
-    code = prn_trace_comparison_write(&comparison, a, b, &view, (enum prn_trace_format)o->format,
+    code = prn_trace_comparison_write(&comparison, a, b, &shown, (enum prn_trace_format)o->format,
                                       &out, err);
     if (code == 0)
         code = prn_output(o->output, &out, err);
@@ -351,7 +352,8 @@ static int report_comparison(const struct explore_options *o, const struct prn_t
     return code;
 }
 
-static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+static int explore_run(const void *opaque, const struct prn_strings *arguments,
+                       struct prony_error *err)
 {
     const struct explore_options *o = opaque;
     struct prn_trace_options options;
@@ -379,7 +381,7 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     return code;
 }
 
-static void set_defaults(void *opaque)
+static void explore_defaults(void *opaque)
 {
     struct explore_options *o = opaque;
     o->start = PRN_RUN_UNSET;
@@ -395,14 +397,14 @@ int prn_trace_page_add(struct prn_page *page, const char *path, struct prony_err
     struct prn_trace_options options;
     struct prn_trace_report *report;
     struct prn_trace *trace;
-    set_defaults(&o);
+    explore_defaults(&o);
     int code = read_options(&o, &options, err);
     if (code == 0)
         code = read_trace(path, &options, &trace, err);
     if (code < 0)
         return code;
-    struct prn_trace_view view = make_view(&o);
-    code = prn_trace_report_new(trace, &view, &report, err);
+    struct prn_trace_report_options shown = make_options(&o);
+    code = prn_trace_report_new(trace, &shown, &report, err);
     if (code == 0) {
         prn_trace_report_warnings(report, warn, NULL);
         code = write_page(path, &options, report, trace, page, err);
@@ -415,59 +417,54 @@ int prn_trace_page_add(struct prn_page *page, const char *path, struct prony_err
 #define FIELD(name) offsetof(struct explore_options, name)
 
 static const struct prn_option options_table[] = {
-    {.kind = PRN_OPTION_GROUP, .help = "Which runs and events"},
-    {PRN_OPTION_COUNT, 's', "start", "RUN",
-     "first run to analyse, from 0; negative counts from the end (default 1: run 0 is warm-up)",
-     FIELD(start), -1e15, 1e15, NULL},
-    {PRN_OPTION_COUNT, 'e', "end", "RUN",
-     "the run before which to stop; negative counts from the end (default: all)", FIELD(end), -1e15,
-     1e15, NULL},
-    {PRN_OPTION_TEXT, 'g', "gather", "LIST",
-     "the runs to analyse, as a Python list: '[1, 3]', 'range(2, 20, 3)', '[i for i in range(20) "
-     "if i % 3 == 0]'",
-     FIELD(gather), 0, 0, NULL},
-    {PRN_OPTION_WORDS, 0, "filter", "PATTERN...",
-     "only nodes, kernels and operators with these names; wildcards * ? [ are understood; "
-     "repeatable",
-     FIELD(filters), 0, 0, NULL},
-    {PRN_OPTION_FLAG, 0, "recover", NULL,
-     "skip what is broken in the trace, analyse the rest, and say how much was lost",
-     FIELD(recover), 0, 0, NULL},
-
-    {.kind = PRN_OPTION_GROUP, .help = "How to group and compare"},
-    {PRN_OPTION_TEXT, 0, "by", "KEYS",
-     "group CPU times by node, op, provider, shape, or several: op,shape (default op)", FIELD(by),
-     0, 0, NULL},
-    {PRN_OPTION_FLAG, 0, "shape-sensitive", NULL,
-     "tell operators and kernels apart by input shapes", FIELD(shape_sensitive), 0, 0, NULL},
-    {PRN_OPTION_FLAG, 0, "dimension-sensitive", NULL,
-     "tell kernels apart by the dimensions of their launch", FIELD(dimension_sensitive), 0, 0,
-     NULL},
-    {PRN_OPTION_FLAG, 'm', "mapping", NULL, "also show which kernels each operator launched",
-     FIELD(mapping), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "compare", "OTHER.json",
-     "show what takes longer or shorter in OTHER.json than in TRACE.json", FIELD(compare), 0, 0,
-     NULL},
-    {PRN_OPTION_COUNT, 0, "max-groups", "N",
-     "stop at more distinct groups than this (default 16384)", FIELD(max_groups), 1, 1e8, NULL},
-
-    {.kind = PRN_OPTION_GROUP, .help = "Output"},
-    {PRN_OPTION_COUNT, 'c', "count", "N", "rows of a table (default 40)", FIELD(count), 1, 1e9,
-     NULL},
-    {PRN_OPTION_FLAG, 0, "wide", NULL, "never shorten names to the terminal's width", FIELD(wide),
-     0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "demangler", "CMD",
-     "program that demangles kernel names (default c++filt)", FIELD(demangler), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "csv", "PREFIX",
-     "also write PREFIX_cpu_kernel_times.csv, PREFIX_gpu_kernel_times.csv and, with --mapping, "
-     "PREFIX_op_kernel_mapping.csv",
-     FIELD(csv), 0, 0, NULL},
-    {PRN_OPTION_CHOICE, 0, "format", "FORMAT",
-     "text, json, csv, md, html: a page with pictures, or perfetto: a trace for ui.perfetto.dev "
-     "(default text)",
-     FIELD(format), 0, 0, prn_trace_formats},
-    {PRN_OPTION_TEXT, 'o', "output", "FILE", "write to FILE instead of standard output",
-     FIELD(output), 0, 0, NULL},
+    PRN_OPTION_HEADING("Which runs and events"),
+    PRN_OPTION(
+        COUNT, 's', "start", "RUN", FIELD(start),
+        "first run to analyse, from 0; negative counts from the end (default 1: run 0 is warm-up)",
+        PRN_OPTION_RANGE(-1e15, 1e15)),
+    PRN_OPTION(COUNT, 'e', "end", "RUN", FIELD(end),
+               "the run before which to stop; negative counts from the end (default: all)",
+               PRN_OPTION_RANGE(-1e15, 1e15)),
+    PRN_OPTION(TEXT, 'g', "gather", "LIST", FIELD(gather),
+               "the runs to analyse, as a Python list: '[1, 3]', 'range(2, 20, 3)', '[i for i in "
+               "range(20) "
+               "if i % 3 == 0]'"),
+    PRN_OPTION(
+        WORDS, 0, "filter", "PATTERN...", FIELD(filters),
+        "only nodes, kernels and operators with these names; wildcards * ? [ are understood; "
+        "repeatable"),
+    PRN_OPTION(FLAG, 0, "recover", NULL, FIELD(recover),
+               "skip what is broken in the trace, analyse the rest, and say how much was lost"),
+    PRN_OPTION_HEADING("How to group and compare"),
+    PRN_OPTION(TEXT, 0, "by", "KEYS", FIELD(by),
+               "group CPU times by node, op, provider, shape, or several: op,shape (default op)"),
+    PRN_OPTION(FLAG, 0, "shape-sensitive", NULL, FIELD(shape_sensitive),
+               "tell operators and kernels apart by input shapes"),
+    PRN_OPTION(FLAG, 0, "dimension-sensitive", NULL, FIELD(dimension_sensitive),
+               "tell kernels apart by the dimensions of their launch"),
+    PRN_OPTION(FLAG, 'm', "mapping", NULL, FIELD(mapping),
+               "also show which kernels each operator launched"),
+    PRN_OPTION(TEXT, 0, "compare", "OTHER.json", FIELD(compare),
+               "show what takes longer or shorter in OTHER.json than in TRACE.json"),
+    PRN_OPTION(COUNT, 0, "max-groups", "N", FIELD(max_groups),
+               "stop at more distinct groups than this (default 16384)", PRN_OPTION_RANGE(1, 1e8)),
+    PRN_OPTION_HEADING("Output"),
+    PRN_OPTION(COUNT, 'c', "count", "N", FIELD(count), "rows of a table (default 40)",
+               PRN_OPTION_RANGE(1, 1e9)),
+    PRN_OPTION(FLAG, 0, "wide", NULL, FIELD(wide), "never shorten names to the terminal's width"),
+    PRN_OPTION(TEXT, 0, "demangler", "CMD", FIELD(demangler),
+               "program that demangles kernel names (default c++filt)"),
+    PRN_OPTION(
+        TEXT, 0, "csv", "PREFIX", FIELD(csv),
+        "also write PREFIX_cpu_kernel_times.csv, PREFIX_gpu_kernel_times.csv and, with --mapping, "
+        "PREFIX_op_kernel_mapping.csv"),
+    PRN_OPTION(
+        CHOICE, 0, "format", "FORMAT", FIELD(format),
+        "text, json, csv, md, html: a page with pictures, or perfetto: a trace for ui.perfetto.dev "
+        "(default text)",
+        .choices = prn_trace_formats),
+    PRN_OPTION(TEXT, 'o', "output", "FILE", FIELD(output),
+               "write to FILE instead of standard output"),
     {0},
 };
 
@@ -491,8 +488,8 @@ const struct prn_command prn_command_explore = {
         "prony explore trace.json --filter 'Conv*' --shape-sensitive --format csv -o conv.csv",
     .options = options_table,
     .options_size = sizeof(struct explore_options),
-    .defaults = set_defaults,
+    .defaults = explore_defaults,
     .min_arguments = 1,
     .max_arguments = 1,
-    .run = run,
+    .run = explore_run,
 };

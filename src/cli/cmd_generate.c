@@ -1,9 +1,14 @@
-/* `prony generate FILE`: the pages that the build makes from the option tables. Hidden. */
-#include "cli/command.h"
+/* `prony generate FILE`: the pages that the build makes from the option tables, and the schemas in
+ * docs/ from the tables of reports. Hidden. */
+#include "cli/pages.h"
+
+#include "cli/output.h"
+#include "report/schemas.h"
 
 #include <string.h>
 
-static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
+static int generate_run(const void *options, const struct prn_strings *arguments,
+                        struct prony_error *err)
 {
     (void)options;
     static const struct {
@@ -21,16 +26,23 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
         prn_buffer_release(&out);
         return code;
     }
-    return prn_fail(err, PRONY_EUSAGE, "no page '%s'", arguments->items[0]);
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)1 << 20);
+    int code = prn_report_schema(arguments->items[0], &out, err);
+    if (code == PRONY_ENOENT)
+        code = prn_fail(err, PRONY_EUSAGE, "no page '%s'", arguments->items[0]);
+    else if (code == 0)
+        code = prn_output(NULL, &out, err);
+    prn_buffer_release(&out);
+    return code;
 }
 
 const struct prn_command prn_command_generate = {
     .name = "generate",
     .arguments = "PAGE",
-    .summary = "write the man page or shell completion",
-    .description = "Writes prony.1, prony.bash or _prony.",
+    .summary = "write the man page, shell completion or a JSON Schema",
+    .description = "Writes prony.1, prony.bash, _prony, or prony.profile.schema.json and its like.",
     .min_arguments = 1,
     .max_arguments = 1,
-    .run = run,
+    .run = generate_run,
     .hidden = true,
 };

@@ -3,7 +3,8 @@
 
 #include "record/net.h"
 
-static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
+static int job_run(const void *options, const struct prn_strings *arguments,
+                   struct prony_error *err)
 {
     (void)options;
     (void)arguments;
@@ -17,6 +18,6 @@ const struct prn_command prn_command_job = {
     .arguments = "",
     .summary = "measure for a worker",
     .description = "Started by prony itself.",
-    .run = run,
+    .run = job_run,
     .hidden = true,
 };

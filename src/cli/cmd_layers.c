@@ -2,19 +2,23 @@
  * `prony layers`: cuts a model into layers that run one after the other, and measures them, shows
  * them, or writes each as a model of its own.
  */
-#include "cli/layers.h"
+#include "cli/layers_measure.h"
 
+#include "cli/output.h"
 #include "base/map.h"
+#include "exec/scratch.h"
 #include "pipeline/limits.h"
-#include "report/cuts_report.h"
+#include "report/layers/cuts.h"
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* ---- Layers as files ---- */
 
@@ -150,8 +154,9 @@ static int extract(const struct prn_layers_options *o, const struct prn_model *m
 static int list(const struct prn_layers_options *o, const struct prn_model *model,
                 const struct prn_cuts *cuts, struct prony_error *err)
 {
+    struct prn_look look = prn_output_look(o->output, false, PRN_COLOUR_AUTO);
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
-    int code = prn_cuts_report(model, cuts, (enum prn_report_format)o->format, &out, err);
+    int code = prn_cuts_report(model, cuts, (enum prn_report_format)o->format, &look, &out, err);
     if (code == 0)
         code = prn_output(o->output, &out, err);
     prn_buffer_release(&out);
@@ -161,8 +166,12 @@ static int list(const struct prn_layers_options *o, const struct prn_model *mode
 static int check_use(const struct prn_layers_options *o, const struct prn_strings *arguments,
                      const char **ret_path, struct prony_error *err)
 {
-    if (arguments->n == 0 && !o->model_file)
-        return prn_fail(err, PRONY_EUSAGE, "a model is missing");
+    const struct prn_synth_network *network = arguments->n == 0 ? prn_layers_network(o) : NULL;
+    if (arguments->n == 0 && !o->model_file && !network)
+        return prn_fail(
+            err, PRONY_EUSAGE, "a model is missing%s%s%s", o->model_name ? ": '" : "",
+            o->model_name ? o->model_name : "",
+            o->model_name ? "' isn't one of the networks that 'prony synth --list' shows" : "");
     if (arguments->n > 0 && o->model_file)
         return prn_fail(err, PRONY_EUSAGE, "'%s' and -M '%s' are two models; one is cut at a time",
                         arguments->items[0], o->model_file);
@@ -171,7 +180,9 @@ static int check_use(const struct prn_layers_options *o, const struct prn_string
                         "--output is where a list or a report goes, and --extract makes neither");
     if (o->extract && !*o->extract)
         return prn_fail(err, PRONY_EUSAGE, "--extract: the folder's name is empty");
-    *ret_path = o->model_file ? o->model_file : arguments->items[0];
+    *ret_path = o->model_file      ? o->model_file
+                : arguments->n > 0 ? arguments->items[0]
+                                   : network->name;
     int code = prn_output_check_format((enum prn_report_format)o->format, err);
     if (code == 0)
         code = prn_layers_check_server(o, err);
@@ -180,40 +191,80 @@ static int check_use(const struct prn_layers_options *o, const struct prn_string
     return code == 0 ? prn_output_spares(o->output, *ret_path, err) : code;
 }
 
+/* Said before something is measured for an hour. */
+static void tell_hint(const struct prn_cut_hint *hint)
+{
+    if (hint->max_tensors > 0)
+        prn_warn("layer %zu has %.1f %% of the work; --max-cut-tensors %zu would make %zu layers, "
+                 "of which the largest has %.1f %%",
+                 hint->layer, 100 * hint->larger, hint->max_tensors, hint->n_layers,
+                 100 * hint->share);
+}
+
 static int use(const struct prn_layers_options *o, const struct prn_layer_texts *texts,
-               const struct prn_layer_plan *plan, struct prn_arena *arena, struct prony_error *err)
+               const struct prn_layer_plan *plan, const char *shown, struct prn_arena *arena,
+               struct prony_error *err)
 {
     int code = 0;
+    tell_hint(&plan->cuts->hint);
     if (o->extract)
         code = extract(o, plan->model, plan->cuts, arena, err);
+    struct prn_model named = *plan->model;
+    named.path = shown ? shown : named.path;
     if (code == 0 && o->list)
-        code = list(o, plan->model, plan->cuts, err);
+        code = list(o, &named, plan->cuts, err);
     if (code == 0 && !o->list && !o->extract)
-        code = prn_layers_run(o, texts, plan, arena, err);
+        code = prn_layers_run(o, texts, plan, shown, arena, err);
     return code;
 }
 
-static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+/* ---- Networks by name ---- */
+
+const struct prn_synth_network *prn_layers_network(const struct prn_layers_options *o)
 {
-    const struct prn_layers_options *o = opaque;
+    if (o->model_file || !o->model_name)
+        return NULL;
+    const char *slash = strrchr(o->model_name, '/');
+    return prn_synth_find(slash ? slash + 1 : o->model_name);
+}
+
+/* Writes it into a folder that is gone when prony is. */
+static int make_network(const struct prn_synth_network *network, struct prn_scratch *scratch,
+                        char path[PATH_MAX], struct prony_error *err)
+{
+    const struct prn_synth_options options = {.batch = PRN_SYNTH_DYNAMIC, .large = true};
+    int code = prn_scratch_open(NULL, scratch, err);
+    if (code < 0)
+        return code;
+    snprintf(path, PATH_MAX, "%.*s/%s.onnx", PATH_MAX - 128, scratch->folder, network->name);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    code = fd < 0 ? prn_fail_errno(err, errno, "create", path)
+                  : prn_synth_write(network, &options, fd, path, err);
+    if (fd >= 0 && close(fd) < 0 && code == 0)
+        code = prn_fail_errno(err, errno, "write", path);
+    if (code < 0)
+        prn_scratch_close(scratch);
+    return code;
+}
+
+static int layers_work(const struct prn_layers_options *o, const char *path, const char *shown,
+                       const char *cuts, struct prony_error *err)
+{
     struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 30);
     struct prn_layer_texts texts = {.dims = {o->dims.items, o->dims.n},
                                     .shapes = {o->shapes.items, o->shapes.n},
-                                    .cuts = o->cuts,
+                                    .cuts = cuts,
                                     .max_tensors = o->max_tensors,
                                     .batch = o->batch};
     struct prn_model *model = NULL;
-    const char *path = NULL;
-    int code = check_use(o, arguments, &path, err);
-    if (code == 0)
-        code = prn_model_open(path, &model, err);
+    int code = prn_model_open(path, &model, err);
     if (code == 0 && o->shapes_in.n > 0 && o->layer_start <= 1)
         code = prn_layers_input_shapes(o, model, &arena, &texts.shapes, err);
     if (code == 0) {
         struct prn_layer_plan plan;
         code = prn_layer_plan_make(model, &texts, &arena, &plan, err);
         if (code == 0) {
-            code = use(o, &texts, &plan, &arena, err);
+            code = use(o, &texts, &plan, shown, &arena, err);
             prn_layer_plan_release(&plan);
         }
     }
@@ -222,9 +273,28 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     return code;
 }
 
+static int layers_run(const void *opaque, const struct prn_strings *arguments,
+                      struct prony_error *err)
+{
+    const struct prn_layers_options *o = opaque;
+    const struct prn_synth_network *network = arguments->n == 0 ? prn_layers_network(o) : NULL;
+    struct prn_scratch scratch;
+    char made[PATH_MAX];
+    const char *path = NULL;
+    int code = check_use(o, arguments, &path, err);
+    if (code < 0 || !network)
+        return code < 0 ? code : layers_work(o, path, NULL, o->cuts, err);
+    code = make_network(network, &scratch, made, err);
+    if (code < 0)
+        return code;
+    code = layers_work(o, made, network->name, o->cuts ? o->cuts : network->cuts, err);
+    prn_scratch_close(&scratch);
+    return code;
+}
+
 #define FIELD(name) offsetof(struct prn_layers_options, name)
 
-static void set_defaults(void *opaque)
+static void layers_defaults(void *opaque)
 {
     struct prn_layers_options *o = opaque;
     o->seed = -1;
@@ -232,90 +302,95 @@ static void set_defaults(void *opaque)
 }
 
 static const struct prn_option option_table[] = {
-    {PRN_OPTION_TEXT, 'M', "model-file", "MODEL.onnx", "the model, instead of the argument",
-     FIELD(model_file), 0, 0, NULL},
-    {PRN_OPTION_GROUP, 0, NULL, NULL, "Where to cut", 0, 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "cuts", "auto|N|NAME,...",
-     "between operators with weights; the same, joined to N layers of balanced work; or at tensors "
-     "or behind nodes of these names, in which * ? [a-z] are wildcards (default auto)",
-     FIELD(cuts), 0, 0, NULL},
-    {PRN_OPTION_COUNT, 0, "max-cut-tensors", "N",
-     "most tensors that may pass a cut that isn't named (default 2)", FIELD(max_tensors), 1,
-     PRN_LAYER_CUT_TENSORS_MAX, NULL},
-    {PRN_OPTION_GROUP, 0, NULL, NULL, "Sizes", 0, 0, 0, NULL},
-    {PRN_OPTION_COUNT, 'b', "batch-size", "N",
-     "size of the inputs' outer dimension, where the model leaves it open (default 8)",
-     FIELD(batch), 1, PRN_PIPELINE_BATCH_MAX, NULL},
-    {PRN_OPTION_LIST, 0, "dim", "NAME=SIZE",
-     "size of another open dimension, repeatable (default 1)", FIELD(dims), 0, 0, NULL},
-    {PRN_OPTION_LIST, 0, "shape", "INPUT=SIZES",
-     "shape of an input, repeatable, e.g. x=1x3x224x224", FIELD(shapes), 0, 0, NULL},
-    {PRN_OPTION_GROUP, 0, NULL, NULL, "What to measure", 0, 0, 0, NULL},
-    {PRN_OPTION_TEXT, 'd', "device", "DEVICE",
-     "cpu, cuda or cuda:N, with ONNX Runtime (default cpu)", FIELD(device), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "backend", "SPEC",
-     "any backend instead, e.g. 'openvino-cpu' or 'onnxrt-cpu[threads=1]', with --server also "
-     "HARDWARE/SOFTWARE ('prony backends' lists them)",
-     FIELD(backend), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "ONNX Runtime library to load (libonnxruntime.so)",
-     FIELD(ort_lib), 0, 0, NULL},
-    {PRN_OPTION_COUNT, 'l', "layer-start", "N", "first layer to measure (default 1)",
-     FIELD(layer_start), 1, PRN_PIPELINE_LAYERS_MAX, NULL},
-    {PRN_OPTION_COUNT, 'L', "layer-end", "N", "last layer to measure (default: the last)",
-     FIELD(layer_end), 1, PRN_PIPELINE_LAYERS_MAX, NULL},
-    {PRN_OPTION_LIST, 's', "shape-input", "SIZES",
-     "shape of an input of the first layer to measure, without the batch, e.g. 3,224,224; once for "
-     "each. From layer 2 on its inputs are random then, and the layers before aren't run",
-     FIELD(shapes_in), 0, 0, NULL},
-    {PRN_OPTION_LIST, 0, "input", "INPUT=VALUE",
-     "ones, zeros, random, a number, or @FILE (.npy, .pb, .raw), repeatable (default: as 'prony "
-     "profile')",
-     FIELD(inputs), 0, 0, NULL},
-    {PRN_OPTION_COUNT, 0, "seed", "N", "seed of random inputs (default 0)", FIELD(seed), 0, 9e15,
-     NULL},
-    {PRN_OPTION_GROUP, 0, NULL, NULL, "How to measure", 0, 0, 0, NULL},
-    {PRN_OPTION_FLAG, 'w', "warmup", NULL, "warm up until times settle (the default)",
-     FIELD(warmup), 0, 0, NULL},
-    {PRN_OPTION_FLAG, 0, "no-warmup", NULL, "time everything but the first run of a process",
-     FIELD(no_warmup), 0, 0, NULL},
-    {PRN_OPTION_COUNT, 'i', "iterations", "N",
-     "exactly N timed runs per layer (default: as many as the precision needs)", FIELD(iterations),
-     1, 1e7, NULL},
-    {PRN_OPTION_PERCENT, 0, "precision", "P",
-     "stop when the 95 % interval of the median is within ±P (default 1%)", FIELD(precision), 1e-4,
-     1, NULL},
-    {PRN_OPTION_COUNT, 0, "launches", "N",
-     "fresh processes per layer (default: 5, up to 20 while precision needs them)", FIELD(launches),
-     1, 1000, NULL},
-    {PRN_OPTION_NUMBER, 0, "max-time", "SECONDS",
-     "stop measuring a layer after this time; the whole model gets as long as its layers "
-     "(default 10)",
-     FIELD(max_time_s), 0.1, 1e6, NULL},
-    {PRN_OPTION_NUMBER, 0, "timeout", "SECONDS",
-     "give up when loading or one run takes longer (default 120)", FIELD(timeout_s), 0.1, 1e6,
-     NULL},
-    {PRN_OPTION_GROUP, 0, NULL, NULL, "On another machine", 0, 0, 0, NULL},
+    PRN_OPTION(TEXT, 'M', "model-file", "MODEL.onnx", FIELD(model_file),
+               "the model, instead of the argument"),
+    PRN_OPTION_HEADING("Where to cut"),
+    PRN_OPTION(TEXT, 0, "cuts", "auto|N|NAME,...", FIELD(cuts),
+               "between operators with weights; the same, joined to N layers of balanced work; or "
+               "at tensors "
+               "or after nodes of these names, in which * ? [a-z] are wildcards (default auto)"),
+    PRN_OPTION(
+        COUNT, 0, "max-cut-tensors", "N", FIELD(max_tensors),
+        "most tensors that may pass a cut that isn't named; tiny ones don't count (default 2)",
+        PRN_OPTION_RANGE(1, PRN_LAYER_CUT_TENSORS_MAX)),
+    PRN_OPTION_HEADING("Sizes"),
+    PRN_OPTION(COUNT, 'b', "batch-size", "N", FIELD(batch),
+               "size of the inputs' outer dimension, where the model leaves it open (default 8)",
+               PRN_OPTION_RANGE(1, PRN_PIPELINE_BATCH_MAX)),
+    PRN_OPTION(LIST, 0, "dim", "NAME=SIZE", FIELD(dims),
+               "size of another open dimension, repeatable (default 1)"),
+    PRN_OPTION(LIST, 0, "shape", "INPUT=SIZES", FIELD(shapes),
+               "shape of an input, repeatable, e.g. x=1x3x224x224"),
+    PRN_OPTION_HEADING("What to measure"),
+    PRN_OPTION(TEXT, 'd', "device", "DEVICE", FIELD(device),
+               "cpu, cuda or cuda:N, with ONNX Runtime (default cpu)"),
+    PRN_OPTION(
+        TEXT, 0, "backend", "SPEC", FIELD(backend),
+        "any backend instead, e.g. 'openvino-cpu' or 'onnxrt-cpu[threads=1]', with --server also "
+        "HARDWARE/SOFTWARE ('prony backends' lists them)"),
+    PRN_LIBRARY_ROW(struct prn_layers_options),
+    PRN_OPTION(COUNT, 'l', "layer-start", "N", FIELD(layer_start),
+               "first layer to measure (default 1)", PRN_OPTION_RANGE(1, PRN_PIPELINE_LAYERS_MAX)),
+    PRN_OPTION(COUNT, 'L', "layer-end", "N", FIELD(layer_end),
+               "last layer to measure (default: the last)",
+               PRN_OPTION_RANGE(1, PRN_PIPELINE_LAYERS_MAX)),
+    PRN_OPTION(
+        LIST, 's', "shape-input", "SIZES", FIELD(shapes_in),
+        "shape of an input of the first layer to measure, without the batch, e.g. 3,224,224; once "
+        "for "
+        "each. From layer 2 on its inputs are random then, and the layers before aren't run"),
+    PRN_OPTION(
+        LIST, 0, "input", "INPUT=VALUE", FIELD(inputs),
+        "ones, zeros, random, a number, or @FILE (.npy, .pb, .raw), repeatable (default: as 'prony "
+        "profile')"),
+    PRN_OPTION(COUNT, 0, "seed", "N", FIELD(seed), "seed of random inputs (default 0)",
+               PRN_OPTION_RANGE(0, 9e15)),
+    PRN_OPTION_HEADING("How to measure"),
+    PRN_OPTION(FLAG, 'w', "warmup", NULL, FIELD(warmup),
+               "warm up until times settle (the default)"),
+    PRN_OPTION(FLAG, 0, "no-warmup", NULL, FIELD(no_warmup),
+               "time everything but the first run of a process"),
+    PRN_OPTION(COUNT, 'i', "iterations", "N", FIELD(iterations),
+               "exactly N timed runs per layer (default: as many as the precision needs)",
+               PRN_OPTION_RANGE(1, 1e7)),
+    PRN_OPTION(PERCENT, 0, "precision", "P", FIELD(precision),
+               "stop when the 95 % interval of the median is within ±P (default 1%)",
+               PRN_OPTION_RANGE(1e-4, 1)),
+    PRN_OPTION(COUNT, 0, "launches", "N", FIELD(launches),
+               "fresh processes per layer (default: 5, up to 20 while precision needs them)",
+               PRN_OPTION_RANGE(1, 1000)),
+    PRN_OPTION(SECONDS, 0, "max-time", "TIME", FIELD(max_time_s),
+               "stop measuring a layer after this time; the whole model gets as long as its layers "
+               "(default 10)",
+               PRN_OPTION_RANGE(0.1, 1e6)),
+    PRN_OPTION(SECONDS, 0, "timeout", "TIME", FIELD(timeout_s),
+               "give up when loading or one run takes longer (default 120)",
+               PRN_OPTION_RANGE(0.1, 1e6)),
+    PRN_OPTION_HEADING("On another machine"),
     PRN_SERVER_ROWS(struct prn_layers_options),
-    {PRN_OPTION_GROUP, 0, NULL, NULL, "Results", 0, 0, 0, NULL},
-    {PRN_OPTION_TEXT, 'o', "results-yml", "FILE",
-     "results per layer; extended if it exists (default profiler_results.yml)", FIELD(results), 0,
-     0, NULL},
-    {PRN_OPTION_TEXT, 'm', "model-name", "NAME",
-     "what the results call the model (default: its file without .onnx)", FIELD(model_name), 0, 0,
-     NULL},
-    {PRN_OPTION_FLAG, 0, "resume", NULL,
-     "keep the layers that the results have, and measure the others", FIELD(resume), 0, 0, NULL},
-    {PRN_OPTION_CHOICE, 0, "format", "FORMAT",
-     "of the report or the list: text, json, csv, md, or html: a page with pictures (default "
-     "text)",
-     FIELD(format), 0, 0, prn_report_formats},
-    {PRN_OPTION_TEXT, 0, "output", "FILE",
-     "write the report or the list to FILE instead of standard output", FIELD(output), 0, 0, NULL},
-    {PRN_OPTION_GROUP, 0, NULL, NULL, "Instead of measuring", 0, 0, 0, NULL},
-    {PRN_OPTION_FLAG, 0, "list", NULL,
-     "show the layers: what passes between them, parameters and work", FIELD(list), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "extract", "FOLDER",
-     "write each layer as a model of its own: layer_01.onnx, ...", FIELD(extract), 0, 0, NULL},
+    PRN_OPTION_HEADING("Results"),
+    PRN_OPTION(TEXT, 'o', "results-yml", "FILE", FIELD(results),
+               "results per layer; extended if it exists (default profiler_results.yml)"),
+    PRN_OPTION(TEXT, 'm', "model-name", "NAME", FIELD(model_name),
+               "what the results call the model (default: its file without .onnx). Without a file, "
+               "a network "
+               "that 'prony synth --list' shows, with or without a '.../' before it: it is made, "
+               "with random "
+               "weights, and cut where PipeEdge cuts it"),
+    PRN_OPTION(FLAG, 0, "resume", NULL, FIELD(resume),
+               "keep the layers that the results have, and measure the others"),
+    PRN_OPTION(
+        CHOICE, 0, "format", "FORMAT", FIELD(format),
+        "of the report or the list: text, json, csv, md, or html: a page with pictures (default "
+        "text)",
+        .choices = prn_report_formats),
+    PRN_OPTION(TEXT, 0, "output", "FILE", FIELD(output),
+               "write the report or the list to FILE instead of standard output"),
+    PRN_OPTION_HEADING("Instead of measuring"),
+    PRN_OPTION(FLAG, 0, "list", NULL, FIELD(list),
+               "show the layers: the tensors passed between them, parameters and work"),
+    PRN_OPTION(TEXT, 0, "extract", "FOLDER", FIELD(extract),
+               "write each layer as a model of its own: layer_01.onnx, ..."),
     {0},
 };
 
@@ -346,7 +421,7 @@ const struct prn_command prn_command_layers = {
                 "prony layers vit.onnx --cuts 4 --extract vit-layers",
     .options = option_table,
     .options_size = sizeof(struct prn_layers_options),
-    .defaults = set_defaults,
+    .defaults = layers_defaults,
     .max_arguments = 1,
-    .run = run,
+    .run = layers_run,
 };

@@ -6,6 +6,7 @@
  */
 #include "cli/command.h"
 
+#include "cli/output.h"
 #include "base/format.h"
 #include "base/map.h"
 #include "base/table.h"
@@ -178,11 +179,16 @@ static void work_columns(struct prn_table *t, bool exact)
         prn_table_column(t, titles[i][exact], PRN_TABLE_ALIGN_RIGHT);
 }
 
-static void work_cells(struct prn_table *t, bool exact, bool counted, double flops, double bytes,
-                       double all_flops)
+/* How much of a row's work is known. */
+enum known { KNOWN_NOTHING, KNOWN_PART, KNOWN_ALL };
+
+static void work_cells(struct prn_table *t, bool exact, enum known known, double flops,
+                       double bytes, double all_flops)
 {
+    bool counted = known != KNOWN_NOTHING;
+    const char *more = known == KNOWN_PART ? "+" : "";
     double share = all_flops > 0 ? flops / all_flops : NAN;
-    double intensity = bytes > 0 ? flops / bytes : NAN;
+    double intensity = bytes > 0 && known == KNOWN_ALL ? flops / bytes : NAN;
     char text[PRN_FORMAT_SIZE];
     if (exact) {
         prn_table_cell_exact(t, counted ? flops : NAN);
@@ -191,23 +197,20 @@ static void work_cells(struct prn_table *t, bool exact, bool counted, double flo
         prn_table_cell_exact(t, counted ? intensity : NAN);
         return;
     }
-    prn_table_cell(t, "%s", counted ? prn_format_count(text, flops) : "-");
+    prn_table_cell(t, "%s%s", counted ? prn_format_count(text, flops) : "-", more);
     if (counted && isfinite(share))
         prn_table_cell(t, "%.1f %%", 100 * share);
     else
         prn_table_cell(t, "-");
-    prn_table_cell(t, "%s", counted ? prn_format_bytes(text, bytes) : "-");
+    prn_table_cell(t, "%s%s", counted ? prn_format_bytes(text, bytes) : "-", more);
     prn_table_cell(
         t, "%s", counted && isfinite(intensity) ? prn_format_significant(text, intensity, 3) : "-");
 }
 
 /* Nothing counted is not the same as no work. */
-static bool counted_any(const struct view *v)
+static enum known known_of(uint64_t counted, uint64_t nodes)
 {
-    bool any = v->work && v->n_ops == 0;
-    for (size_t i = 0; v->work && i < v->n_ops; i++)
-        any = any || v->ops[i].counted > 0;
-    return any;
+    return counted == nodes ? KNOWN_ALL : counted > 0 ? KNOWN_PART : KNOWN_NOTHING;
 }
 
 /* "Conv", or "com.microsoft.Attention" for what isn't ONNX's own. */
@@ -226,17 +229,22 @@ static int write_ops(const struct view *v, enum prn_table_style style, struct pr
     prn_table_column(t, exact ? "nodes" : "Nodes", PRN_TABLE_ALIGN_RIGHT);
     work_columns(t, exact);
     uint64_t nodes = 0;
+    uint64_t counted = 0;
     for (size_t i = 0; i < v->n_ops; i++) {
         const struct prn_op_work *op = &v->ops[i];
         op_cell(t, op->domain, op->op_type);
         prn_table_cell(t, "%" PRIu64, op->nodes);
-        work_cells(t, exact, op->counted > 0, op->flops, op->bytes, flops);
+        work_cells(t, exact, known_of(op->counted, op->nodes), op->flops, op->bytes, flops);
         nodes += op->nodes;
+        counted += op->counted;
     }
     if (!exact) {
         prn_table_cell(t, "Total");
         prn_table_cell(t, "%" PRIu64, nodes);
-        work_cells(t, false, counted_any(v), flops, v->work ? v->work->bytes : 0, flops);
+        enum known known = v->work ? known_of(counted, nodes) : KNOWN_NOTHING;
+        /* A sum that isn't the whole is 100 % of nothing. */
+        work_cells(t, false, known, flops, v->work ? v->work->bytes : 0,
+                   known == KNOWN_ALL ? flops : 0);
     }
     int code = prn_table_write(t, style, out, err);
     prn_table_free(t);
@@ -261,8 +269,8 @@ static int write_nodes(const struct view *v, enum prn_table_style style, struct 
         else
             prn_table_cell(t, "#%zu", i);
         op_cell(t, node->domain, node->op_type);
-        work_cells(t, exact, work && work->counted, work ? work->flops : 0, work ? work->bytes : 0,
-                   v->work ? v->work->flops : 0);
+        work_cells(t, exact, work && work->counted ? KNOWN_ALL : KNOWN_NOTHING,
+                   work ? work->flops : 0, work ? work->bytes : 0, v->work ? v->work->flops : 0);
     }
     int code = prn_table_write(t, style, out, err);
     prn_table_free(t);
@@ -296,7 +304,7 @@ static void write_head(const struct view *v, bool markdown, struct prn_buffer *o
     }
     prn_buffer_printf(out, "\n%sParameters:  %s, ", item,
                       prn_format_count(text, (double)m->n_parameters));
-    prn_buffer_add(out, prn_format_bytes(text, (double)m->initialiser_bytes));
+    prn_buffer_add(out, prn_format_bytes(text, (double)m->parameter_bytes));
     if (m->external_bytes > 0) {
         prn_format_bytes(text, (double)m->external_bytes);
         prn_buffer_printf(out, ", %s of it in %zu other file%s", text, m->n_external_files,
@@ -311,30 +319,30 @@ static void write_head(const struct view *v, bool markdown, struct prn_buffer *o
 /* Which dimensions were left open, so that nobody takes batch 1 for more than an assumption. */
 static void write_assumed(const struct view *v, struct prn_buffer *out)
 {
-    struct prn_buffer names = PRN_BUFFER_INIT((size_t)1 << 20);
-    struct prn_map seen = PRN_MAP_INIT;
-    bool unnamed = false;
-    for (size_t i = 0; v->inputs && i < v->model->n_inputs; i++)
-        for (size_t d = 0; d < v->inputs[i].rank; d++) {
-            const char *param = v->model->inputs[i]->dims ? v->model->inputs[i]->dims[d].param : "";
-            if (!v->inputs[i].assumed[d])
-                continue;
-            unnamed = unnamed || !param;
-            if (!param || prn_map_get(&seen, param) != PRN_MAP_NONE)
-                continue;
-            prn_buffer_add(&names, names.len ? ", " : "");
-            prn_text_clean(&names, param);
-            if (prn_map_set(&seen, param, 0) < 0)
-                out->error = PRONY_ENOMEM;
-        }
-    if (names.len > 0)
-        prn_buffer_printf(out, "\nDimensions left open count as 1: %s. --dim NAME=SIZE sets one.\n",
-                          prn_buffer_text(&names));
-    if (unnamed)
-        prn_buffer_add(out,
-                       "\nDimensions shown as '?' count as 1. --shape INPUT=SIZES sets them.\n");
-    prn_map_release(&seen);
-    prn_buffer_release(&names);
+    struct prn_buffer options = PRN_BUFFER_INIT((size_t)1 << 20);
+    if (v->inputs)
+        prn_open_dims(v->model, v->inputs, &options);
+    if (options.len > 0)
+        prn_buffer_printf(out, "\nDimensions left open count as 1. To set them: %s\n",
+                          prn_buffer_text(&options));
+    out->error = options.error ? options.error : out->error;
+    prn_buffer_release(&options);
+    if (v->model->misplaced) {
+        prn_buffer_add(out, "\nNote: ");
+        prn_buffer_printf(out, PRN_MISPLACED_NOTE ".\n", v->model->misplaced);
+    }
+}
+
+/* Sums that leave something out must not look complete. */
+static void write_bounds(const struct view *v, uint64_t nodes, struct prn_buffer *out)
+{
+    if (v->work->n_unknown == nodes && nodes > 0)
+        prn_buffer_add(out, "\nThe work of no node is known.\n");
+    else if (v->work->n_unknown > 0)
+        prn_buffer_printf(out,
+                          "\nTotals are lower bounds (+): the work of %" PRIu64 " of %" PRIu64
+                          " nodes isn't known. Shares are of what is counted.\n",
+                          v->work->n_unknown, nodes);
 }
 
 static void write_uncounted(const struct view *v, bool markdown, struct prn_buffer *out)
@@ -345,6 +353,10 @@ static void write_uncounted(const struct view *v, bool markdown, struct prn_buff
         prn_buffer_add(out, "\n");
         return;
     }
+    uint64_t nodes = 0;
+    for (size_t i = 0; i < v->n_ops; i++)
+        nodes += v->ops[i].nodes;
+    write_bounds(v, nodes, out);
     if (v->work->n_uncounted > 0)
         prn_buffer_printf(out, "\nNot counted:\n%s", markdown ? "\n" : "");
     for (size_t i = 0; i < v->work->n_uncounted; i++) {
@@ -412,7 +424,8 @@ static void json_values(struct prn_json_writer *w, const struct view *v)
 {
     static const char *const roles[] = {[PRN_INPUT_ROLE_PLAIN] = "plain",
                                         [PRN_INPUT_ROLE_INDEX] = "index",
-                                        [PRN_INPUT_ROLE_MASK] = "mask"};
+                                        [PRN_INPUT_ROLE_MASK] = "mask",
+                                        [PRN_INPUT_ROLE_LENGTH] = "length"};
     prn_json_array(w, "inputs");
     for (size_t i = 0; i < v->model->n_inputs; i++) {
         json_value_begin(w, v->model->inputs[i]);
@@ -423,7 +436,7 @@ static void json_values(struct prn_json_writer *w, const struct view *v)
                 prn_json_integer(w, NULL, input->dims[d]);
             prn_json_end(w);
             prn_json_text(w, "role", roles[input->role]);
-            if (input->role == PRN_INPUT_ROLE_INDEX)
+            if (input->role == PRN_INPUT_ROLE_INDEX || input->role == PRN_INPUT_ROLE_LENGTH)
                 prn_json_integer(w, "bound", input->bound);
         }
         prn_json_end(w);
@@ -447,6 +460,7 @@ static void json_work(struct prn_json_writer *w, bool counted, double flops, dou
 
 static void json_ops(struct prn_json_writer *w, const struct view *v)
 {
+    uint64_t counted = 0;
     prn_json_array(w, "operators");
     for (size_t i = 0; i < v->n_ops; i++) {
         const struct prn_op_work *op = &v->ops[i];
@@ -457,10 +471,13 @@ static void json_ops(struct prn_json_writer *w, const struct view *v)
         prn_json_integer(w, "counted", (int64_t)op->counted);
         json_work(w, op->counted > 0, op->flops, op->bytes);
         prn_json_end(w);
+        counted += op->counted;
     }
     prn_json_end(w);
     prn_json_object(w, "total");
-    json_work(w, counted_any(v), v->work ? v->work->flops : 0, v->work ? v->work->bytes : 0);
+    json_work(w, v->work && (counted > 0 || v->n_ops == 0), v->work ? v->work->flops : 0,
+              v->work ? v->work->bytes : 0);
+    prn_json_bool(w, "complete", v->work && v->work->n_unknown == 0);
     prn_json_end(w);
     prn_json_array(w, "not_counted");
     for (size_t i = 0; v->work && i < v->work->n_uncounted; i++) {
@@ -512,9 +529,10 @@ static void write_json(const struct view *v, struct prn_buffer *out)
     prn_json_end(&w);
     prn_json_integer(&w, "functions", (int64_t)m->n_functions);
     prn_json_integer(&w, "parameters", (int64_t)m->n_parameters);
-    prn_json_integer(&w, "initialiser_bytes", (int64_t)m->initialiser_bytes);
+    prn_json_integer(&w, "parameter_bytes", (int64_t)m->parameter_bytes);
     prn_json_integer(&w, "external_bytes", (int64_t)m->external_bytes);
     prn_json_integer(&w, "external_files", (int64_t)m->n_external_files);
+    prn_json_text(&w, "misplaced", m->misplaced);
     json_values(&w, v);
     json_ops(&w, v);
     if (v->show_nodes)
@@ -587,7 +605,8 @@ static int show(const struct prn_model *model, const struct prn_bindings *bindin
     return code;
 }
 
-static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+static int model_run(const void *opaque, const struct prn_strings *arguments,
+                     struct prony_error *err)
 {
     const struct model_options *o = opaque;
     struct prn_arena arena = PRN_ARENA_INIT((size_t)64 << 20);
@@ -609,16 +628,15 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
 #define FIELD(name) offsetof(struct model_options, name)
 
 static const struct prn_option options[] = {
-    {PRN_OPTION_LIST, 0, "dim", "NAME=SIZE", "size of an open dimension, repeatable (default 1)",
-     FIELD(dims), 0, 0, NULL},
-    {PRN_OPTION_LIST, 0, "shape", "INPUT=SIZES",
-     "shape of an input, repeatable, e.g. x=1x3x224x224", FIELD(shapes), 0, 0, NULL},
-    {PRN_OPTION_FLAG, 0, "nodes", NULL, "show every node, not only operator types", FIELD(nodes), 0,
-     0, NULL},
-    {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text, json, csv or md (default text)",
-     FIELD(format), 0, 0, formats},
-    {PRN_OPTION_TEXT, 'o', "output", "FILE", "write to FILE instead of standard output",
-     FIELD(output), 0, 0, NULL},
+    PRN_OPTION(LIST, 0, "dim", "NAME=SIZE", FIELD(dims),
+               "size of an open dimension, repeatable (default 1)"),
+    PRN_OPTION(LIST, 0, "shape", "INPUT=SIZES", FIELD(shapes),
+               "shape of an input, repeatable, e.g. x=1x3x224x224"),
+    PRN_OPTION(FLAG, 0, "nodes", NULL, FIELD(nodes), "show every node, not only operator types"),
+    PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format), "text, json, csv or md (default text)",
+               .choices = formats),
+    PRN_OPTION(TEXT, 'o', "output", "FILE", FIELD(output),
+               "write to FILE instead of standard output"),
     {0},
 };
 
@@ -640,5 +658,5 @@ const struct prn_command prn_command_model = {
     .options_size = sizeof(struct model_options),
     .min_arguments = 1,
     .max_arguments = 1,
-    .run = run,
+    .run = model_run,
 };

@@ -1,6 +1,7 @@
 /* `prony models`: from results per layer to what a scheduler knows of models. */
 #include "cli/command.h"
 
+#include "cli/output.h"
 #include "pipeline/models.h"
 
 struct options {
@@ -8,14 +9,15 @@ struct options {
     bool overwrite;
 };
 
-static void set_defaults(void *options)
+static void models_defaults(void *options)
 {
     struct options *o = options;
     o->results = "profiler_results.yml";
     o->models = "models.yml";
 }
 
-static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
+static int models_run(const void *options, const struct prn_strings *arguments,
+                      struct prony_error *err)
 {
     const struct options *o = options;
     (void)arguments;
@@ -34,24 +36,15 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
     return code;
 }
 
+#define FIELD(name) offsetof(struct options, name)
+
 static const struct prn_option option_table[] = {
-    {.kind = PRN_OPTION_TEXT,
-     .letter = 'i',
-     .name = "results-yml",
-     .value = "FILE",
-     .help = "results per layer (default profiler_results.yml)",
-     .offset = offsetof(struct options, results)},
-    {.kind = PRN_OPTION_TEXT,
-     .letter = 'o',
-     .name = "models-yml",
-     .value = "FILE",
-     .help = "models; extended if it exists (default models.yml)",
-     .offset = offsetof(struct options, models)},
-    {.kind = PRN_OPTION_FLAG,
-     .letter = 'f',
-     .name = "overwrite",
-     .help = "replace the model if it is there already",
-     .offset = offsetof(struct options, overwrite)},
+    PRN_OPTION(TEXT, 'i', "results-yml", "FILE", FIELD(results),
+               "results per layer (default profiler_results.yml)"),
+    PRN_OPTION(TEXT, 'o', "models-yml", "FILE", FIELD(models),
+               "models; extended if it exists (default models.yml)"),
+    PRN_OPTION(FLAG, 'f', "overwrite", NULL, FIELD(overwrite),
+               "replace the model if it is there already"),
     {0},
 };
 
@@ -69,6 +62,6 @@ const struct prn_command prn_command_models = {
                 "prony models -i vit.yml -o cluster/models.yml --overwrite",
     .options = option_table,
     .options_size = sizeof(struct options),
-    .defaults = set_defaults,
-    .run = run,
+    .defaults = models_defaults,
+    .run = models_run,
 };

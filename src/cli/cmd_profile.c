@@ -1,28 +1,34 @@
 /* `prony profile MODEL`: measures a model on backends and reports. */
 #include "cli/command.h"
+#include "cli/output.h"
 #include "cli/progress.h"
 
+#include "cli/libraries.h"
 #include "cli/server.h"
 #include "exec/drive.h"
 #include "measure/resume.h"
 #include "record/remote_job.h"
-#include "report/load_report.h"
-#include "report/profile_json.h"
-#include "report/profile_report.h"
+#include "report/load/report.h"
+#include "report/profile/json.h"
+#include "report/profile/report.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+#define MODELS_ARENA_BYTES ((size_t)1 << 20)
 
 struct profile_options {
     struct prn_strings backends, dims, shapes, inputs, rates;
-    const char *inputs_folder, *hardware_file, *ort_lib, *slo, *output, *resume, *reference;
+    const char *inputs_folder, *hardware_file, *slo, *output, *resume, *reference;
     int64_t launches, repeats, warmups, seed, concurrency;
     double precision, difference, max_time_s, timeout_s, duration_s, tolerance;
-    bool ops;
-    int format, table;
+    bool ops, fail_on_mismatch, same_outputs, verbose;
+    int format, table, colour;
     struct prn_server_options server;
+    struct prn_library_files libraries;
 };
 
 /* What the callbacks of a job need to know. */
@@ -38,10 +44,10 @@ static void save_progress(void *context, const struct prn_profile *profile)
     struct prony_error err = {0};
     sigset_t former = prn_signals_hold();
     int code = prn_output_profile(session->save_path, profile, PRN_REPORT_FORMAT_JSON,
-                                  PRN_REPORT_TABLE_RESULTS, &err);
+                                  PRN_REPORT_TABLE_RESULTS, NULL, &err);
     prn_signals_release(&former);
     if (code < 0 && !session->warned)
-        prn_warn("what is measured can't be kept meanwhile: %s", err.text);
+        prn_warn("cannot save intermediate results: %s", err.text);
     session->warned |= code < 0;
 }
 
@@ -59,21 +65,27 @@ static struct prn_texts texts(const struct prn_strings *strings)
     return (struct prn_texts){strings->items, strings->n};
 }
 
-static int load_verdict(const struct prn_profile *profile, struct prony_error *err)
+static int load_failure(const struct prn_profile *profile, bool asked, struct prony_error *err)
 {
+    const struct prn_result *first = NULL;
+    bool any = false;
     for (size_t i = 0; i < profile->n_results; i++) {
         const struct prn_result *r = &profile->results[i];
+        any = any || (r->load && r->load->error_code == 0);
         /* After Ctrl-C there is what was measured before. */
-        if (r->load && r->load->error_code && r->load->error_code != PRONY_ECANCELED)
-            return prn_fail(err, r->load->error_code, "'%s' failed under load: %s", r->name,
-                            r->load->error);
+        if (!first && r->load && r->load->error_code && r->load->error_code != PRONY_ECANCELED)
+            first = r;
     }
-    return 0;
+    if (!first || (any && !asked))
+        return 0;
+    return prn_fail(err, first->load->error_code, "'%s' failed under load: %s", first->name,
+                    first->load->error);
 }
 
-/* A failed backend is a row of the report, and a non-zero status for whoever scripts this. One that
- * Ctrl-C came before is neither, as long as others have something to show. */
-static int verdict(const struct prn_profile *profile, struct prony_error *err)
+/* A backend that was asked for and failed is a row of the report, and a non-zero status for whoever
+ * scripts this. One that nobody asked for is only a row as long as others have something to show,
+ * and so is one that Ctrl-C came before. */
+static int failure(const struct prn_profile *profile, bool asked, struct prony_error *err)
 {
     const struct prn_result *first = NULL;
     const struct prn_result *missed = NULL;
@@ -89,7 +101,7 @@ static int verdict(const struct prn_profile *profile, struct prony_error *err)
             failed++;
         }
     }
-    if (first) {
+    if (first && (asked || !any)) {
         /* What a runtime finds wrong with an option is no misuse of the command. */
         int code = first->error_code == PRONY_EUSAGE ? PRONY_EUNAVAILABLE : first->error_code;
         return prn_fail(err, code, "%zu of %zu %s failed; '%s': %s", failed, profile->n_results,
@@ -97,7 +109,46 @@ static int verdict(const struct prn_profile *profile, struct prony_error *err)
     }
     if (missed && !any)
         return prn_fail(err, PRONY_ECANCELED, "%s", missed->error);
-    return load_verdict(profile, err);
+    return load_failure(profile, asked, err);
+}
+
+static bool differs_under_load(const struct prn_load *load)
+{
+    bool differs = false;
+    for (size_t i = 0; load && i < load->n_rows; i++)
+        differs |= (load->rows[i].flags & PRN_LOAD_FLAG_MISMATCH) != 0;
+    return differs;
+}
+
+static int fail_on_mismatch(const struct prn_profile *profile)
+{
+    size_t n = 0;
+    const char *first = NULL;
+    for (size_t i = 0; i < profile->n_results; i++) {
+        const struct prn_result *r = &profile->results[i];
+        if (!(r->flags & PRN_FLAG_MISMATCH) && !differs_under_load(r->load))
+            continue;
+        first = n++ == 0 ? r->name : first;
+    }
+    if (n == 0)
+        return 0;
+    prn_announce("mismatch", "outputs differ on %zu of %zu %s; the first is '%s'", n,
+                 profile->n_results, profile->n_points > 1 ? "rows" : "backends", first);
+    return PRN_OUTCOME_MISMATCH;
+}
+
+/* With --same-outputs, models that give something else are as wrong as backends are. */
+static int fail_on_models(const struct prn_profile *profile)
+{
+    for (size_t i = 0; i < profile->n_points; i++) {
+        const struct prn_point *point = &profile->points[i];
+        if (point->outputs_differing == 0)
+            continue;
+        prn_announce("mismatch", "outputs of model '%s' differ from those of '%s'",
+                     profile->models[i % profile->n_models].name, profile->models[0].name);
+        return PRN_OUTCOME_MISMATCH;
+    }
+    return 0;
 }
 
 static int read_load(const struct profile_options *o, struct prn_load_settings *load,
@@ -113,17 +164,46 @@ static int read_load(const struct profile_options *o, struct prn_load_settings *
     return code == 0 ? prn_load_check(load, err) : code;
 }
 
-static struct prn_job job_of(const struct profile_options *o, const char *model_path)
+/* FILE, or NAME=FILE unless a file is called that. */
+static struct prn_job_model model_of(const char *text, struct prn_arena *arena)
+{
+    const char *equals = strchr(text, '=');
+    struct prn_job_model model = {.path = text};
+    if (equals && equals > text && access(text, F_OK) != 0) {
+        model.name = prn_arena_strndup(arena, text, (size_t)(equals - text));
+        model.path = equals + 1;
+    }
+    return model;
+}
+
+static int read_models(const struct profile_options *o, const struct prn_strings *arguments,
+                       struct prn_arena *arena, struct prn_job *job, struct prony_error *err)
+{
+    struct prn_job_model *models = PRN_ARENA_ARRAY(arena, arguments->n, struct prn_job_model);
+    if (!models)
+        return prn_fail_memory(err);
+    if (arguments->n > 1 && o->server.address)
+        return prn_fail(err, PRONY_EUSAGE, "several models cannot be combined with --server");
+    for (size_t i = 0; i < arguments->n; i++) {
+        models[i] = model_of(arguments->items[i], arena);
+        int code = prn_output_spares(o->output, models[i].path, err);
+        if (code < 0)
+            return code;
+    }
+    job->models = models;
+    job->n_models = arguments->n;
+    return 0;
+}
+
+static struct prn_job job_of(const struct profile_options *o)
 {
     return (struct prn_job){
-        .model_path = model_path,
         .backends = texts(&o->backends),
         .dims = texts(&o->dims),
         .shapes = texts(&o->shapes),
         .inputs = texts(&o->inputs),
         .inputs_folder = o->inputs_folder,
         .hardware_file = o->hardware_file,
-        .ort_library = o->ort_lib,
         .settings = {.seed = o->seed < 0 ? PRN_SEED_UNSET : (uint64_t)o->seed,
                      .precision = o->precision,
                      .smallest_difference = o->difference,
@@ -133,6 +213,7 @@ static struct prn_job job_of(const struct profile_options *o, const char *model_
                      .repeats = o->repeats,
                      .warmups = o->warmups,
                      .max_time_s = o->max_time_s},
+        .tolerance_by_model = isnan(o->tolerance) && !o->resume,
         .ops = o->ops,
         .timeout_s = o->timeout_s,
         .cancelled = &prn_cancelled,
@@ -145,13 +226,20 @@ static int report(const struct profile_options *o, const struct session *session
                   const struct prn_profile *profile, struct prony_error *err)
 {
     int code = 0;
+    struct prn_look look = prn_output_look(o->output, o->verbose, (enum prn_colour)o->colour);
+    look.more = o->ops ? "--verbose, --format html" : "--verbose, --ops, --format html";
     if (session->save_path && session->save_path == o->resume)
         code = prn_output_profile(o->resume, profile, PRN_REPORT_FORMAT_JSON,
-                                  PRN_REPORT_TABLE_RESULTS, err);
+                                  PRN_REPORT_TABLE_RESULTS, NULL, err);
     if (code == 0)
         code = prn_output_profile(o->output, profile, (enum prn_report_format)o->format,
-                                  (enum prn_report_table)o->table, err);
-    return code < 0 ? code : verdict(profile, err);
+                                  (enum prn_report_table)o->table, &look, err);
+    if (code == 0)
+        /* Nobody knows any more who asked for what a saved profile has. */
+        code = failure(profile, o->backends.n > 0 || o->resume, err);
+    if (code == 0 && o->fail_on_mismatch)
+        code = fail_on_mismatch(profile);
+    return code == 0 && o->same_outputs ? fail_on_models(profile) : code;
 }
 
 static void announce_preset(void *context, const char *preset, size_t n)
@@ -181,8 +269,8 @@ static int run_there(const struct profile_options *o, const struct prn_job *job,
     return code;
 }
 
-static int measure(const struct profile_options *o, const struct prn_job *prepared,
-                   struct prony_error *err)
+static int profile_measure(const struct profile_options *o, const struct prn_job *prepared,
+                           struct prony_error *err)
 {
     struct prony_error lost = {0};
     struct session session = {.save_path = save_path_of(o)};
@@ -196,8 +284,8 @@ static int measure(const struct profile_options *o, const struct prn_job *prepar
     prn_progress_end();
     if (code == 0)
         code = report(o, &session, profile, err);
-    if (code == 0 && lost.code < 0)
-        code = prn_fail(err, lost.code, "not all was measured: %s", lost.text);
+    if (code >= 0 && lost.code < 0)
+        code = prn_fail(err, lost.code, "the measurement is incomplete: %s", lost.text);
     prn_profile_free(profile);
     return code;
 }
@@ -228,15 +316,16 @@ static bool has_ops(const struct prn_profile *profile)
     return false;
 }
 
-static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+static int profile_run(const void *opaque, const struct prn_strings *arguments,
+                       struct prony_error *err)
 {
     const struct profile_options *o = opaque;
-    struct prn_job job = job_of(o, arguments->items[0]);
+    struct prn_job job = job_of(o);
     struct prn_profile *resume = NULL;
+    struct prn_arena arena = PRN_ARENA_INIT(MODELS_ARENA_BYTES);
     int code = prn_server_check(&o->server, err);
-    if (code == 0 && o->server.address && o->ort_lib)
-        code =
-            prn_fail(err, PRONY_EUSAGE, "--ort-lib is for this machine, and --server is another");
+    if (code == 0)
+        code = prn_libraries_use(&o->libraries, o->server.address, err);
     if (code == 0)
         code = read_load(o, &job.load, err);
     if (code == 0)
@@ -244,7 +333,7 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     if (code == 0)
         code = check_table(o, &job.load, err);
     if (code == 0)
-        code = prn_output_spares(o->output, job.model_path, err);
+        code = read_models(o, arguments, &arena, &job, err);
     if (code == 0)
         code = prn_output_check(o->output, err);
     if (code == 0 && o->resume && o->format != PRN_REPORT_FORMAT_JSON)
@@ -263,7 +352,8 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     job.resume = resume;
     job.ops |= has_ops(resume);
     if (code == 0)
-        code = measure(o, &job, err);
+        code = profile_measure(o, &job, err);
+    prn_arena_release(&arena);
     prn_profile_free(resume);
     return code;
 }
@@ -282,107 +372,119 @@ static void defaults(void *opaque)
 }
 
 #define FIELD(name) offsetof(struct profile_options, name)
-#define OPTION(kind, letter, name, value, field, help)                         \
-    {                                                                          \
-        PRN_OPTION_##kind, letter, name, value, help, FIELD(field), 0, 0, NULL \
-    }
-#define NUMBER(kind, letter, name, value, field, min, max, help)                   \
-    {                                                                              \
-        PRN_OPTION_##kind, letter, name, value, help, FIELD(field), min, max, NULL \
-    }
-#define GROUP(text)                                          \
-    {                                                        \
-        PRN_OPTION_GROUP, 0, NULL, NULL, text, 0, 0, 0, NULL \
-    }
-
 static const struct prn_option options[] = {
-    GROUP("What to measure on"),
-    OPTION(
-        LIST, 'b', "backend", "SPEC", backends,
+    PRN_OPTION_HEADING("What to measure on"),
+    PRN_OPTION(
+        LIST, 'b', "backend", "SPEC", FIELD(backends),
         "[local/]SOFTWARE[key=value,...], repeatable, e.g. 'onnxrt-cpu[threads=2]' or, to sweep, "
         "'onnxrt-cpu[threads=1|2|4]' (default: every runtime found here; 'prony backends' lists "
         "them); with --server HARDWARE/SOFTWARE[...] (default: its preset 'all', or 'default')"),
-    OPTION(TEXT, 0, "ort-lib", "FILE", ort_lib, "ONNX Runtime library to load (libonnxruntime.so)"),
-    OPTION(TEXT, 0, "hardware-file", "FILE", hardware_file,
-           "YAML file with hardware and prices of your own"),
+    PRN_LIBRARY_ROW(struct profile_options),
+    PRN_OPTION(TEXT, 0, "hardware-file", "FILE", FIELD(hardware_file),
+               "YAML file with hardware and prices of your own"),
     PRN_SERVER_ROWS(struct profile_options),
-    GROUP("Inputs"),
-    OPTION(LIST, 0, "dim", "NAME=SIZE", dims,
-           "size of an open dimension, repeatable (default 1, and the report says so); a list to "
-           "sweep, e.g. batch=1,2,4"),
-    OPTION(LIST, 0, "shape", "INPUT=SIZES", shapes,
-           "shape of an input, repeatable, e.g. x=1x3x224x224, or x=1x3x224x224,8x3x224x224 to "
-           "sweep"),
-    OPTION(LIST, 0, "input", "INPUT=VALUE", inputs,
-           "ones, zeros, random, a number, or @FILE (.npy, .pb, .raw), repeatable (default: floats "
-           "in [0,1), ids that fit their table, masks of ones)"),
-    OPTION(TEXT, 0, "inputs", "DIR", inputs_folder,
-           "take inputs from DIR/input_0.pb, input_1.pb, ... (ONNX test data)"),
-    NUMBER(COUNT, 0, "seed", "N", seed, 0, 9e15, "seed of random inputs (default 0)"),
-    GROUP("How to measure"),
-    NUMBER(PERCENT, 0, "precision", "P", precision, 1e-4, 1,
-           "stop when the 95 % interval of the median is within ±P (default 1%)"),
-    NUMBER(PERCENT, 0, "difference", "P", difference, 0, 1,
-           "smallest difference between backends that counts (default 0.5%)"),
-    OPTION(TEXT, 0, "reference", "SPEC", reference,
-           "the backend whose outputs are believed (default: the first that gives any)"),
-    NUMBER(PERCENT, 0, "tolerance", "P", tolerance, 0, 1,
-           "error of an output, relative to the reference's largest value, that passes for "
-           "rounding (default 0.1%)"),
-    NUMBER(COUNT, 0, "launches", "N", launches, 1, 1000,
-           "fresh processes per backend (default: 5, up to 20 while precision needs them)"),
-    NUMBER(COUNT, 0, "repeats", "N", repeats, 1, 1e7,
-           "exactly N timed runs per backend, whatever the precision"),
-    NUMBER(COUNT, 0, "warmups", "N", warmups, 0, 1e6,
-           "untimed runs per launch after the first one (default: until times settle)"),
-    NUMBER(NUMBER, 0, "max-time", "SECONDS", max_time_s, 0.1, 1e6,
-           "stop measuring after this time, for each point of a sweep (default 60)"),
-    NUMBER(NUMBER, 0, "timeout", "SECONDS", timeout_s, 0.1, 1e6,
-           "give up a backend when loading or one run takes longer (default 120)"),
-    OPTION(FLAG, 0, "ops", NULL, ops,
-           "also show where the time goes, by operator and by node: one more launch per backend, "
-           "with the runtime's profiler on"),
-    GROUP("Under load"),
-    OPTION(LIST, 0, "rate", "N/s", rates,
-           "requests that arrive at random, N per second, whether or not the last one is done; "
-           "100/s, 6000/min, or several: 50/s,100/s; repeatable"),
-    NUMBER(COUNT, 0, "concurrency", "N", concurrency, 1, PRN_DRIVE_WORKERS_MAX,
-           "requests that run at the same time (default 1); without --rate, each of N clients "
-           "sends its next request when it has an answer"),
-    NUMBER(NUMBER, 0, "duration", "SECONDS", duration_s, 0.1, 1e5,
-           "of the load at each rate (default 10)"),
-    OPTION(TEXT, 0, "slo", "pN=TIME", slo,
-           "find the highest rate at which this percentile of the latency, p50 to p99.9, stays "
-           "within TIME, e.g. p99=20ms, in at most --max-time more per backend"),
-    GROUP("Report"),
-    {PRN_OPTION_CHOICE, 0, "format", "FORMAT",
-     "text, json, csv, md, or html: a page with pictures (default text)", FIELD(format), 0, 0,
-     prn_report_formats},
-    {PRN_OPTION_CHOICE, 0, "table", "TABLE",
-     "what csv has: results; with --ops ledger, operators, nodes, kernels or differences; with "
-     "--rate, --concurrency or --slo load; with --slo trials "
-     "(default results)",
-     FIELD(table), 0, 0, prn_report_tables},
-    OPTION(
-        TEXT, 'o', "output", "FILE", output,
+    PRN_OPTION_HEADING("Inputs"),
+    PRN_OPTION(
+        LIST, 0, "dim", "NAME=SIZE", FIELD(dims),
+        "size of an open dimension, repeatable (default 1, and the report says so); a list to "
+        "sweep, e.g. batch=1,2,4"),
+    PRN_OPTION(LIST, 0, "shape", "INPUT=SIZES", FIELD(shapes),
+               "shape of an input, repeatable, e.g. x=1x3x224x224, or x=1x3x224x224,8x3x224x224 to "
+               "sweep"),
+    PRN_OPTION(
+        LIST, 0, "input", "INPUT=VALUE", FIELD(inputs),
+        "ones, zeros, random, a number, or @FILE (.npy, .pb, .raw), repeatable (default: floats "
+        "in [0,1), ids that fit their table, masks of ones)"),
+    PRN_OPTION(
+        TEXT, 0, "inputs", "DIR", FIELD(inputs_folder),
+        "take inputs from DIR/input_0.pb, input_1.pb, ... (ONNX test data), but for those that "
+        "--input names"),
+    PRN_OPTION(COUNT, 0, "seed", "N", FIELD(seed), "seed of random inputs (default 0)",
+               PRN_OPTION_RANGE(0, 9e15)),
+    PRN_OPTION_HEADING("How to measure"),
+    PRN_OPTION(PERCENT, 0, "precision", "P", FIELD(precision),
+               "stop when the 95 % interval of the median is within ±P (default 1%)",
+               PRN_OPTION_RANGE(1e-4, 1)),
+    PRN_OPTION(PERCENT, 0, "difference", "P", FIELD(difference),
+               "smallest difference between backends that counts (default 0.5%)",
+               PRN_OPTION_RANGE(0, 1)),
+    PRN_OPTION(TEXT, 0, "reference", "SPEC", FIELD(reference),
+               "the backend whose outputs are believed (default: the first that gives any)"),
+    PRN_OPTION(PERCENT, 0, "tolerance", "P", FIELD(tolerance),
+               "error of an output, relative to the reference's largest value, that passes for "
+               "rounding (default 0.1%; of models with 8 bits or fewer 5%)",
+               PRN_OPTION_RANGE(0, 1)),
+    PRN_OPTION(FLAG, 0, "fail-on-mismatch", NULL, FIELD(fail_on_mismatch),
+               "exit with status 4 when outputs differ by more than that"),
+    PRN_OPTION(FLAG, 0, "same-outputs", NULL, FIELD(same_outputs),
+               "exit with status 4 when outputs of the models differ by more than that"),
+    PRN_OPTION(COUNT, 0, "launches", "N", FIELD(launches),
+               "fresh processes per backend (default: 5, up to 20 while precision needs them)",
+               PRN_OPTION_RANGE(1, 1000)),
+    PRN_OPTION(COUNT, 0, "repeats", "N", FIELD(repeats),
+               "exactly N timed runs per backend, whatever the precision",
+               PRN_OPTION_RANGE(1, 1e7)),
+    PRN_OPTION(COUNT, 0, "warmups", "N", FIELD(warmups),
+               "untimed runs per launch after the first one (default: until times settle)",
+               PRN_OPTION_RANGE(0, 1e6)),
+    PRN_OPTION(SECONDS, 0, "max-time", "TIME", FIELD(max_time_s),
+               "stop measuring after this time, for each point of a sweep (default 60)",
+               PRN_OPTION_RANGE(0.1, 1e6)),
+    PRN_OPTION(SECONDS, 0, "timeout", "TIME", FIELD(timeout_s),
+               "give up a backend when loading or one run takes longer (default 120)",
+               PRN_OPTION_RANGE(0.1, 1e6)),
+    PRN_OPTION(
+        FLAG, 0, "ops", NULL, FIELD(ops),
+        "also show where the time goes, by operator and by node: one more launch per backend, "
+        "with the runtime's profiler on"),
+    PRN_OPTION_HEADING("Under load"),
+    PRN_OPTION(LIST, 0, "rate", "N/s", FIELD(rates),
+               "requests that arrive at random, N per second, whether or not the last one is done; "
+               "100/s, 6000/min, or several: 50/s,100/s; repeatable"),
+    PRN_OPTION(COUNT, 0, "concurrency", "N", FIELD(concurrency),
+               "requests that run at the same time (default 1); without --rate, each of N clients "
+               "sends its next request when it has an answer",
+               PRN_OPTION_RANGE(1, PRN_DRIVE_WORKERS_MAX)),
+    PRN_OPTION(SECONDS, 0, "duration", "TIME", FIELD(duration_s),
+               "of the load at each rate (default 10)", PRN_OPTION_RANGE(0.1, 1e5)),
+    PRN_OPTION(TEXT, 0, "slo", "pN=TIME", FIELD(slo),
+               "find the highest rate at which this percentile of the latency, p50 to p99.9, stays "
+               "within TIME, e.g. p99=20ms, in at most --max-time more per backend"),
+    PRN_OPTION_HEADING("Report"),
+    PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format),
+               "text, json, csv, md, or html: a page with pictures (default text)",
+               .choices = prn_report_formats),
+    PRN_OPTION(
+        CHOICE, 0, "table", "TABLE", FIELD(table),
+        "what csv has: results; with --ops ledger, operators, nodes, kernels or differences; with "
+        "--rate, --concurrency or --slo load; with --slo trials "
+        "(default results)",
+        .choices = prn_report_tables),
+    PRN_OPTION(FLAG, 'v', "verbose", NULL, FIELD(verbose),
+               "text and md with everything: all columns, inputs, and how each figure came about"),
+    PRN_OPTION(CHOICE, 0, "color", "WHEN", FIELD(colour), PRN_COLOUR_HELP, .choices = prn_colours),
+    PRN_OPTION(
+        TEXT, 'o', "output", "FILE", FIELD(output),
         "write to FILE instead of standard output; as JSON it is kept up to date while measuring"),
-    OPTION(
-        TEXT, 0, "resume", "FILE", resume,
-        "go on with the interrupted profile in FILE (JSON), with its settings, and keep it up to "
-        "date"),
+    PRN_OPTION(TEXT, 0, "resume", "FILE", FIELD(resume),
+               "resume the interrupted profile in FILE (JSON) with its settings, and keep it up to "
+               "date"),
     {0},
 };
 
 const struct prn_command prn_command_profile = {
     .name = "profile",
-    .arguments = "MODEL.onnx",
+    .arguments = "[NAME=]MODEL.onnx...",
     .summary = "measure a model on backends: time, memory, cost, and how sure it is",
     .description =
         "Measures MODEL.onnx on each backend in fresh processes, interleaved block by block, until "
-        "the 95 % interval of the median is narrow enough, and compares outputs and times.\n"
+        "the 95 % interval of the median is narrow enough, and compares outputs and times. Several "
+        "models take turns in the same way, and each is compared with the first one.\n"
         "Ctrl-C ends measuring and reports what was measured so far.",
     .examples = "# every runtime found here\n"
                 "prony profile resnet50.onnx\n"
+                "# is the new model faster than the old one?\n"
+                "prony profile old.onnx new.onnx -b onnxrt-cpu\n"
                 "# does a second thread help?\n"
                 "prony profile bert.onnx -b 'onnxrt-cpu[threads=1]' -b 'onnxrt-cpu[threads=2]'\n"
                 "# a batch of 8, saved for later\n"
@@ -399,6 +501,6 @@ const struct prn_command prn_command_profile = {
     .options_size = sizeof(struct profile_options),
     .defaults = defaults,
     .min_arguments = 1,
-    .max_arguments = 1,
-    .run = run,
+    .max_arguments = PRN_MODELS_MAX,
+    .run = profile_run,
 };

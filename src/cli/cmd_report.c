@@ -1,10 +1,11 @@
 /* `prony report`: shows a saved profile again, or compares several. */
 #include "cli/command.h"
 
+#include "cli/output.h"
 #include "cli/comparison.h"
 #include "cli/recorded.h"
-#include "report/profile_json.h"
-#include "report/profile_report.h"
+#include "report/profile/json.h"
+#include "report/profile/report.h"
 
 #include <math.h>
 
@@ -14,66 +15,47 @@
 struct report_options {
     int format; /* enum prn_report_format */
     int table;  /* enum prn_report_table */
+    int colour; /* enum prn_colour */
     const char *output;
     struct prn_recorded_options recorded;
     struct prn_comparison_options comparison;
 };
 
+#define FIELD(name) offsetof(struct report_options, name)
+
 static const struct prn_option options_table[] = {
-    {.kind = PRN_OPTION_CHOICE,
-     .name = "format",
-     .value = "FORMAT",
-     .help = "text, json, csv, md, or html: a page with pictures (default text)",
-     .offset = offsetof(struct report_options, format),
-     .choices = prn_report_formats},
-    {.kind = PRN_OPTION_CHOICE,
-     .name = "table",
-     .value = "TABLE",
-     .help = "what csv has: results or, of a profile made with --ops, ledger, operators, nodes, "
-             "kernels or differences, of one made under load, load or trials (default results)",
-     .offset = offsetof(struct report_options, table),
-     .choices = prn_report_tables},
-    {.kind = PRN_OPTION_TEXT,
-     .letter = 'o',
-     .name = "output",
-     .value = "FILE",
-     .help = "write to FILE instead of standard output",
-     .offset = offsetof(struct report_options, output)},
-    {.kind = PRN_OPTION_GROUP, .help = "Recorded programs"},
-    {.kind = PRN_OPTION_CHOICE,
-     .name = "layout",
-     .value = "LAYOUT",
-     .help = "summary: backends with total time and cost; segments: local code and graphs; "
-             "classic: both, as octoml-profile 0.1 showed them (default summary)",
-     .offset = offsetof(struct report_options, recorded.layout),
-     .choices = prn_recorded_layouts},
-    {.kind = PRN_OPTION_FLAG,
-     .name = "verbose",
-     .help = "every segment, also of long programs, with spread and confidence",
-     .offset = offsetof(struct report_options, recorded.verbose)},
-    {.kind = PRN_OPTION_TEXT,
-     .name = "details",
-     .value = "DIR",
-     .help = "also write the segments of each profile to a file in DIR",
-     .offset = offsetof(struct report_options, recorded.details)},
-    {.kind = PRN_OPTION_GROUP, .help = "Comparing"},
-    {.kind = PRN_OPTION_TEXT,
-     .name = "baseline",
-     .value = "FILE",
-     .help = "compare with this one instead of the first",
-     .offset = offsetof(struct report_options, comparison.baseline)},
-    {.kind = PRN_OPTION_PERCENT,
-     .name = "fail-over",
-     .value = "PCT",
-     .help = "exit with status 3 when a row is slower by more than this, such as 5%, fails now or "
-             "is missing",
-     .offset = offsetof(struct report_options, comparison.fail_over),
-     .min = 0,
-     .max = 1000},
-    {.kind = PRN_OPTION_FLAG,
-     .name = "force",
-     .help = "call differences also across machines and states of a machine",
-     .offset = offsetof(struct report_options, comparison.force)},
+    PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format),
+               "text, json, csv, md, or html: a page with pictures (default text)",
+               .choices = prn_report_formats),
+    PRN_OPTION(CHOICE, 0, "table", "TABLE", FIELD(table),
+               "what csv has: results or, of a profile made with --ops, ledger, operators, nodes, "
+               "kernels or differences, of one made under load, load or trials (default results)",
+               .choices = prn_report_tables),
+    PRN_OPTION(TEXT, 'o', "output", "FILE", FIELD(output),
+               "write to FILE instead of standard output"),
+    PRN_OPTION(
+        FLAG, 'v', "verbose", NULL, offsetof(struct report_options, recorded.verbose),
+        "text and md with everything: all columns, inputs, and how each figure came about; of "
+        "a recorded program every segment, with spread and confidence"),
+    PRN_OPTION(CHOICE, 0, "color", "WHEN", offsetof(struct report_options, colour), PRN_COLOUR_HELP,
+               .choices = prn_colours),
+    PRN_OPTION_HEADING("Recorded programs"),
+    PRN_OPTION(CHOICE, 0, "layout", "LAYOUT", FIELD(recorded.layout),
+               "summary: backends with total time and cost; segments: local code and graphs; "
+               "classic: both, as octoml-profile 0.1 showed them (default summary)",
+               .choices = prn_recorded_layouts),
+    PRN_OPTION(TEXT, 0, "details", "DIR", FIELD(recorded.details),
+               "also write the segments of each profile to a file in DIR"),
+    PRN_OPTION_HEADING("Comparing"),
+    PRN_OPTION(TEXT, 0, "baseline", "FILE", FIELD(comparison.baseline),
+               "compare with this one instead of the first"),
+    PRN_OPTION(
+        PERCENT, 0, "fail-over", "PCT", FIELD(comparison.fail_over),
+        "exit with status 3 when a row is slower by more than this, such as 5%, fails now or "
+        "is missing",
+        PRN_OPTION_RANGE(0, 1000)),
+    PRN_OPTION(FLAG, 0, "force", NULL, FIELD(comparison.force),
+               "call differences also across machines and states of a machine"),
     {0},
 };
 
@@ -89,12 +71,17 @@ static int show(const struct report_options *o, const struct prn_profile *profil
     int code = prn_recorded_check(&o->recorded, profile, name, format, err);
     if (code < 0)
         return code;
+    struct prn_look look =
+        prn_output_look(o->output, o->recorded.verbose, (enum prn_colour)o->colour);
+    look.markdown = markdown;
+    look.more = "--verbose, --format html";
     if (profile->recorded && (markdown || format == PRN_REPORT_FORMAT_TEXT))
-        return prn_recorded_output(o->output, profile, &o->recorded, markdown, err);
-    return prn_output_profile(o->output, profile, format, table, err);
+        return prn_recorded_output(o->output, profile, &o->recorded, &look, err);
+    return prn_output_profile(o->output, profile, format, table, &look, err);
 }
 
-static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
+static int report_run(const void *options, const struct prn_strings *arguments,
+                      struct prony_error *err)
 {
     const struct report_options *o = options;
     enum prn_report_format format = (enum prn_report_format)o->format;
@@ -109,8 +96,11 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
         code = prn_fail(err, PRONY_EUSAGE, "--table is for one file, and several are compared");
     if (code == 0 && several)
         code = prn_recorded_check(&o->recorded, NULL, NULL, format, err);
-    if (code == 0 && several)
-        return prn_comparison_run(&o->comparison, arguments, format, o->output, err);
+    if (code == 0 && several) {
+        struct prn_look look =
+            prn_output_look(o->output, o->recorded.verbose, (enum prn_colour)o->colour);
+        return prn_comparison_run(&o->comparison, arguments, format, &look, o->output, err);
+    }
     if (code == 0)
         code = prn_output_spares(o->output, arguments->items[0], err);
     if (code == 0)
@@ -122,7 +112,7 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
     return code;
 }
 
-static void set_defaults(void *options)
+static void report_defaults(void *options)
 {
     struct report_options *o = options;
     o->comparison.fail_over = NAN;
@@ -143,7 +133,7 @@ const struct prn_command prn_command_report = {
         "segments, and the classic one.\n"
         "Of several files the first is the baseline, and each of the others is compared with it: "
         "which backend became slower or faster, by how much, and whether that may be chance. With "
-        "--fail-over the exit status is 3 when something became slower, and 1 when nobody can "
+        "--fail-over the exit status is 3 when something became slower, and 1 when it can't "
         "tell.",
     .examples = "# save a profile, show it, and turn it into a spreadsheet\n"
                 "prony profile resnet50.onnx --format json -o resnet50.json\n"
@@ -159,8 +149,8 @@ const struct prn_command prn_command_report = {
                 "prony report old.json new.json --fail-over 5%\n",
     .options = options_table,
     .options_size = sizeof(struct report_options),
-    .defaults = set_defaults,
+    .defaults = report_defaults,
     .min_arguments = 1,
     .max_arguments = FILES_MAX,
-    .run = run,
+    .run = report_run,
 };

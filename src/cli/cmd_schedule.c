@@ -1,13 +1,19 @@
 /* `prony schedule`: the best way to spread a model's layers over hosts. */
 #include "cli/command.h"
 
+#include "cli/output.h"
+#include "base/format.h"
+#include "cli/libraries.h"
+#include "cli/server.h"
 #include "pipeline/load.h"
 #include "report/page.h"
-#include "report/schedule_report.h"
+#include "report/schedule/report.h"
 
 #include <math.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define ARENA_MAX ((size_t)256 << 20)
 #define LAUNCHES_DEFAULT 5
@@ -16,20 +22,25 @@
 
 struct options {
     const char *model_name, *models_file, *types_file, *devices_file, *dtype, *output;
-    int64_t batch_size, buffers_in, buffers_out, max_stages;
+    int64_t batch_size, buffers_in, buffers_out, max_stages, max_memory_mib;
     double min_throughput, max_latency_s;
     struct prn_strings hosts;
+    const char *neighbours, *partition;
+    int64_t link_bits;
     int objective, format;
     bool require, explain;
     /* Trying it out; what isn't given is NULL, 0 or NAN. */
-    const char *simulate, *cuts, *backend, *ort_lib;
+    const char *simulate, *run, *cuts, *backend;
+    struct prn_library_files libraries;
+    struct prn_server_options server;
+    const char *model, *export; /* stages as files */
     struct prn_strings dims, shapes;
     int64_t max_cut_tensors, launches;
     double duration_s, timeout_s;
     bool no_links;
 };
 
-static void set_defaults(void *options)
+static void schedule_defaults(void *options)
 {
     struct options *o = options;
     *o = (struct options){.model_name = "google/vit-base-patch16-224",
@@ -47,9 +58,10 @@ static void set_defaults(void *options)
                           .format = -1};
 }
 
-/* The first option that only makes sense with --simulate; NULL: there is none. */
+/* The first option that only makes sense with --simulate or --run; NULL: there is none. */
 static const char *simulation_option(const struct options *o)
 {
+    const char *library = prn_libraries_option(&o->libraries);
     const struct {
         bool given;
         const char *name;
@@ -59,7 +71,7 @@ static const char *simulation_option(const struct options *o)
         {o->dims.n, "dim"},
         {o->shapes.n, "shape"},
         {o->backend, "backend"},
-        {o->ort_lib, "ort-lib"},
+        {library, library},
         {o->no_links, "no-links"},
         {o->launches, "launches"},
         {!isnan(o->duration_s), "duration"},
@@ -71,19 +83,62 @@ static const char *simulation_option(const struct options *o)
     return NULL;
 }
 
+/* The model that the schedule is tried out with; NULL: it isn't. */
+static const char *tried_out(const struct options *o)
+{
+    return o->run ? o->run : o->simulate;
+}
+
+static int check_run(const struct options *o, struct prony_error *err)
+{
+    const char *without = o->simulate     ? "simulate"
+                          : o->no_links   ? "no-links"
+                          : o->neighbours ? "neighbours"
+                          : o->link_bits  ? "quantise-links"
+                                          : NULL;
+    if (!o->run && o->server.address)
+        return prn_fail(err, PRONY_EUSAGE, "--server is for --run");
+    int code = prn_server_check(&o->server, err);
+    if (code < 0 || !o->run)
+        return code;
+    if (!o->server.address)
+        return prn_fail(err, PRONY_EUSAGE, "--run needs the service whose hosts it uses: --server");
+    if (without)
+        return prn_fail(err, PRONY_EUSAGE, "--run cannot be combined with --%s", without);
+    if (o->backend && o->backend[strcspn(o->backend, "/[")] == '/')
+        return prn_fail(err, PRONY_EUSAGE,
+                        "--backend '%s': --run takes the hardware from the types of devices; give "
+                        "the software alone",
+                        o->backend);
+    return prn_libraries_use(&o->libraries, o->server.address, err);
+}
+
 static int check_simulation(const struct options *o, struct prony_error *err)
 {
     const char *option = simulation_option(o);
-    if (!o->simulate && option)
-        return prn_fail(err, PRONY_EUSAGE, "--%s is for --simulate", option);
-    if (!o->simulate)
-        return 0;
+    bool cutting =
+        option && (strcmp(option, "cuts") == 0 || strcmp(option, "max-cut-tensors") == 0 ||
+                   strcmp(option, "dim") == 0 || strcmp(option, "shape") == 0);
+    const char *model = tried_out(o);
+    if (!model && option && !(cutting && o->export))
+        return prn_fail(err, PRONY_EUSAGE, "--%s is for --simulate and --run", option);
+    if (o->export && !o->model && !model)
+        return prn_fail(err, PRONY_EUSAGE, "--export needs the model: --model MODEL.onnx");
+    if (o->model && !o->export)
+        return prn_fail(err, PRONY_EUSAGE, "--model is for --export");
+    if (o->model && model)
+        return prn_fail(err, PRONY_EUSAGE, "--model cannot be combined with --%s",
+                        o->run ? "run" : "simulate");
+    int code = check_run(o, err);
+    if (code < 0 || !model)
+        return code;
     if (o->format == PRN_SCHEDULE_FORMAT_YAML)
         return prn_fail(err, PRONY_EUSAGE,
-                        "--simulate shows text, json, csv or html; yaml has no place for what is "
-                        "measured");
-    int code = prn_output_check(o->output, err);
-    return code < 0 ? code : prn_output_spares(o->output, o->simulate, err);
+                        "--%s shows text, json, csv or html; yaml has no place for what is "
+                        "measured",
+                        o->run ? "run" : "simulate");
+    code = prn_output_check(o->output, err);
+    return code < 0 ? code : prn_output_spares(o->output, model, err);
 }
 
 static int check_usage(const struct options *o, struct prony_error *err)
@@ -108,6 +163,7 @@ static struct prn_schedule_goal goal_of(const struct options *o)
     struct prn_schedule_goal goal = PRN_SCHEDULE_GOAL_INIT;
     goal.objective = (enum prn_objective)o->objective;
     goal.max_stages = (size_t)o->max_stages;
+    goal.max_memory_bytes = (size_t)o->max_memory_mib << 20;
     if (!isnan(o->min_throughput))
         goal.max_period_s = (double)o->batch_size / o->min_throughput;
     if (!isnan(o->max_latency_s))
@@ -122,6 +178,9 @@ static int ask_for_more(const struct prn_pipeline *p, const struct prn_schedule_
     double known = prn_schedule_value(p, goal, s);
     int code = 0;
     for (size_t t = 0; t < p->n_types && code == 0; t++) {
+        one_more[t] = NAN;
+        if (p->pair_mbps) /* nobody knows to whom it would have which links */
+            continue;
         code = prn_schedule_with_one_more(p, goal, t, known, &one_more[t], err);
         if (code == PRONY_ELIMIT) { /* too much to search: not known */
             one_more[t] = NAN;
@@ -132,10 +191,14 @@ static int ask_for_more(const struct prn_pipeline *p, const struct prn_schedule_
 }
 
 static int tell_shortage(const struct options *o, const struct prn_pipeline *p,
-                         const struct prn_schedule_goal *goal, struct prony_error *err)
+                         const struct prn_schedule_goal *goal, char *text, size_t size,
+                         struct prony_error *err)
 {
-    char text[PRONY_ERROR_TEXT_SIZE];
-    int code = prn_schedule_shortage(p, goal, text, sizeof text, err);
+    int code = prn_schedule_shortage(p, goal, text, size, err);
+    if (code == PRONY_ELIMIT) { /* even hosts enough of every type wouldn't do */
+        snprintf(text, size, "these types of devices cannot reach what is asked for");
+        code = 0;
+    }
     if (code < 0)
         return code;
     if (o->require)
@@ -148,7 +211,7 @@ static enum prn_schedule_format format_of(const struct options *o)
 {
     if (o->format >= 0)
         return (enum prn_schedule_format)o->format;
-    return o->explain || o->simulate ? PRN_SCHEDULE_FORMAT_TEXT : PRN_SCHEDULE_FORMAT_YAML;
+    return o->explain || tried_out(o) ? PRN_SCHEDULE_FORMAT_TEXT : PRN_SCHEDULE_FORMAT_YAML;
 }
 
 static int show(const struct options *o, struct prn_schedule_report *report,
@@ -164,6 +227,7 @@ static int show(const struct options *o, struct prn_schedule_report *report,
     if (format != PRN_SCHEDULE_FORMAT_YAML)
         code = ask_for_more(p, report->goal, report->schedule, one_more, err);
     report->one_more = one_more;
+    report->look = prn_output_look(o->output, false, PRN_COLOUR_AUTO);
     if (code == 0)
         code = prn_schedule_report(report, format, &out, err);
     if (code == 0)
@@ -196,28 +260,70 @@ static void catch_signals(void)
     }
 }
 
+static struct prn_stage_models_request models_request(const struct options *o,
+                                                      const struct prn_pipeline *p,
+                                                      const struct prn_schedule *schedule)
+{
+    return (struct prn_stage_models_request){.pipeline = p,
+                                             .schedule = schedule,
+                                             .model_path = tried_out(o) ? tried_out(o) : o->model,
+                                             .cuts = o->cuts,
+                                             .max_cut_tensors = (size_t)o->max_cut_tensors,
+                                             .dims = {o->dims.items, o->dims.n},
+                                             .shapes = {o->shapes.items, o->shapes.n},
+                                             .warn = prn_warn,
+                                             .cancelled = &cancelled};
+}
+
+/* The stages as files, and the plan beside them. */
+static int export_stages(const struct options *o, const struct prn_pipeline *p,
+                         const struct prn_schedule *schedule, struct prony_error *err)
+{
+    struct prn_stage_models_request request = models_request(o, p, schedule);
+    struct prn_stage_models *models;
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
+    char path[PATH_MAX];
+    request.folder = o->export;
+    if (snprintf(path, sizeof path, "%s/plan.yml", o->export) >= (int)sizeof path)
+        return prn_fail(err, PRONY_EUSAGE, "--export: the folder's name is too long");
+    catch_signals();
+    int code = prn_stage_models_cut(&request, &models, err);
+    if (code < 0)
+        return code;
+    code = prn_schedule_plan(p, schedule, models, &out, err);
+    if (code == 0)
+        code = prn_output(path, &out, err);
+    prn_buffer_release(&out);
+    prn_stage_models_free(models);
+    return code;
+}
+
 static int simulate(const struct options *o, const struct prn_pipeline *p,
                     const struct prn_schedule *schedule, struct prn_simulation **ret_simulation,
                     struct prony_error *err)
 {
     struct prn_simulation_request request = {
-        .models = {.pipeline = p,
-                   .schedule = schedule,
-                   .model_path = o->simulate,
-                   .cuts = o->cuts,
-                   .max_cut_tensors = (size_t)o->max_cut_tensors,
-                   .dims = {o->dims.items, o->dims.n},
-                   .shapes = {o->shapes.items, o->shapes.n},
-                   .warn = prn_warn,
-                   .cancelled = &cancelled},
+        .models = models_request(o, p, schedule),
         .backend = o->backend,
-        .ort_library = o->ort_lib,
         .no_links = o->no_links,
         .launches = o->launches ? (size_t)o->launches : LAUNCHES_DEFAULT,
         .duration_s = isnan(o->duration_s) ? DURATION_DEFAULT_S : o->duration_s,
         .timeout_s = isnan(o->timeout_s) ? TIMEOUT_DEFAULT_S : o->timeout_s,
     };
+    int code = prn_libraries_use(&o->libraries, NULL, err);
+    if (code < 0)
+        return code;
+    struct prn_remote_config config;
+    struct prn_server_shown shown = {0};
+    struct prn_token token;
     catch_signals();
+    if (o->run) {
+        code = prn_server_config(&o->server, &token, &config, err);
+        if (code < 0)
+            return code;
+        prn_server_show(&config, &shown);
+        request.server = &config;
+    }
     return prn_simulate(&request, ret_simulation, err);
 }
 
@@ -232,22 +338,53 @@ static int check_outputs(const struct prn_simulation *s, struct prony_error *err
     return 0;
 }
 
+/* The best schedule or, if there is too much to search, a good one: then `*ret_bound` is a figure
+ * that no schedule is better than, otherwise NAN. */
+static int find(const struct prn_pipeline *p, const struct prn_schedule_goal *goal,
+                struct prn_schedule *ret_schedule, double *ret_bound, struct prony_error *err)
+{
+    struct prony_error other;
+    *ret_bound = NAN;
+    int code = prn_schedule_find(p, goal, ret_schedule, err);
+    if (code != PRONY_ELIMIT)
+        return code;
+    code = prn_schedule_approximate(p, goal, ret_schedule, ret_bound, &other);
+    if (code < 0)
+        return prn_fail(err, code, "%s", other.text);
+    if (ret_schedule->n == 0 && !isinf(*ret_bound)) {
+        prn_schedule_release(ret_schedule);
+        return PRONY_ELIMIT; /* as prn_schedule_find() has said */
+    }
+    char gap[PRN_FORMAT_SIZE];
+    double ratio = prn_schedule_value(p, goal, ret_schedule) / *ret_bound;
+    if (ret_schedule->n > 0)
+        prn_warn("%s; the schedule is not proved to be the best, but is at most %s %% from it",
+                 err->text, prn_format_significant(gap, 100 * fmax(0, ratio - 1), 2));
+    return 0;
+}
+
 static int schedule_pipeline(const struct options *o, const struct prn_pipeline *p,
                              struct prony_error *err)
 {
     struct prn_schedule_goal goal = goal_of(o);
     struct prn_simulation *simulation = NULL;
     struct prn_schedule schedule;
-    int code = prn_schedule_find(p, &goal, &schedule, err);
+    char shortage[PRONY_ERROR_TEXT_SIZE];
+    double bound;
+    int code = find(p, &goal, &schedule, &bound, err);
     if (code < 0)
         return code;
     if (schedule.n == 0)
-        code = tell_shortage(o, p, &goal, err);
-    else if (o->simulate)
+        code = tell_shortage(o, p, &goal, shortage, sizeof shortage, err);
+    else if (o->export)
+        code = export_stages(o, p, &schedule, err);
+    if (code == 0 && schedule.n > 0 && tried_out(o))
         code = simulate(o, p, &schedule, &simulation, err);
     struct prn_schedule_report report = {.pipeline = p,
                                          .goal = &goal,
                                          .schedule = &schedule,
+                                         .bound = bound,
+                                         .shortage = schedule.n == 0 ? shortage : NULL,
                                          .drawing = o->explain,
                                          .simulation = simulation};
     if (code == 0)
@@ -259,7 +396,8 @@ static int schedule_pipeline(const struct options *o, const struct prn_pipeline 
     return code;
 }
 
-static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
+static int schedule_run(const void *options, const struct prn_strings *arguments,
+                        struct prony_error *err)
 {
     const struct options *o = options;
     (void)arguments;
@@ -273,12 +411,15 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
                                            .buffers_out = o->buffers_out,
                                            .hosts = o->hosts.items,
                                            .n_hosts = o->hosts.n,
-                                           .priced = o->objective == PRN_OBJECTIVE_COST};
+                                           .priced = o->objective == PRN_OBJECTIVE_COST,
+                                           .neighbours_file = o->neighbours,
+                                           .partition = o->partition,
+                                           .link_bits = o->link_bits};
     struct prn_arena arena = PRN_ARENA_INIT(ARENA_MAX);
     struct prn_pipeline pipeline;
     int code = check_usage(o, err);
-    const char *const inputs[] = {o->models_file, o->types_file, o->devices_file};
-    for (size_t i = 0; code == 0 && i < PRN_ARRAY_SIZE(inputs); i++)
+    const char *const inputs[] = {o->models_file, o->types_file, o->devices_file, o->neighbours};
+    for (size_t i = 0; code == 0 && i < PRN_ARRAY_SIZE(inputs) && inputs[i]; i++)
         code = prn_output_spares(o->output, inputs[i], err);
     if (code == 0)
         code = prn_pipeline_load(&request, prn_warn, &arena, &pipeline, err);
@@ -288,186 +429,116 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
     return code;
 }
 
-#define FIELD(name) .offset = offsetof(struct options, name)
+#define FIELD(name) offsetof(struct options, name)
 
 static const struct prn_option option_table[] = {
-    {.kind = PRN_OPTION_GROUP, .help = "What to schedule"},
-    {.kind = PRN_OPTION_TEXT,
-     .letter = 'm',
-     .name = "model-name",
-     .value = "NAME",
-     .help = "model (default google/vit-base-patch16-224)",
-     FIELD(model_name)},
-    {.kind = PRN_OPTION_TEXT,
-     .letter = 'M',
-     .name = "models-file",
-     .value = "FILE",
-     .help = "models, as 'prony models' writes them (default models.yml)",
-     FIELD(models_file)},
-    {.kind = PRN_OPTION_TEXT,
-     .letter = 'T',
-     .name = "dev-types-file",
-     .value = "FILE",
-     .help = "device types, as 'prony device-types' writes them (default device_types.yml)",
-     FIELD(types_file)},
-    {.kind = PRN_OPTION_TEXT,
-     .letter = 'D',
-     .name = "dev-file",
-     .value = "FILE",
-     .help = "hosts: a map of device types to lists of names (default devices.yml)",
-     FIELD(devices_file)},
-    {.kind = PRN_OPTION_TEXT,
-     .letter = 'd',
-     .name = "dtype",
-     .value = "NAME",
-     .help = "PyTorch's name of the data type (default torch.float32)",
-     FIELD(dtype)},
-    {.kind = PRN_OPTION_COUNT,
-     .letter = 'b',
-     .name = "batch-size",
-     .value = "N",
-     .help = "inferences that go through the pipeline together (default 8)",
-     FIELD(batch_size),
-     .min = 1,
-     .max = 1e6},
-    {.kind = PRN_OPTION_COUNT,
-     .letter = 'i',
-     .name = "buffers-in",
-     .value = "N",
-     .help = "batches that a stage holds before it works on them (default 2)",
-     FIELD(buffers_in),
-     .max = 1e6},
-    {.kind = PRN_OPTION_COUNT,
-     .letter = 'o',
-     .name = "buffers-out",
-     .value = "N",
-     .help = "batches that a stage holds after it worked on them (default 2)",
-     FIELD(buffers_out),
-     .max = 1e6},
-    {.kind = PRN_OPTION_GROUP, .help = "What is best"},
-    {.kind = PRN_OPTION_CHOICE,
-     .name = "objective",
-     .value = "WHAT",
-     .help = "throughput (the slowest stage or link is as fast as it can be), latency (all stages "
-             "and links together are), or cost (the cheapest hosts that keep the limits below); "
-             "default throughput",
-     FIELD(objective),
-     .choices = prn_objectives},
-    {.kind = PRN_OPTION_NUMBER,
-     .name = "min-throughput",
-     .value = "RATE",
-     .help = "cost: inferences per second that must be reached",
-     FIELD(min_throughput),
-     .min = 1e-12,
-     .max = 1e15},
-    {.kind = PRN_OPTION_NUMBER,
-     .name = "max-latency",
-     .value = "SECONDS",
-     .help = "cost: time that a batch may take from the first layer to the last",
-     FIELD(max_latency_s),
-     .max = 1e15},
-    {.kind = PRN_OPTION_COUNT,
-     .name = "max-stages",
-     .value = "N",
-     .help = "use at most N hosts",
-     FIELD(max_stages),
-     .min = 1,
-     .max = 1e6},
-    {.kind = PRN_OPTION_LIST,
-     .name = "hosts",
-     .value = "LIST",
-     .help =
-         "use only hosts whose names match one of these patterns (*, ?), or with TYPE=N at most "
-         "N hosts of a type; commas between",
-     FIELD(hosts)},
-    {.kind = PRN_OPTION_GROUP, .help = "Trying it out on this machine"},
-    {.kind = PRN_OPTION_TEXT,
-     .name = "simulate",
-     .value = "MODEL.onnx",
-     .help = "run the stages of this model here, a process each, all at the same time, and show "
-             "what they take beside what was predicted",
-     FIELD(simulate)},
-    {.kind = PRN_OPTION_TEXT,
-     .name = "cuts",
-     .value = "auto|N|NAME,...",
-     .help = "where its layers begin, as 'prony layers' was told (default auto)",
-     FIELD(cuts)},
-    {.kind = PRN_OPTION_COUNT,
-     .name = "max-cut-tensors",
-     .value = "N",
-     .help = "the same (default 2)",
-     FIELD(max_cut_tensors),
-     .min = 1,
-     .max = 65536},
-    {.kind = PRN_OPTION_LIST,
-     .name = "dim",
-     .value = "NAME=SIZE",
-     .help = "size of an open dimension that isn't the batch, repeatable (default 1)",
-     FIELD(dims)},
-    {.kind = PRN_OPTION_LIST,
-     .name = "shape",
-     .value = "INPUT=SIZES",
-     .help = "shape of an input, repeatable, e.g. x=8x3x224x224",
-     FIELD(shapes)},
-    {.kind = PRN_OPTION_TEXT,
-     .name = "backend",
-     .value = "SPEC",
-     .help = "what runs the stages (default onnxrt-cpu, with as many threads as a stage has cores)",
-     FIELD(backend)},
-    {.kind = PRN_OPTION_TEXT,
-     .name = "ort-lib",
-     .value = "FILE",
-     .help = "the libonnxruntime.so to load (default: search)",
-     FIELD(ort_lib)},
-    {.kind = PRN_OPTION_FLAG,
-     .name = "no-links",
-     .help = "hand batches on at once, instead of waiting as long as a link was predicted to take",
-     FIELD(no_links)},
-    {.kind = PRN_OPTION_COUNT,
-     .name = "launches",
-     .value = "N",
-     .help = "start all processes anew N times; intervals come from that (default 5)",
-     FIELD(launches),
-     .min = 1,
-     .max = 1000},
-    {.kind = PRN_OPTION_NUMBER,
-     .name = "duration",
-     .value = "SECONDS",
-     .help = "keep the pipeline full for so long in each launch, or for ten batches if that is "
-             "longer (default 1)",
-     FIELD(duration_s),
-     .min = 0.001,
-     .max = 1e6},
-    {.kind = PRN_OPTION_NUMBER,
-     .name = "timeout",
-     .value = "SECONDS",
-     .help = "give up when loading or one run of a stage takes longer (default 120)",
-     FIELD(timeout_s),
-     .min = 0.1,
-     .max = 1e6},
-    {.kind = PRN_OPTION_GROUP, .help = "How to show it"},
-    {.kind = PRN_OPTION_CHOICE,
-     .name = "format",
-     .value = "FORMAT",
-     .help =
-         "yaml (hosts and layers), text, json, csv, or html, a page with pictures, which also tell "
-         "times, memory, links, and what another host would change (default yaml; with --simulate "
-         "text)",
-     FIELD(format),
-     .choices = prn_schedule_formats},
-    {.kind = PRN_OPTION_FLAG,
-     .name = "explain",
-     .help = "text, with a drawing of the pipeline",
-     FIELD(explain)},
-    {.kind = PRN_OPTION_TEXT,
-     .name = "output",
-     .value = "FILE",
-     .help = "write to FILE instead of standard output",
-     FIELD(output)},
-    {.kind = PRN_OPTION_FLAG,
-     .name = "require",
-     .help = "fail (exit status 1) when no schedule is feasible, instead of showing an empty one",
-     FIELD(require)},
+    PRN_OPTION_HEADING("What to schedule"),
+    PRN_OPTION(TEXT, 'm', "model-name", "NAME", FIELD(model_name),
+               "model (default google/vit-base-patch16-224)"),
+    PRN_OPTION(TEXT, 'M', "models-file", "FILE", FIELD(models_file),
+               "models, as 'prony models' writes them (default models.yml)"),
+    PRN_OPTION(TEXT, 'T', "dev-types-file", "FILE", FIELD(types_file),
+               "device types, as 'prony device-types' writes them (default device_types.yml)"),
+    PRN_OPTION(TEXT, 'D', "dev-file", "FILE", FIELD(devices_file),
+               "hosts: a map of device types to lists of names (default devices.yml)"),
+    PRN_OPTION(TEXT, 'd', "dtype", "NAME", FIELD(dtype),
+               "PyTorch's name of the data type (default torch.float32)"),
+    PRN_OPTION(COUNT, 'b', "batch-size", "N", FIELD(batch_size),
+               "inferences that go through the pipeline together (default 8)",
+               PRN_OPTION_RANGE(1, 1e6)),
+    PRN_OPTION(COUNT, 'i', "buffers-in", "N", FIELD(buffers_in),
+               "batches that a stage holds before it works on them (default 2)",
+               PRN_OPTION_RANGE(0, 1e6)),
+    PRN_OPTION(COUNT, 'o', "buffers-out", "N", FIELD(buffers_out),
+               "batches that a stage holds after it worked on them (default 2)",
+               PRN_OPTION_RANGE(0, 1e6)),
+    PRN_OPTION(TEXT, 0, "neighbours", "FILE", FIELD(neighbours),
+               "bandwidths of pairs of hosts, as PipeEdge's device_neighbors_world.yml has them: a "
+               "map of hosts to maps of hosts to bw_Mbps. Pairs that aren't there have no link"),
+    PRN_OPTION(COUNT, 0, "quantise-links", "BITS", FIELD(link_bits),
+               "what if each number took so many bits on a link (default: as many as it has)",
+               PRN_OPTION_RANGE(1, 64)),
+    PRN_OPTION(TEXT, 0, "partition", "FIRST,LAST,...", FIELD(partition),
+               "the layers of each stage, e.g. 1,12,13,48: only hosts are chosen then"),
+    PRN_OPTION_HEADING("What is best"),
+    PRN_OPTION(
+        CHOICE, 0, "objective", "WHAT", FIELD(objective),
+        "throughput (the slowest stage or link is as fast as it can be), latency (all stages "
+        "and links together are), or cost (the cheapest hosts that keep the limits below); "
+        "default throughput",
+        .choices = prn_objectives),
+    PRN_OPTION(NUMBER, 0, "min-throughput", "RATE", FIELD(min_throughput),
+               "cost: inferences per second that must be reached", PRN_OPTION_RANGE(1e-12, 1e15)),
+    PRN_OPTION(SECONDS, 0, "max-latency", "TIME", FIELD(max_latency_s),
+               "cost: time that a batch may take from the first layer to the last",
+               PRN_OPTION_RANGE(0, 1e15)),
+    PRN_OPTION(COUNT, 0, "max-stages", "N", FIELD(max_stages), "use at most N hosts",
+               PRN_OPTION_RANGE(1, 1e6)),
+    PRN_OPTION(
+        COUNT, 0, "max-memory", "MIB", FIELD(max_memory_mib),
+        "memory that the search may take (default 256); what needs more is approximated, and "
+        "how far that can be from the best is told",
+        PRN_OPTION_RANGE(1, (double)(PRN_SCHEDULE_MEMORY_MAX >> 20))),
+    PRN_OPTION(
+        LIST, 0, "hosts", "LIST", FIELD(hosts),
+        "use only hosts whose names match one of these patterns (*, ?), or with TYPE=N at most "
+        "N hosts of a type; commas between"),
+    PRN_OPTION_HEADING("Trying it out"),
+    PRN_OPTION(
+        TEXT, 0, "simulate", "MODEL.onnx", FIELD(simulate),
+        "run the stages of this model on this machine, a process each, all at the same time, "
+        "and show "
+        "what they take beside what was predicted"),
+    PRN_OPTION(
+        TEXT, 0, "run", "MODEL.onnx", FIELD(run),
+        "run the stages of this model on hosts of a service (--server), whose hardware is called "
+        "as the types of devices; tensors go from host to host over the network"),
+    PRN_SERVER_ROWS(struct options),
+    PRN_OPTION(TEXT, 0, "cuts", "auto|N|NAME,...", FIELD(cuts),
+               "where its layers begin, as 'prony layers' was told (default auto)"),
+    PRN_OPTION(COUNT, 0, "max-cut-tensors", "N", FIELD(max_cut_tensors), "the same (default 2)",
+               PRN_OPTION_RANGE(1, 65536)),
+    PRN_OPTION(LIST, 0, "dim", "NAME=SIZE", FIELD(dims),
+               "size of an open dimension that isn't the batch, repeatable (default 1)"),
+    PRN_OPTION(LIST, 0, "shape", "INPUT=SIZES", FIELD(shapes),
+               "shape of an input, repeatable, e.g. x=8x3x224x224"),
+    PRN_OPTION(
+        TEXT, 0, "backend", "SPEC", FIELD(backend),
+        "what runs the stages (default onnxrt-cpu, with as many threads as a stage has cores); "
+        "for --run without hardware"),
+    PRN_LIBRARY_ROW(struct options),
+    PRN_OPTION(
+        FLAG, 0, "no-links", NULL, FIELD(no_links),
+        "hand batches on at once, instead of waiting as long as a link was predicted to take"),
+    PRN_OPTION(COUNT, 0, "launches", "N", FIELD(launches),
+               "restart all processes N times; intervals come from that (default 5)",
+               PRN_OPTION_RANGE(1, 1000)),
+    PRN_OPTION(SECONDS, 0, "duration", "TIME", FIELD(duration_s),
+               "keep the pipeline full for so long in each launch, or for ten batches if that is "
+               "longer (default 1)",
+               PRN_OPTION_RANGE(0.001, 1e6)),
+    PRN_OPTION(SECONDS, 0, "timeout", "TIME", FIELD(timeout_s),
+               "give up when loading or one run of a stage takes longer (default 120)",
+               PRN_OPTION_RANGE(0.1, 1e6)),
+    PRN_OPTION_HEADING("Stages as files"),
+    PRN_OPTION(TEXT, 0, "export", "FOLDER", FIELD(export),
+               "write each stage as a model into a new folder, and plan.yml, which says where each "
+               "goes; --cuts and others are as for --simulate"),
+    PRN_OPTION(TEXT, 0, "model", "MODEL.onnx", FIELD(model),
+               "the model for --export, unless --simulate or --run names it"),
+    PRN_OPTION_HEADING("How to show it"),
+    PRN_OPTION(
+        CHOICE, 0, "format", "FORMAT", FIELD(format),
+        "yaml (hosts and layers), text, json, csv, or html, a page with pictures, which also tell "
+        "times, memory, links, and what another host would change (default yaml; with --simulate "
+        "and --run text)",
+        .choices = prn_schedule_formats),
+    PRN_OPTION(FLAG, 0, "explain", NULL, FIELD(explain), "text, with a drawing of the pipeline"),
+    PRN_OPTION(TEXT, 0, "output", "FILE", FIELD(output),
+               "write to FILE instead of standard output"),
+    PRN_OPTION(
+        FLAG, 0, "require", NULL, FIELD(require),
+        "fail (exit status 1) when no schedule is feasible, instead of showing an empty one"),
     {0},
 };
 
@@ -483,7 +554,9 @@ const struct prn_command prn_command_schedule = {
         "The schedule goes to standard output as YAML, a list of hosts with their first and last "
         "layer.\n"
         "--simulate tries it out: a process per stage on cores of its own, real tensors from stage "
-        "to stage, as many buffers between them as were planned with.",
+        "to stage, as many buffers between them as were planned with. --run does so on the hosts "
+        "of a "
+        "service, over the network between them.",
     .examples = "# the schedule\n"
                 "prony schedule -m vit -M models.yml -T device_types.yml -D devices.yml\n"
                 "# why it is so\n"
@@ -491,9 +564,11 @@ const struct prn_command prn_command_schedule = {
                 "# the cheapest hosts for 100 inferences per second\n"
                 "prony schedule -m vit --objective cost --min-throughput 100 --format text\n"
                 "# does it work as predicted? the stages as processes, here\n"
-                "prony schedule -m vit --simulate vit.onnx",
+                "prony schedule -m vit --simulate vit.onnx\n"
+                "# and on the hosts themselves\n"
+                "prony schedule -m vit --run vit.onnx --server prony.example.org:443",
     .options = option_table,
     .options_size = sizeof(struct options),
-    .defaults = set_defaults,
-    .run = run,
+    .defaults = schedule_defaults,
+    .run = schedule_run,
 };

@@ -1,6 +1,8 @@
 /* `prony serve`: offers this machine, and those of workers that join, to clients. */
 #include "cli/command.h"
 
+#include "cli/libraries.h"
+#include "cli/server.h"
 #include "exec/scratch.h"
 #include "record/net.h"
 
@@ -23,7 +25,7 @@ struct options {
     const char *tls_cert, *tls_key;
     const char *http;
     const char *state;
-    const char *ort_lib;
+    struct prn_library_files libraries;
     const char *python;
     const char *log;
     bool embedded;
@@ -45,7 +47,7 @@ static int serve_embedded(const struct prn_net *net, struct prn_serve_options *o
 {
     struct prn_scratch scratch;
     char address[PATH_MAX + sizeof "unix:/service"];
-    const char *folder = getenv("TMPDIR");
+    const char *folder = secure_getenv("TMPDIR");
     const char *listen = address;
     int code = prn_scratch_open(folder && strlen(folder) > FOLDER_BYTES_MAX ? "/tmp" : NULL,
                                 &scratch, err);
@@ -53,6 +55,7 @@ static int serve_embedded(const struct prn_net *net, struct prn_serve_options *o
         return code;
     snprintf(address, sizeof address, "unix:%s/service", scratch.folder);
     options->ends_with_input = true;
+    options->keeps_compiled = options->n_listen == 0;
     options->state_folder = scratch.folder;
     if (options->n_listen == 0) {
         options->listen = &listen;
@@ -74,7 +77,8 @@ static void keep_memory(void)
 #endif
 }
 
-static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+static int serve_run(const void *opaque, const struct prn_strings *arguments,
+                     struct prony_error *err)
 {
     const struct options *o = opaque;
     (void)arguments;
@@ -86,14 +90,15 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
                                         .tls_certificate = o->tls_cert,
                                         .tls_key = o->tls_key,
                                         .state_folder = o->state,
-                                        .ort_library = o->ort_lib,
                                         .python = o->python,
                                         .log_format = o->log,
                                         .ready = ready};
     if (o->embedded && o->state)
         return prn_fail(err, PRONY_EUSAGE, "--embedded keeps no state; leave out --state");
     keep_memory();
-    int code = prn_net_load(&net, err);
+    int code = prn_libraries_use(&o->libraries, NULL, err);
+    if (code == 0)
+        code = prn_net_load(&net, err);
     if (code < 0)
         return code;
     return o->embedded ? serve_embedded(net, &options, err) : net->serve(&options, err);
@@ -102,31 +107,28 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
 #define FIELD(name) offsetof(struct options, name)
 
 static const struct prn_option option_table[] = {
-    {PRN_OPTION_TEXT, 0, "config", "FILE",
-     "addresses, pools of hardware, prices, presets, quotas and limits, in YAML", FIELD(config), 0,
-     0, NULL},
-    {PRN_OPTION_LIST, 0, "listen", "ADDR:PORT",
-     "where clients connect, repeatable; port 0 is one that is free (default 127.0.0.1:0)",
-     FIELD(listen), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "tls-cert", "FILE", "certificate, PEM; needed beyond this machine",
-     FIELD(tls_cert), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "tls-key", "FILE", "its key, PEM", FIELD(tls_key), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "http", "ADDR:PORT",
-     "a page that shows the service in a browser, and metrics for Prometheus under /metrics",
-     FIELD(http), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "state", "FOLDER",
-     "tokens, uploads and history (default ~/.local/state/prony)", FIELD(state), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "the libonnxruntime.so that its workers load",
-     FIELD(ort_lib), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "python", "FILE",
-     "the interpreter that has torch, for torch-* (default: PRONY_PYTHON)", FIELD(python), 0, 0,
-     NULL},
-    {PRN_OPTION_TEXT, 0, "log-format", "FORMAT", "text or json, to standard error (default text)",
-     FIELD(log), 0, 0, NULL},
-    {PRN_OPTION_FLAG, 0, "embedded", NULL,
-     "for the program that starts it: ends when standard input does, keeps no state, and listens "
-     "where only this user can connect",
-     FIELD(embedded), 0, 0, NULL},
+    PRN_OPTION(TEXT, 0, "config", "FILE", FIELD(config),
+               "addresses, pools of hardware, prices, presets, quotas and limits, in YAML"),
+    PRN_OPTION(
+        LIST, 0, "listen", "ADDR:PORT", FIELD(listen),
+        "where clients connect, repeatable; port 0 is one that is free (default 127.0.0.1:0)"),
+    PRN_OPTION(TEXT, 0, "tls-cert", "FILE", FIELD(tls_cert),
+               "certificate, PEM; needed beyond this machine"),
+    PRN_OPTION(TEXT, 0, "tls-key", "FILE", FIELD(tls_key), "its key, PEM"),
+    PRN_OPTION(
+        TEXT, 0, "http", "ADDR:PORT", FIELD(http),
+        "a page that shows the service in a browser, and metrics for Prometheus under /metrics"),
+    PRN_OPTION(TEXT, 0, "state", "FOLDER", FIELD(state),
+               "tokens, uploads and history (default ~/.local/state/prony)"),
+    PRN_LIBRARY_ROW(struct options),
+    PRN_OPTION(TEXT, 0, "python", "FILE", FIELD(python),
+               "the interpreter that has torch, for torch-* (default: PRONY_PYTHON)"),
+    PRN_OPTION(TEXT, 0, "log-format", "FORMAT", FIELD(log),
+               "text or json, to standard error (default text)"),
+    PRN_OPTION(FLAG, 0, "embedded", NULL, FIELD(embedded),
+               "for the program that starts it: ends when standard input does, keeps no state, and "
+               "listens "
+               "where only this user can connect"),
     {0},
 };
 
@@ -148,5 +150,5 @@ const struct prn_command prn_command_serve = {
                 "prony serve --config /etc/prony.yml",
     .options = option_table,
     .options_size = sizeof(struct options),
-    .run = run,
+    .run = serve_run,
 };

@@ -1,6 +1,7 @@
 /* `prony status`: what a service is doing. */
 #include "cli/command.h"
 
+#include "cli/output.h"
 #include "base/format.h"
 #include "base/table.h"
 #include "base/text.h"
@@ -244,7 +245,8 @@ static int show(const struct status_options *o, const struct prn_remote_ops *ops
     return code;
 }
 
-static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+static int status_run(const void *opaque, const struct prn_strings *arguments,
+                      struct prony_error *err)
 {
     (void)arguments;
     const struct status_options *o = opaque;
@@ -271,10 +273,10 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
 
 static const struct prn_option options[] = {
     PRN_SERVER_ROWS(struct status_options),
-    {PRN_OPTION_FLAG, 0, "watch", NULL, "show it again every two seconds, until Ctrl-C",
-     FIELD(watch), 0, 0, NULL},
-    {PRN_OPTION_CHOICE, 0, "format", "FORMAT", "text or json (default text)", FIELD(format), 0, 0,
-     formats},
+    PRN_OPTION(FLAG, 0, "watch", NULL, FIELD(watch),
+               "show it again every two seconds, until Ctrl-C"),
+    PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format), "text or json (default text)",
+               .choices = formats),
     {0},
 };
 
@@ -291,5 +293,5 @@ const struct prn_command prn_command_status = {
                 "prony status --server prony.example.org:443 --watch\n",
     .options = options,
     .options_size = sizeof(struct status_options),
-    .run = run,
+    .run = status_run,
 };

@@ -1,9 +1,10 @@
 /* `prony synth`: writes a standard network with random weights. */
 #include "cli/command.h"
 
+#include "cli/output.h"
 #include "base/format.h"
 #include "base/table.h"
-#include "model/synth.h"
+#include "model/synth/synth.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -110,7 +111,8 @@ static int produce(int fd, const char *name, void *context, struct prony_error *
     return prn_synth_write(job->network, &job->options, fd, name, err);
 }
 
-static int run(const void *options, const struct prn_strings *arguments, struct prony_error *err)
+static int synth_run(const void *options, const struct prn_strings *arguments,
+                     struct prony_error *err)
 {
     const struct options *o = options;
     if (o->list) {
@@ -139,21 +141,19 @@ static int run(const void *options, const struct prn_strings *arguments, struct 
 #define FIELD(name) offsetof(struct options, name)
 
 static const struct prn_option option_table[] = {
-    {PRN_OPTION_TEXT, 'o', "output", "FILE", "where the model goes; '-' is standard output",
-     FIELD(output), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "batch", "N|dynamic", "batch size, or left open (default 1)", FIELD(batch),
-     0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "seq", "N|dynamic",
-     "tokens per sequence, or left open (default 128); bert-base and gpt2-small only", FIELD(seq),
-     0, 0, NULL},
-    {PRN_OPTION_COUNT, 0, "seed", "N", "seed of the random weights (default 0)", FIELD(seed), 0,
-     0x1p53, NULL},
-    {PRN_OPTION_COUNT, 0, "hidden", "N", "width of mlp's hidden layers (default 200)",
-     FIELD(hidden), 1, 65536, NULL},
-    {PRN_OPTION_COUNT, 0, "layers", "N", "number of mlp's hidden layers (default 1)", FIELD(layers),
-     1, 10000, NULL},
-    {PRN_OPTION_FLAG, 0, "list", NULL, "show the networks, their parameters and inputs",
-     FIELD(list), 0, 0, NULL},
+    PRN_OPTION(TEXT, 'o', "output", "FILE", FIELD(output),
+               "where the model goes; '-' is standard output"),
+    PRN_OPTION(TEXT, 0, "batch", "N|dynamic", FIELD(batch), "batch size, or left open (default 1)"),
+    PRN_OPTION(TEXT, 0, "seq", "N|dynamic", FIELD(seq),
+               "tokens per sequence, or left open (default 128); networks for text only"),
+    PRN_OPTION(COUNT, 0, "seed", "N", FIELD(seed), "seed of the random weights (default 0)",
+               PRN_OPTION_RANGE(0, 0x1p53)),
+    PRN_OPTION(COUNT, 0, "hidden", "N", FIELD(hidden), "width of mlp's hidden layers (default 200)",
+               PRN_OPTION_RANGE(1, 65536)),
+    PRN_OPTION(COUNT, 0, "layers", "N", FIELD(layers), "number of mlp's hidden layers (default 1)",
+               PRN_OPTION_RANGE(1, 10000)),
+    PRN_OPTION(FLAG, 0, "list", NULL, FIELD(list),
+               "show the networks, their parameters and inputs"),
     {0},
 };
 
@@ -164,7 +164,9 @@ const struct prn_command prn_command_synth = {
     .description =
         "Writes a standard architecture as an ONNX file with random weights, so that it can be "
         "measured without a download. The same options and seed give the same file.\n"
-        "NAME is mlp, resnet50, mobilenet-v2, vit-base-patch16-224, bert-base or gpt2-small.",
+        "NAME is mlp, resnet50, mobilenet-v2, vit-base-patch16-224, bert-base, gpt2-small or "
+        "another "
+        "that --list shows.",
     .examples = "# an image classifier for batches of any size\n"
                 "prony synth resnet50 --batch dynamic -o resnet50.onnx\n"
                 "# a plain network of about 10 ms\n"
@@ -172,5 +174,5 @@ const struct prn_command prn_command_synth = {
     .options = option_table,
     .options_size = sizeof(struct options),
     .max_arguments = 1,
-    .run = run,
+    .run = synth_run,
 };

@@ -1,6 +1,7 @@
 /* `prony token`: who may use a service. */
 #include "cli/command.h"
 
+#include "cli/output.h"
 #include "record/net.h"
 
 #include <string.h>
@@ -17,7 +18,7 @@ static int check_use(const struct options *o, const struct prn_strings *argument
     bool add = strcmp(action, "add") == 0;
     bool list = strcmp(action, "list") == 0;
     if (!add && !list && strcmp(action, "revoke") != 0)
-        return prn_fail(err, PRONY_EUSAGE, "'%s' is none of add, list and revoke", action);
+        return prn_fail(err, PRONY_EUSAGE, "'%s' is not one of add, list and revoke", action);
     if (list && arguments->n > 1)
         return prn_fail(err, PRONY_EUSAGE, "'list' takes no name, but there is '%s'",
                         arguments->items[1]);
@@ -30,7 +31,8 @@ static int check_use(const struct options *o, const struct prn_strings *argument
     return 0;
 }
 
-static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+static int token_run(const void *opaque, const struct prn_strings *arguments,
+                     struct prony_error *err)
 {
     const struct options *o = opaque;
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
@@ -56,12 +58,10 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
 #define FIELD(name) offsetof(struct options, name)
 
 static const struct prn_option option_table[] = {
-    {PRN_OPTION_FLAG, 0, "admin", NULL, "add: sees the sessions of everybody", FIELD(admin), 0, 0,
-     NULL},
-    {PRN_OPTION_FLAG, 0, "worker", NULL, "add: for 'prony worker', not for a person", FIELD(worker),
-     0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "state", "FOLDER",
-     "the service's state folder (default ~/.local/state/prony)", FIELD(state), 0, 0, NULL},
+    PRN_OPTION(FLAG, 0, "admin", NULL, FIELD(admin), "add: sees the sessions of everybody"),
+    PRN_OPTION(FLAG, 0, "worker", NULL, FIELD(worker), "add: for 'prony worker', not for a person"),
+    PRN_OPTION(TEXT, 0, "state", "FOLDER", FIELD(state),
+               "the service's state folder (default ~/.local/state/prony)"),
     {0},
 };
 
@@ -82,5 +82,5 @@ const struct prn_command prn_command_token = {
     .options_size = sizeof(struct options),
     .min_arguments = 1,
     .max_arguments = 2,
-    .run = run,
+    .run = token_run,
 };

@@ -1,11 +1,12 @@
 /* `prony view`: saved reports in a browser. */
 #include "cli/command.h"
 
+#include "cli/output.h"
 #include "base/spawn.h"
-#include "cli/trace_page.h"
+#include "cli/cmd_explore.h"
 #include "record/net.h"
 #include "report/page.h"
-#include "report/profile_json.h"
+#include "report/profile/json.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -115,7 +116,7 @@ static bool want_browser;
 /* Whoever sees no browser has the address; so nothing that goes wrong here matters. */
 static void open_browser(const char *url)
 {
-    const char *named = getenv("BROWSER");
+    const char *named = secure_getenv("BROWSER");
     const char *program = named && *named ? named : "xdg-open";
     char *const argv[] = {strdup(program), strdup(url), NULL};
     posix_spawn_file_actions_t files;
@@ -148,7 +149,8 @@ static void ready(const char *url)
         open_browser(url);
 }
 
-static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+static int view_run(const void *opaque, const struct prn_strings *arguments,
+                    struct prony_error *err)
 {
     const struct view_options *o = opaque;
     const struct prn_net *net;
@@ -175,7 +177,7 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
     return code;
 }
 
-static void set_defaults(void *opaque)
+static void view_defaults(void *opaque)
 {
     struct view_options *o = opaque;
     o->address = "127.0.0.1:0";
@@ -184,11 +186,10 @@ static void set_defaults(void *opaque)
 #define FIELD(name) offsetof(struct view_options, name)
 
 static const struct prn_option option_table[] = {
-    {PRN_OPTION_TEXT, 0, "address", "ADDR:PORT",
-     "where to serve it, on this machine; port 0 is one that is free (default 127.0.0.1:0)",
-     FIELD(address), 0, 0, NULL},
-    {PRN_OPTION_FLAG, 0, "no-browser", NULL, "only print the address", FIELD(no_browser), 0, 0,
-     NULL},
+    PRN_OPTION(
+        TEXT, 0, "address", "ADDR:PORT", FIELD(address),
+        "where to serve it, on this machine; port 0 is one that is free (default 127.0.0.1:0)"),
+    PRN_OPTION(FLAG, 0, "no-browser", NULL, FIELD(no_browser), "only print the address"),
     {0},
 };
 
@@ -210,8 +211,8 @@ const struct prn_command prn_command_view = {
                 "prony view resnet50.json --no-browser --address 127.0.0.1:8080",
     .options = option_table,
     .options_size = sizeof(struct view_options),
-    .defaults = set_defaults,
+    .defaults = view_defaults,
     .min_arguments = 1,
     .max_arguments = FILES_MAX,
-    .run = run,
+    .run = view_run,
 };

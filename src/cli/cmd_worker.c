@@ -1,12 +1,16 @@
 /* `prony worker`: offers this machine to a service. */
 #include "cli/command.h"
 
+#include "cli/output.h"
 #include "base/table.h"
+#include "cli/libraries.h"
+#include "cli/server.h"
 #include "exec/sandbox.h"
 #include "record/net.h"
 
 struct worker_options {
-    const char *server, *hardware, *token_file, *join_file, *ca, *ort_lib, *python;
+    const char *server, *hardware, *token_file, *join_file, *ca, *python, *peers;
+    struct prn_library_files libraries;
     double idle_s;
     bool insecure, check;
 };
@@ -40,7 +44,8 @@ static int check(struct prony_error *err)
     return code;
 }
 
-static int run(const void *opaque, const struct prn_strings *arguments, struct prony_error *err)
+static int worker_run(const void *opaque, const struct prn_strings *arguments,
+                      struct prony_error *err)
 {
     const struct worker_options *o = opaque;
     (void)arguments;
@@ -59,41 +64,44 @@ static int run(const void *opaque, const struct prn_strings *arguments, struct p
         .join_file = o->join_file,
         .ca_file = o->ca,
         .insecure = o->insecure,
-        .ort_library = o->ort_lib,
         .python = o->python,
         .idle_s = o->idle_s,
+        .peers = o->peers,
     };
-    int code = prn_net_load(&net, err);
+    int code = prn_libraries_use(&o->libraries, NULL, err);
+    if (code == 0)
+        code = prn_net_load(&net, err);
     return code < 0 ? code : net->work(&options, err);
 }
 
 #define FIELD(name) offsetof(struct worker_options, name)
 
 static const struct prn_option options[] = {
-    {PRN_OPTION_TEXT, 0, "server", "ADDR:PORT", "the service to join", FIELD(server), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "hardware", "NAME",
-     "what this machine is called in backends, e.g. r6i.large", FIELD(hardware), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "token-file", "FILE",
-     "holds a token for workers ('prony token add --worker' makes one)", FIELD(token_file), 0, 0,
-     NULL},
-    {PRN_OPTION_TEXT, 0, "join-file", "FILE",
-     "holds a key that lets one worker in, once, as jobs of Slurm have it; '-' is standard input",
-     FIELD(join_file), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "ca", "FILE",
-     "who signs the service's certificate, PEM (default: whom the system trusts)", FIELD(ca), 0, 0,
-     NULL},
-    {PRN_OPTION_FLAG, 0, "insecure", NULL, "no TLS: for a service on this machine", FIELD(insecure),
-     0, 0, NULL},
-    {PRN_OPTION_NUMBER, 0, "idle", "SECONDS",
-     "leave after so long without a session (default: never)", FIELD(idle_s), 0, 1e9, NULL},
-    {PRN_OPTION_TEXT, 0, "ort-lib", "FILE", "ONNX Runtime library to load (libonnxruntime.so)",
-     FIELD(ort_lib), 0, 0, NULL},
-    {PRN_OPTION_TEXT, 0, "python", "FILE",
-     "the interpreter that has torch, for torch-* (default: PRONY_PYTHON)", FIELD(python), 0, 0,
-     NULL},
-    {PRN_OPTION_FLAG, 0, "check", NULL,
-     "print which of the executors' protections this kernel grants, and end", FIELD(check), 0, 0,
-     NULL},
+    PRN_OPTION(TEXT, 0, "server", "ADDR:PORT", FIELD(server), "the service to join"),
+    PRN_OPTION(TEXT, 0, "hardware", "NAME", FIELD(hardware),
+               "what this machine is called in backends, e.g. r6i.large"),
+    PRN_OPTION(TEXT, 0, "token-file", "FILE", FIELD(token_file),
+               "holds a token for workers ('prony token add --worker' makes one)"),
+    PRN_OPTION(TEXT, 0, "join-file", "FILE", FIELD(join_file),
+               "holds a key that lets one worker in, once, as jobs of Slurm have it; '-' is "
+               "standard input"),
+    PRN_OPTION(TEXT, 0, "ca", "FILE", FIELD(ca),
+               "who signs the service's certificate, PEM (default: whom the system trusts)"),
+    PRN_OPTION(FLAG, 0, "insecure", NULL, FIELD(insecure), "no TLS: for a service on this machine"),
+    PRN_OPTION(SECONDS, 0, "idle", "TIME", FIELD(idle_s),
+               "leave after so long without a session (default: never)", PRN_OPTION_RANGE(0, 1e9)),
+    PRN_LIBRARY_ROW(struct worker_options),
+    PRN_OPTION(TEXT, 0, "python", "FILE", FIELD(python),
+               "the interpreter that has torch, for torch-* (default: PRONY_PYTHON)"),
+    PRN_OPTION(
+        TEXT, 0, "peers", "ADDR[:PORT]", FIELD(peers),
+        "where other workers reach this one when it is a stage of a pipeline; auto: the address "
+        "from "
+        "which it reaches the service; none: nowhere (default: auto with a service on this machine "
+        "and "
+        "in a job of Slurm, else none)"),
+    PRN_OPTION(FLAG, 0, "check", NULL, FIELD(check),
+               "print which of the executors' protections this kernel grants, and end"),
     {0},
 };
 
@@ -115,5 +123,5 @@ const struct prn_command prn_command_worker = {
                 "prony worker --check\n",
     .options = options,
     .options_size = sizeof(struct worker_options),
-    .run = run,
+    .run = worker_run,
 };

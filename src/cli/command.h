@@ -10,20 +10,20 @@
 #define PRN_CLI_COMMAND_H
 
 #include "base/buffer.h"
-#include "base/io.h"
-#include "report/profile_report.h"
 
 enum prn_option_kind {
-    PRN_OPTION_END = 0, /* ends a table */
-    PRN_OPTION_GROUP,   /* a heading in the help: `help` is its text */
-    PRN_OPTION_FLAG,    /* bool */
-    PRN_OPTION_TEXT,    /* const char * */
-    PRN_OPTION_LIST,    /* struct prn_strings: may be given several times */
-    PRN_OPTION_WORDS,   /* struct prn_strings: every word up to the next option, and repeatable */
-    PRN_OPTION_COUNT,   /* int64_t, within [min, max] */
-    PRN_OPTION_NUMBER,  /* double, within [min, max] */
-    PRN_OPTION_PERCENT, /* double fraction: "1%" and "0.01" both give 0.01 */
-    PRN_OPTION_CHOICE,  /* int: index into `choices` */
+    PRN_OPTION_END = 0,   /* ends a table */
+    PRN_OPTION_GROUP,     /* a heading in the help: `help` is its text */
+    PRN_OPTION_FLAG,      /* bool */
+    PRN_OPTION_TEXT,      /* const char * */
+    PRN_OPTION_LIST,      /* struct prn_strings: may be given several times */
+    PRN_OPTION_WORDS,     /* struct prn_strings: every word up to the next option, and repeatable */
+    PRN_OPTION_COUNT,     /* int64_t, within [min, max] */
+    PRN_OPTION_NUMBER,    /* double, within [min, max] */
+    PRN_OPTION_SECONDS,   /* double, within [min, max]: "60", "90s", "1m", "500ms" */
+    PRN_OPTION_PERCENT,   /* double fraction: "1%" and "0.01" both give 0.01 */
+    PRN_OPTION_CHOICE,    /* int: index into `choices` */
+    PRN_OPTION_LIBRARIES, /* struct prn_library_files (libraries.h): one option for each library */
 };
 
 struct prn_strings {
@@ -42,10 +42,24 @@ struct prn_option {
     const char *const *choices; /* CHOICE: names, ending in NULL */
 };
 
+/* Rows of a table: the kind, without its prefix, the letter, and so on. What may stand behind them
+ * is a range or `.choices`. */
+#define PRN_OPTION(of, letter_or_0, text, value_text, at, help_text, ...)                        \
+    {                                                                                            \
+        .kind = PRN_OPTION_##of, .letter = (letter_or_0), .name = (text), .value = (value_text), \
+        .help = (help_text), .offset = (at), __VA_ARGS__                                         \
+    }
+#define PRN_OPTION_RANGE(low, high) .min = (low), .max = (high)
+#define PRN_OPTION_HEADING(text)                 \
+    {                                            \
+        .kind = PRN_OPTION_GROUP, .help = (text) \
+    }
+
 /* What a command found, where scripts act on it. It isn't an error: the command did what it was
  * asked, and has said on standard error what it found. */
 enum prn_outcome {
     PRN_OUTCOME_REGRESSION = 1,
+    PRN_OUTCOME_MISMATCH = 2,
 };
 
 /* A short option of several letters, for those who know it from another program. */
@@ -74,6 +88,10 @@ struct prn_command {
 extern const struct prn_command *const prn_commands[];
 const struct prn_command *prn_command_find(const char *name);
 
+/* Its options, each by itself, ending in one without kind. Valid until the next call for another
+ * command. */
+const struct prn_option *prn_command_options(const struct prn_command *command);
+
 /* The alias of an option; NULL: none. */
 const char *prn_command_alias(const struct prn_command *command, const struct prn_option *option);
 
@@ -85,59 +103,5 @@ PRONY_MUST_CHECK int prn_command_parse(const struct prn_command *command, int ar
 /* Frees the lists that parsing made. */
 void prn_command_release(const struct prn_command *command, void *options,
                          struct prn_strings *arguments);
-
-/* Texts made from the tables. */
-void prn_command_help(const struct prn_command *command, struct prn_buffer *out);
-void prn_command_overview(struct prn_buffer *out);
-void prn_command_man(struct prn_buffer *out);
-void prn_command_bash(struct prn_buffer *out);
-void prn_command_zsh(struct prn_buffer *out);
-
-/* The one mapping from what a command returned to exit statuses: 2 for misuse, 130 after Ctrl-C, 1
- * for other errors, 3 for a regression. */
-int prn_exit_status(int code);
-
-/* Prints "prony: warning: …" on standard error. */
-void prn_warn(const char *format, ...) PRN_PRINTF(1, 2);
-
-/* Prints "prony: WHAT: …" on standard error. */
-void prn_announce(const char *what, const char *format, ...) PRN_PRINTF(2, 3);
-
-/* Writes `out` to standard output or, through a temporary name that is renamed at the end, to
- * `path` (NULL or "-": standard output). */
-PRONY_MUST_CHECK int prn_output(const char *path, const struct prn_buffer *out,
-                                struct prony_error *err);
-
-/* The same for what is made while it is written: `produce` writes it all to the descriptor; `name`
- * is for its errors. A signal that ends the program removes the temporary file first. */
-PRONY_MUST_CHECK int prn_output_stream(const char *path, prn_write_producer *produce, void *context,
-                                       struct prony_error *err);
-
-/* Fails now when writing to `path` would fail, as far as that can be known: before long work. */
-PRONY_MUST_CHECK int prn_output_check(const char *path, struct prony_error *err);
-
-/* Whether `path` is, or would become, a file that is replaced as a whole when it is written. */
-bool prn_output_is_file(const char *path);
-
-/* Fails when writing to `path` would replace `input`, the file that the command reads. */
-PRONY_MUST_CHECK int prn_output_spares(const char *path, const char *input,
-                                       struct prony_error *err);
-
-/* How wide what goes to standard output may be: as the terminal; without one, as COLUMNS says; 0:
- * there is no limit. */
-size_t prn_output_width(void);
-
-/* Reports a profile to `path`, as prn_output does. */
-PRONY_MUST_CHECK int prn_output_profile(const char *path, const struct prn_profile *profile,
-                                        enum prn_report_format format, enum prn_report_table table,
-                                        struct prony_error *err);
-
-/* Fails when this prony can't write the format: before long work. */
-PRONY_MUST_CHECK int prn_output_check_format(enum prn_report_format format,
-                                             struct prony_error *err);
-
-/* Fails when a table is asked for and another format than CSV. */
-PRONY_MUST_CHECK int prn_output_check_table(enum prn_report_format format,
-                                            enum prn_report_table table, struct prony_error *err);
 
 #endif

@@ -1,8 +1,9 @@
 #include "cli/comparison.h"
 
+#include "cli/output.h"
 #include "base/format.h"
-#include "report/comparison_report.h"
-#include "report/profile_json.h"
+#include "report/comparison/report.h"
+#include "report/profile/json.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -138,6 +139,7 @@ static int judge(const struct prn_comparison *c, struct prony_error *err)
 struct comparison_request {
     const struct prn_comparison_options *options;
     enum prn_report_format format;
+    const struct prn_look *look;
     const char *output;
 };
 
@@ -152,7 +154,7 @@ static int report_comparison(const struct comparison_request *request,
     int code = prn_compare(&sides[0], &sides[1], n - 1, &options, &comparison, err);
     if (code < 0)
         return code;
-    code = prn_comparison_report(comparison, request->format, &out, err);
+    code = prn_comparison_report(comparison, request->format, request->look, &out, err);
     if (code == 0)
         code = prn_output(request->output, &out, err);
     if (code == 0 && !isnan(o->fail_over))
@@ -184,9 +186,9 @@ static int compare_files(const struct comparison_request *request, const char *c
 
 int prn_comparison_run(const struct prn_comparison_options *options,
                        const struct prn_strings *files, enum prn_report_format format,
-                       const char *output, struct prony_error *err)
+                       const struct prn_look *look, const char *output, struct prony_error *err)
 {
-    const struct comparison_request request = {options, format, output};
+    const struct comparison_request request = {options, format, look, output};
     const char **paths = calloc(files->n + 1, sizeof(const char *));
     if (!paths)
         return prn_fail_memory(err);

@@ -3,6 +3,7 @@
 #define PRN_CLI_COMPARISON_H
 
 #include "cli/command.h"
+#include "cli/output.h"
 
 #include <stdbool.h>
 
@@ -16,8 +17,8 @@ struct prn_comparison_options {
  * `output`. Returns also PRN_OUTCOME_REGRESSION. */
 PRONY_MUST_CHECK int prn_comparison_run(const struct prn_comparison_options *options,
                                         const struct prn_strings *files,
-                                        enum prn_report_format format, const char *output,
-                                        struct prony_error *err);
+                                        enum prn_report_format format, const struct prn_look *look,
+                                        const char *output, struct prony_error *err);
 
 /* Whether there is something to compare; fails when there isn't, but options ask for it. */
 PRONY_MUST_CHECK int prn_comparison_wanted(const struct prn_comparison_options *options,

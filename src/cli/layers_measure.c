@@ -1,10 +1,11 @@
 /* `prony layers` without --list and --extract: measures each layer into a file of results. */
-#include "cli/layers.h"
+#include "cli/layers_measure.h"
 
+#include "cli/output.h"
 #include "cli/progress.h"
 #include "measure/resume.h"
-#include "pipeline/layer_remote.h"
-#include "report/layers_report.h"
+#include "pipeline/layers/remote.h"
+#include "report/layers/report.h"
 
 #include <errno.h>
 #include <math.h>
@@ -26,14 +27,14 @@ static const char *results_path(const struct prn_layers_options *o)
 int prn_layers_check_server(const struct prn_layers_options *o, struct prony_error *err)
 {
     int code = prn_server_check(&o->server, err);
-    if (code == 0 && o->server.address && o->ort_lib)
-        code =
-            prn_fail(err, PRONY_EUSAGE, "--ort-lib is for this machine, and --server is another");
-    return code;
+    return code < 0 ? code : prn_libraries_use(&o->libraries, o->server.address, err);
 }
 
 int prn_layers_check_idle(const struct prn_layers_options *o, struct prony_error *err)
 {
+    const char *library = prn_libraries_option(&o->libraries);
+    char library_option[64];
+    snprintf(library_option, sizeof library_option, "--%s", library ? library : "");
     const struct {
         const char *name;
         bool given;
@@ -41,7 +42,7 @@ int prn_layers_check_idle(const struct prn_layers_options *o, struct prony_error
         {"-o", o->results},
         {"-d", o->device},
         {"--backend", o->backend},
-        {"-m", o->model_name},
+        {"-m", o->model_name && !prn_layers_network(o)},
         {"-l", o->layer_start > 0},
         {"-L", o->layer_end > 0},
         {"-s", o->shapes_in.n > 0},
@@ -54,7 +55,7 @@ int prn_layers_check_idle(const struct prn_layers_options *o, struct prony_error
         {"--max-time", !isnan(o->max_time_s)},
         {"--timeout", !isnan(o->timeout_s)},
         {"--seed", o->seed >= 0},
-        {"--ort-lib", o->ort_lib},
+        {library_option, library},
         {"--resume", o->resume},
         {"--server", o->server.address},
     };
@@ -92,7 +93,7 @@ static int parse_shape(const char *text, struct prn_arena *arena, struct prn_lay
     }
     if (!fine)
         return prn_fail(err, PRONY_EUSAGE,
-                        "-s '%s' is no shape without the batch, such as 3,224,224", text);
+                        "-s '%s' is not a shape without the batch, such as 3,224,224", text);
     *ret = (struct prn_layer_shape){dims, n};
     return 0;
 }
@@ -190,7 +191,7 @@ static int range_of(const struct prn_layers_options *o, struct prn_layer_job *jo
                         first > n ? "-l" : "-L", (long long)(first > n ? first : last),
                         job->model->path, (long long)n, n == 1 ? "" : "s");
     if (first > last)
-        return prn_fail(err, PRONY_EUSAGE, "-l %lld is behind -L %lld", (long long)first,
+        return prn_fail(err, PRONY_EUSAGE, "-l %lld is greater than -L %lld", (long long)first,
                         (long long)last);
     job->first = (size_t)first;
     job->last = (size_t)last;
@@ -224,6 +225,28 @@ static int settings_of(const struct prn_layers_options *o, struct prn_settings *
                                  .max_time_s =
                                      isnan(o->max_time_s) ? MAX_TIME_DEFAULT_S : o->max_time_s};
     return prn_resume_settings(NULL, ret, err);
+}
+
+/* What makes a difference to the figures beside the backend, as one would type it. */
+static int options_of(const struct prn_layers_options *o, struct prn_arena *arena,
+                      const char **ret_text, struct prony_error *err)
+{
+    struct prn_buffer text = PRN_BUFFER_INIT((size_t)64 << 10);
+    if (o->iterations > 0)
+        prn_buffer_printf(&text, " -i %lld", (long long)o->iterations);
+    if (o->no_warmup)
+        prn_buffer_add(&text, " --no-warmup");
+    for (size_t i = 0; i < o->inputs.n; i++)
+        prn_buffer_printf(&text, " --input %s", o->inputs.items[i]);
+    if (o->seed >= 0)
+        prn_buffer_printf(&text, " --seed %lld", (long long)o->seed);
+    int code = prn_buffer_error(&text, err);
+    if (code == 0) {
+        *ret_text = prn_arena_strdup(arena, text.len > 0 ? prn_buffer_text(&text) + 1 : "");
+        code = *ret_text ? 0 : prn_fail_memory(err);
+    }
+    prn_buffer_release(&text);
+    return code;
 }
 
 /* ---- Measuring ---- */
@@ -271,21 +294,23 @@ static int report(const struct prn_layers_options *o,
                   const struct prn_layer_profile *profile, struct prony_error *err)
 {
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
-    int code =
-        prn_layers_report(measurement, profile, (enum prn_report_format)o->format, &out, err);
+    struct prn_look look = prn_output_look(o->output, false, PRN_COLOUR_AUTO);
+    int code = prn_layers_report(measurement, profile, (enum prn_report_format)o->format, &look,
+                                 &out, err);
     if (code == 0)
         code = prn_output(o->output, &out, err);
     prn_buffer_release(&out);
     return code;
 }
 
-static int measure(const struct prn_layers_options *o, const struct prn_layer_job *job,
-                   struct prn_layer_profile *profile, struct prony_error *err)
+static int layers_measure(const struct prn_layers_options *o, const struct prn_layer_job *job,
+                          struct prn_layer_profile *profile, struct prony_error *err)
 {
     struct prn_layer_measurement *measurement = NULL;
     size_t before = prn_layer_profile_count(profile);
     prn_signals_catch();
     int code = prn_layers_measure(job, profile, &measurement, err);
+    code = prn_open_dims_fail(job->model, job->inputs, code, err);
     prn_progress_end();
     if (code == 0)
         code = report(o, measurement, profile, err);
@@ -321,7 +346,7 @@ static int measure_where(const struct prn_layers_options *o, const struct prn_la
     struct prn_layer_place place = {prn_layer_remote_measure, &remote};
     struct prn_server_shown shown = {0};
     if (!o->server.address)
-        return measure(o, job, profile, err);
+        return layers_measure(o, job, profile, err);
     struct prn_token *token = prn_token_new();
     if (!token)
         return prn_fail_memory(err);
@@ -330,14 +355,14 @@ static int measure_where(const struct prn_layers_options *o, const struct prn_la
         prn_server_show(&remote.config, &shown);
         struct prn_layer_job there = *job;
         there.place = &place;
-        code = measure(o, &there, profile, err);
+        code = layers_measure(o, &there, profile, err);
     }
     prn_token_free(token);
     return code;
 }
 
 int prn_layers_run(const struct prn_layers_options *o, const struct prn_layer_texts *texts,
-                   const struct prn_layer_plan *plan, struct prn_arena *arena,
+                   const struct prn_layer_plan *plan, const char *shown, struct prn_arena *arena,
                    struct prony_error *err)
 {
     struct session session = {results_path(o)};
@@ -345,8 +370,7 @@ int prn_layers_run(const struct prn_layers_options *o, const struct prn_layer_te
     struct prn_layer_shape *shapes = NULL;
     struct prn_layer_profile *profile = NULL;
     struct prn_layer_head head;
-    struct prn_layer_job job = {.ort_library = o->ort_lib,
-                                .resume = o->resume,
+    struct prn_layer_job job = {.resume = o->resume,
                                 .timeout_s = isnan(o->timeout_s) ? TIMEOUT_DEFAULT_S : o->timeout_s,
                                 .cancelled = &prn_cancelled,
                                 .progress = prn_progress_shown(),
@@ -358,10 +382,13 @@ int prn_layers_run(const struct prn_layers_options *o, const struct prn_layer_te
         code = backend_of(o, arena, &job.backend, err);
     if (code == 0)
         code = prn_layer_plan_job(plan, &inputs, arena, &job, err);
+    job.shown = shown;
     if (code == 0)
         code = range_of(o, &job, err);
     if (code == 0)
         code = settings_of(o, &job.settings, err);
+    if (code == 0)
+        code = options_of(o, arena, &job.options, err);
     /* Of the first layer, they are shapes of the model's inputs. */
     if (code == 0 && job.first > 1)
         code = parse_shapes(o, arena, &shapes, err);

@@ -1,6 +1,10 @@
 /* The prony command: finds the subcommand, parses its options, runs it, reports its error. */
 #include "cli/command.h"
 
+#include "base/text.h"
+#include "cli/pages.h"
+#include "cli/output.h"
+
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -20,7 +24,15 @@ static int report(int code, const struct prony_error *err, const struct prn_comm
 static int misuse(const char *what, const char *subject)
 {
     struct prony_error err;
-    return report(prn_fail(&err, PRONY_EUSAGE, "%s '%s'", what, subject), &err, NULL);
+    const char *names[64] = {"help"};
+    size_t n = 1;
+    for (size_t i = 0; prn_commands[i] && n < PRN_ARRAY_SIZE(names); i++)
+        if (!prn_commands[i]->hidden)
+            names[n++] = prn_commands[i]->name;
+    const char *meant = prn_text_nearest(subject, names, n);
+    return report(prn_fail(&err, PRONY_EUSAGE, "%s '%s'%s%s%s", what, subject,
+                           meant ? "; did you mean '" : "", meant ? meant : "", meant ? "'?" : ""),
+                  &err, NULL);
 }
 
 static int print(void (*write)(struct prn_buffer *), const struct prn_command *command)
@@ -41,7 +53,7 @@ static void write_version(struct prn_buffer *out)
     prn_buffer_printf(out, "prony %s\n", prony_version());
 }
 
-static int run(const struct prn_command *command, int argc, char **argv)
+static int main_run(const struct prn_command *command, int argc, char **argv)
 {
     struct prony_error err = {0};
     void *options = calloc(1, command->options_size + 1);
@@ -78,13 +90,35 @@ static void occupy_standard_descriptors(void)
         close(fd);
 }
 
+/* Other programs whose users, and scripts, find a command under the name that they know: a link to
+ * prony is all that it takes. */
+static const struct prn_command *find_by_name(const char *path)
+{
+    static const struct {
+        const char *name, *command;
+    } others[] = {
+        {"sched-pipeline", "schedule"},
+        {"profile_explorer", "explore"},
+        {"profile_explorer.py", "explore"},
+    };
+    const char *slash = path ? strrchr(path, '/') : NULL;
+    const char *name = slash ? slash + 1 : path;
+    for (size_t i = 0; name && i < PRN_ARRAY_SIZE(others); i++)
+        if (strcmp(name, others[i].name) == 0)
+            return prn_command_find(others[i].command);
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
     occupy_standard_descriptors();
-    /* A reader that goes away is a write error like any other, not a silent death. */
+    /* What a reader that goes away means depends on what is written: see prn_output_stream(). */
     signal(SIGPIPE, SIG_IGN);
     /* Whoever started us may have ignored it, and then how a child ended can't be asked. */
     signal(SIGCHLD, SIG_DFL);
+    const struct prn_command *other = find_by_name(argv[0]);
+    if (other)
+        return main_run(other, argc - 1, argv + 1);
     if (argc < 2) {
         print(prn_command_overview, NULL);
         return 2;
@@ -103,5 +137,5 @@ int main(int argc, char **argv)
     const struct prn_command *command = prn_command_find(name);
     if (!command)
         return misuse(name[0] == '-' ? "unknown option" : "unknown command", name);
-    return help ? print(NULL, command) : run(command, argc - 2, argv + 2);
+    return help ? print(NULL, command) : main_run(command, argc - 2, argv + 2);
 }

@@ -1,11 +1,11 @@
-/* What goes to the terminal or a file: warnings, results, exit statuses. */
-#include "cli/command.h"
+#include "cli/output.h"
 
-#include "base/io.h"
+#include "cli/command.h"
 #include "report/page.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +23,8 @@ int prn_exit_status(int code)
         return 2;
     case PRN_OUTCOME_REGRESSION:
         return 3;
+    case PRN_OUTCOME_MISMATCH:
+        return 4;
     case PRONY_ECANCELED:
         return 130;
     default:
@@ -115,11 +117,20 @@ static int write_special(const char *path, prn_write_producer *produce, void *co
     return code;
 }
 
+/* Whether whoever read standard output has closed it, as `head` does when it has seen enough. */
+static bool reader_is_gone(void)
+{
+    struct pollfd standard = {.fd = STDOUT_FILENO};
+    return poll(&standard, 1, 0) == 1 && (standard.revents & (POLLERR | POLLHUP));
+}
+
 int prn_output_stream(const char *path, prn_write_producer *produce, void *context,
                       struct prony_error *err)
 {
-    if (!path || strcmp(path, "-") == 0)
-        return produce(STDOUT_FILENO, "standard output", context, err);
+    if (!path || strcmp(path, "-") == 0) {
+        int code = produce(STDOUT_FILENO, "standard output", context, err);
+        return code == PRONY_EIO && reader_is_gone() ? 0 : code;
+    }
     struct stat status;
     bool exists = stat(path, &status) == 0;
     if (exists && !S_ISREG(status.st_mode))
@@ -182,12 +193,27 @@ int prn_output_check(const char *path, struct prony_error *err)
 size_t prn_output_width(void)
 {
     struct winsize size;
-    const char *columns = getenv("COLUMNS");
+    const char *columns = secure_getenv("COLUMNS");
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
         return size.ws_col;
     long width = columns ? strtol(columns, NULL, 10) : 0;
-    return width > 0 && width < 100000 ? (size_t)width : 0;
+    return width > 0 && width < PRN_LOOK_UNLIMITED ? (size_t)width : PRN_LOOK_WIDTH;
 }
+
+struct prn_look prn_output_look(const char *path, bool verbose, enum prn_colour colour)
+{
+    const char *no_colour = secure_getenv("NO_COLOR");
+    const char *terminal = secure_getenv("TERM");
+    bool file = path && strcmp(path, "-") != 0;
+    bool shown = !file && isatty(STDOUT_FILENO) && !(no_colour && no_colour[0]) &&
+                 !(terminal && strcmp(terminal, "dumb") == 0);
+    return (struct prn_look){.verbose = verbose,
+                             .colour =
+                                 colour == PRN_COLOUR_AUTO ? shown : colour == PRN_COLOUR_ALWAYS,
+                             .width = file ? PRN_LOOK_WIDTH : prn_output_width()};
+}
+
+const char *const prn_colours[] = {"auto", "always", "never", NULL};
 
 bool prn_output_is_file(const char *path)
 {
@@ -222,11 +248,11 @@ int prn_output_check_table(enum prn_report_format format, enum prn_report_table 
 
 int prn_output_profile(const char *path, const struct prn_profile *profile,
                        enum prn_report_format format, enum prn_report_table table,
-                       struct prony_error *err)
+                       const struct prn_look *look, struct prony_error *err)
 {
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
     int code = table == PRN_REPORT_TABLE_RESULTS
-                   ? prn_profile_report(profile, format, &out, err)
+                   ? prn_profile_report(profile, format, look, &out, err)
                    : prn_profile_report_csv(profile, table, &out, err);
     if (code == 0)
         code = prn_output(path, &out, err);

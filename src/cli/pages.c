@@ -1,8 +1,8 @@
-/* Help, man page and shell completion, all made from the option tables. */
-#include "cli/command.h"
+#include "cli/pages.h"
 
 #include "base/table.h"
 #include "base/text.h"
+#include "runtime/library.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -53,7 +53,7 @@ void prn_command_help(const struct prn_command *command, struct prn_buffer *out)
     paragraphs(out, command->description);
     if (options && command->options[0].kind != PRN_OPTION_GROUP)
         prn_buffer_add(out, "\nOptions:\n");
-    for (const struct prn_option *o = command->options; o && o->kind; o++)
+    for (const struct prn_option *o = prn_command_options(command); o->kind; o++)
         option_line(command, o, out);
     if (command->examples) {
         prn_buffer_add(out, "\nExamples:\n");
@@ -106,7 +106,7 @@ static void man_text(struct prn_buffer *out, const char *text)
 
 static void man_options(const struct prn_command *command, struct prn_buffer *out)
 {
-    for (const struct prn_option *o = command->options; o && o->kind; o++) {
+    for (const struct prn_option *o = prn_command_options(command); o->kind; o++) {
         if (o->kind == PRN_OPTION_GROUP) {
             prn_buffer_add(out, ".PP\n");
             man_text(out, o->help);
@@ -127,17 +127,67 @@ static void man_options(const struct prn_command *command, struct prn_buffer *ou
     }
 }
 
+struct man_term {
+    const char *term, *text;
+};
+
+static const struct man_term statuses[] = {
+    {"0", "Success."},
+    {"1", "Something failed, such as a file, a library or a backend that was asked for, or "
+          "--fail-over can't tell."},
+    {"2", "Misuse: an option or argument is unknown, missing or malformed."},
+    {"3", "A regression: with --fail-over, something became slower."},
+    {"4", "A mismatch: with --fail-on-mismatch, outputs of backends differ."},
+    {"130", "Interrupted before there was anything to report."},
+    {NULL, NULL},
+};
+
+static const struct man_term variables[] = {
+    {"VIRTUAL_ENV, CONDA_PREFIX, PATH", "Where else the runtimes' libraries are looked for: in the "
+                                        "Python environment that is active, and in "
+                                        "that of the python3 on PATH."},
+    {"PRONY_PYTHON",
+     "The interpreter, with torch and prony, that runs graphs of PyTorch programs."},
+    {"PRONY_TOKEN", "The token for a service, unless --token-file is given."},
+    {"XDG_CONFIG_HOME, XDG_STATE_HOME",
+     "Where tokens and the state of a service are kept, instead of ~/.config and ~/.local/state."},
+    {"BROWSER", "What 'prony view' opens pages with."},
+    {"TMPDIR", "Where temporary files are made, instead of /tmp."},
+    {NULL, NULL},
+};
+
+static void man_terms(struct prn_buffer *out, const struct man_term *terms)
+{
+    for (const struct man_term *t = terms; t->term; t++) {
+        prn_buffer_printf(out, ".TP\n.B %s\n", t->term);
+        man_text(out, t->text);
+    }
+}
+
+static void man_libraries(struct prn_buffer *out)
+{
+    const struct prn_library_search *libraries[PRN_RUNTIME_LIBRARIES_MAX];
+    const size_t n = prn_runtime_libraries(libraries);
+    for (size_t i = 0; i < n; i++) {
+        prn_buffer_printf(out, ".TP\n.B %s\n", libraries[i]->variable);
+        char text[256];
+        snprintf(text, sizeof text, "%s, unless --%s is given.", libraries[i]->help,
+                 libraries[i]->option);
+        man_text(out, text);
+    }
+}
+
 void prn_command_man(struct prn_buffer *out)
 {
-    prn_buffer_printf(
-        out,
-        ".TH PRONY 1 \"\" \"prony %s\" \"User Commands\"\n.SH NAME\n"
-        "prony \\- measures what an inference workload takes and costs\n"
-        ".SH SYNOPSIS\n\\fBprony\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] "
-        "[\\fIARGUMENTS\\fR]\n.SH OPTIONS\n"
-        ".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nexplain prony, or a command when given "
-        "behind it\n.TP\n\\fB\\-V\\fR, \\fB\\-\\-version\\fR\ntell the version\n.SH COMMANDS\n",
-        prony_version());
+    prn_buffer_printf(out,
+                      ".TH PRONY 1 \"\" \"prony %s\" \"User Commands\"\n.SH NAME\n"
+                      "prony \\- measures what an inference workload takes and costs\n"
+                      ".SH SYNOPSIS\n\\fBprony\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] "
+                      "[\\fIARGUMENTS\\fR]\n.SH OPTIONS\n"
+                      ".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nexplain prony, or the command that "
+                      "comes before it\n.TP\n\\fB\\-V\\fR, \\fB\\-\\-version\\fR\ntell the "
+                      "version\n.SH COMMANDS\n",
+                      prony_version());
     for (size_t i = 0; prn_commands[i]; i++) {
         const struct prn_command *c = prn_commands[i];
         if (c->hidden)
@@ -151,12 +201,11 @@ void prn_command_man(struct prn_buffer *out)
             prn_buffer_add(out, ".RE\n.fi\n");
         }
     }
-    prn_buffer_add(out, ".SH EXIT STATUS\n"
-                        "0 on success, 1 when something failed, 2 on misuse, 130 when interrupted "
-                        "before there was anything to report.\n"
-                        ".SH ENVIRONMENT\n.TP\n.B PRONY_ORT_LIB\n"
-                        "The ONNX Runtime library to load (libonnxruntime.so), unless "
-                        "\\-\\-ort\\-lib is given.\n");
+    prn_buffer_add(out, ".SH EXIT STATUS\n");
+    man_terms(out, statuses);
+    prn_buffer_add(out, ".SH ENVIRONMENT\n");
+    man_libraries(out);
+    man_terms(out, variables);
 }
 
 static bool takes_file(const struct prn_option *o)
@@ -179,7 +228,7 @@ void prn_command_bash(struct prn_buffer *out)
                         "    case \"$command $previous\" in\n");
     for (size_t i = 0; prn_commands[i]; i++) {
         const struct prn_command *c = prn_commands[i];
-        for (const struct prn_option *o = c->options; o && o->kind && !c->hidden; o++) {
+        for (const struct prn_option *o = prn_command_options(c); o->kind && !c->hidden; o++) {
             if (o->kind != PRN_OPTION_CHOICE)
                 continue;
             prn_buffer_printf(out, "    '%s --%s')\n        mapfile -t COMPREPLY < <(compgen -W '",
@@ -195,7 +244,7 @@ void prn_command_bash(struct prn_buffer *out)
         if (c->hidden)
             continue;
         prn_buffer_printf(out, "        %s) mapfile -t COMPREPLY < <(compgen -W '", c->name);
-        for (const struct prn_option *o = c->options; o && o->kind; o++)
+        for (const struct prn_option *o = prn_command_options(c); o->kind; o++)
             if (o->kind != PRN_OPTION_GROUP)
                 prn_buffer_printf(out, "--%s ", o->name);
         prn_buffer_add(out, "--help' -- \"$current\") ;;\n");
@@ -238,7 +287,7 @@ void prn_command_zsh(struct prn_buffer *out)
         if (c->hidden)
             continue;
         prn_buffer_printf(out, "    %s)\n        _arguments \\\n", c->name);
-        for (const struct prn_option *o = c->options; o && o->kind; o++) {
+        for (const struct prn_option *o = prn_command_options(c); o->kind; o++) {
             if (o->kind == PRN_OPTION_GROUP)
                 continue;
             prn_buffer_printf(out, "            '%s--%s%s[",

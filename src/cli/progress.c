@@ -1,6 +1,7 @@
 #include "cli/progress.h"
 
 #include "base/format.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -53,18 +54,23 @@ void prn_signals_release(const sigset_t *former)
 
 /* ---- Progress ---- */
 
-void prn_progress_line(double elapsed_s, const char *line)
+void prn_progress_line(double elapsed_s, double allowed_s, const char *line)
 {
     struct winsize window = {0};
-    int width = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 10
-                    ? window.ws_col - 1
-                    : 79;
+    size_t width = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 10
+                       ? window.ws_col - 1u
+                       : 79;
     struct prony_error safe; /* a line is as safe to print as an error */
-    prn_fail(&safe, 0, "%s", line);
-    size_t shown = strnlen(safe.text, (size_t)width - 9);
-    while (shown > 0 && ((unsigned char)safe.text[shown] & 0xc0) == 0x80)
-        shown--; /* not in the middle of a character */
-    fprintf(stderr, "\r\033[K%5.1f s  %.*s", elapsed_s, (int)shown, safe.text);
+    struct prn_buffer out = PRN_BUFFER_INIT(4096);
+    char time[64];
+    if (allowed_s > 0)
+        snprintf(time, sizeof time, "%.0f of %.0f s  ", elapsed_s, allowed_s);
+    else
+        snprintf(time, sizeof time, "%.1f s  ", elapsed_s);
+    prn_fail(&safe, 0, "%s%s", time, line);
+    prn_text_shorten(&out, safe.text, width);
+    fprintf(stderr, "\r\033[K%s", prn_buffer_text(&out));
+    prn_buffer_release(&out);
 }
 
 static void show(void *context, const struct prn_progress *p)
@@ -75,17 +81,16 @@ static void show(void *context, const struct prn_progress *p)
     char width_text[32] = "";
     char line[512];
     if (p->rows > 1)
-        snprintf(row, sizeof row, "row %zu of %zu, ", p->row, p->rows);
+        snprintf(row, sizeof row, "%zu/%zu ", p->row, p->rows);
     bool known = p->samples > 0 && isfinite(p->median_ns);
     if (known)
         prn_format_duration(median, p->median_ns);
-    if (p->samples > 0 && isfinite(p->half_width))
+    if (p->samples > 0 && p->half_width <= 1)
         snprintf(width_text, sizeof width_text, " ±%.1f %%", 100 * p->half_width);
-    snprintf(line, sizeof line, "%s%s%s%s%s: %s, launch %lld of %lld or more, %lld samples%s%s%s",
-             row, p->backend, p->point[0] ? " (" : "", p->point, p->point[0] ? ")" : "", p->phase,
-             (long long)p->launch, (long long)p->launches, (long long)p->samples, known ? ", " : "",
-             median, width_text);
-    prn_progress_line(p->elapsed_s, line);
+    snprintf(line, sizeof line, "%s%s%s%s%s: %s%s%s%s, process %lld, %lld runs", row, p->backend,
+             p->point[0] ? " (" : "", p->point, p->point[0] ? ")" : "", p->phase, known ? ", " : "",
+             median, width_text, (long long)p->launch, (long long)p->samples);
+    prn_progress_line(p->elapsed_s, p->allowed_s, line);
 }
 
 prn_progress_function *prn_progress_shown(void)

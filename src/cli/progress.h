@@ -15,8 +15,9 @@ void prn_signals_catch(void);
 sigset_t prn_signals_hold(void);
 void prn_signals_release(const sigset_t *former);
 
-/* One line on the terminal that is written over, behind the time. */
-void prn_progress_line(double elapsed_s, const char *line);
+/* One line on the terminal that is written over: the time used, of the time allowed unless that is
+ * 0, and the line, shortened to the width. */
+void prn_progress_line(double elapsed_s, double allowed_s, const char *line);
 
 typedef void prn_progress_function(void *context, const struct prn_progress *progress);
 

@@ -1,5 +1,6 @@
 #include "cli/recorded.h"
 
+#include "cli/output.h"
 #include "report/prose.h"
 
 #include <errno.h>
@@ -10,8 +11,6 @@ static const char *first_option(const struct prn_recorded_options *o)
 {
     if (o->layout != PRN_LAYOUT_UNSET)
         return "--layout";
-    if (o->verbose)
-        return "--verbose";
     return o->details ? "--details" : NULL;
 }
 
@@ -26,14 +25,13 @@ int prn_recorded_check(const struct prn_recorded_options *o, const struct prn_pr
                         option);
     if (!profile->recorded)
         return prn_fail(err, PRONY_EUSAGE,
-                        "%s is for recorded programs, but '%s' is the profile of a model: leave it "
-                        "out",
-                        option, name);
+                        "%s is for recorded programs; '%s' is the profile of a model", option,
+                        name);
     if (format != PRN_REPORT_FORMAT_TEXT && format != PRN_REPORT_FORMAT_MARKDOWN)
-        return prn_fail(err, PRONY_EUSAGE, "%s goes with --format text or md: %s has everything",
+        return prn_fail(err, PRONY_EUSAGE, "%s needs --format text or md; %s has everything",
                         option, prn_report_formats[format]);
     if (o->details && o->layout > PRN_RECORDED_LAYOUT_SUMMARY)
-        return prn_fail(err, PRONY_EUSAGE, "--details goes with the summary: leave --layout %s out",
+        return prn_fail(err, PRONY_EUSAGE, "--details cannot be combined with --layout %s",
                         prn_recorded_layouts[o->layout]);
     return 0;
 }
@@ -59,27 +57,30 @@ static int write_detail(const char *name, const char *label, const struct prn_bu
 }
 
 static int write_details(const struct prn_profile *profile, const struct prn_recorded_options *o,
-                         bool markdown, struct prn_buffer *out, struct prony_error *err)
+                         const struct prn_look *look, struct prn_buffer *out,
+                         struct prony_error *err)
 {
     if (mkdir(o->details, 0777) < 0 && errno != EEXIST)
         return prn_fail_errno(err, errno, "create", o->details);
-    struct details d = {.folder = o->details, .prose = prn_prose_init(markdown, out)};
+    struct prn_look wide = *look;
+    wide.width = SIZE_MAX; /* a path is copied as a whole, or not at all */
+    struct details d = {.folder = o->details, .prose = prn_prose_init(&wide, out)};
     int code = prn_recorded_details(profile, o->verbose, write_detail, &d, err);
     prn_prose_release(&d.prose);
     return code;
 }
 
 int prn_recorded_output(const char *path, const struct prn_profile *profile,
-                        const struct prn_recorded_options *o, bool markdown,
+                        const struct prn_recorded_options *o, const struct prn_look *look,
                         struct prony_error *err)
 {
     enum prn_recorded_layout layout = o->layout == PRN_LAYOUT_UNSET
                                           ? PRN_RECORDED_LAYOUT_SUMMARY
                                           : (enum prn_recorded_layout)o->layout;
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
-    int code = prn_recorded_report(profile, layout, o->verbose, markdown, &out, err);
+    int code = prn_recorded_report(profile, layout, look, &out, err);
     if (code == 0 && o->details)
-        code = write_details(profile, o, markdown, &out, err);
+        code = write_details(profile, o, look, &out, err);
     if (code == 0)
         code = prn_output(path, &out, err);
     prn_buffer_release(&out);

@@ -3,7 +3,8 @@
 #define PRN_CLI_RECORDED_H
 
 #include "cli/command.h"
-#include "report/recorded_report.h"
+#include "cli/output.h"
+#include "report/recorded/report.h"
 
 #define PRN_LAYOUT_UNSET (-1)
 
@@ -22,7 +23,7 @@ PRONY_MUST_CHECK int prn_recorded_check(const struct prn_recorded_options *o,
 /* Reports a recorded program to `path`, as prn_output_profile() does, in text or Markdown. Details
  * are written first; the report names their files. */
 PRONY_MUST_CHECK int prn_recorded_output(const char *path, const struct prn_profile *profile,
-                                         const struct prn_recorded_options *o, bool markdown,
-                                         struct prony_error *err);
+                                         const struct prn_recorded_options *o,
+                                         const struct prn_look *look, struct prony_error *err);
 
 #endif

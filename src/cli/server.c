@@ -1,8 +1,11 @@
 #include "cli/server.h"
 
+#include "cli/output.h"
+#include "base/clock.h"
 #include "base/format.h"
 #include "cli/progress.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +99,7 @@ static void show_queue(void *context, const struct prn_remote_place *place)
              place->n_holders ? ", held by " : "", place->n_holders ? place->holders[0] : "",
              place->n_holders > 1 ? " and others" : "", place->note ? "; " : "",
              place->note ? place->note : "");
-    prn_progress_line(place->waited_s, line);
+    prn_progress_line(place->waited_s, 0, line);
 }
 
 static void show_upload(void *context, const char *file, uint64_t done, uint64_t total)
@@ -114,7 +117,7 @@ static void show_upload(void *context, const char *file, uint64_t done, uint64_t
     snprintf(line, sizeof line, "sending %.100s: %s of %s", file,
              prn_format_bytes(done_text, (double)done),
              prn_format_bytes(total_text, (double)total));
-    prn_progress_line((double)(now - shown->begun_ns) / 1e9, line);
+    prn_progress_line((double)(now - shown->begun_ns) / 1e9, 0, line);
 }
 
 void prn_server_show(struct prn_remote_config *config, struct prn_server_shown *shown)

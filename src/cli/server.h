@@ -11,38 +11,17 @@ struct prn_server_options {
 };
 
 /* Rows of an option table, for the field `server` of the command's options struct. */
-#define PRN_SERVER_ROWS(type)                                                                      \
-    {PRN_OPTION_TEXT,                                                                              \
-     0,                                                                                            \
-     "server",                                                                                     \
-     "ADDR",                                                                                       \
-     "the service to use, HOST:PORT or unix:PATH, with TLS unless it is on this machine",          \
-     offsetof(type, server.address),                                                               \
-     0,                                                                                            \
-     0,                                                                                            \
-     NULL},                                                                                        \
-        {PRN_OPTION_TEXT,                                                                          \
-         0,                                                                                        \
-         "token-file",                                                                             \
-         "FILE",                                                                                   \
-         "file with the token for it (default: PRONY_TOKEN, or the one in ~/.config/prony/token)", \
-         offsetof(type, server.token_file),                                                        \
-         0,                                                                                        \
-         0,                                                                                        \
-         NULL},                                                                                    \
-        {PRN_OPTION_TEXT,                                                                          \
-         0,                                                                                        \
-         "ca",                                                                                     \
-         "FILE",                                                                                   \
-         "PEM file of who signs its certificate (default: the system's authorities)",              \
-         offsetof(type, server.ca_file),                                                           \
-         0,                                                                                        \
-         0,                                                                                        \
-         NULL},                                                                                    \
-    {                                                                                              \
-        PRN_OPTION_FLAG, 0, "insecure", NULL, "no TLS, and so no token",                           \
-            offsetof(type, server.insecure), 0, 0, NULL                                            \
-    }
+#define PRN_SERVER_ROWS(type)                                                                    \
+    PRN_OPTION(                                                                                  \
+        TEXT, 0, "server", "ADDR", offsetof(type, server.address),                               \
+        "the service to use, HOST:PORT or unix:PATH, with TLS unless it is on this machine"),    \
+        PRN_OPTION(TEXT, 0, "token-file", "FILE", offsetof(type, server.token_file),             \
+                   "file with the token for it (default: PRONY_TOKEN, or the one in "            \
+                   "~/.config/prony/token)"),                                                    \
+        PRN_OPTION(TEXT, 0, "ca", "FILE", offsetof(type, server.ca_file),                        \
+                   "PEM file of who signs its certificate (default: the system's authorities)"), \
+        PRN_OPTION(FLAG, 0, "insecure", NULL, offsetof(type, server.insecure),                   \
+                   "no TLS, and so no token")
 
 /* Fails when options are given that need --server. */
 PRONY_MUST_CHECK int prn_server_check(const struct prn_server_options *o, struct prony_error *err);

@@ -5,6 +5,7 @@
  */
 #include "exec/drive.h"
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "exec/executor.h"
 
@@ -70,7 +71,7 @@ static int64_t wait_until(const struct drive *d, int64_t due_ns)
         int64_t sleep_ns = due_ns - now - SPIN_NS;
         if (sleep_ns <= 0)
             continue;
-        struct timespec t = {.tv_sec = sleep_ns / 1000000000, .tv_nsec = sleep_ns % 1000000000};
+        struct timespec t = prn_timespec(sleep_ns);
         clock_nanosleep(CLOCK_MONOTONIC, 0, &t, NULL);
     }
 }
@@ -99,7 +100,7 @@ static bool goes_on(struct drive *d)
     return d->plan->rate > 0 || now_ns(d) < d->plan->span_ns;
 }
 
-static void *work(void *opaque)
+static void *drive_work(void *opaque)
 {
     struct worker *w = opaque;
     struct drive *d = w->drive;
@@ -132,7 +133,7 @@ static size_t start_workers(struct worker *workers, size_t n, int *ret_error)
     *ret_error = 0;
     while (started < n && *ret_error == 0) {
         struct worker *w = &workers[started];
-        *ret_error = pthread_create(&w->thread, &attributes, work, w);
+        *ret_error = pthread_create(&w->thread, &attributes, drive_work, w);
         started += *ret_error == 0;
     }
     pthread_attr_destroy(&attributes);
@@ -146,7 +147,7 @@ static int run_workers(struct drive *d, struct worker *workers, struct prony_err
     if (error)
         atomic_store(&d->stopped, true);
     else
-        work(&workers[0]);
+        drive_work(&workers[0]);
     for (size_t i = 1; i < started; i++)
         pthread_join(workers[i].thread, NULL);
     if (error)

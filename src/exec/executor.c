@@ -2,6 +2,8 @@
  * the process into an error. */
 #include "exec/executor_parts.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -104,17 +106,18 @@ static int receive(struct prn_executor *x, double timeout_s, const char *doing,
     int code = wait_for_reply(x, timeout_s, doing, err);
     if (code < 0)
         return code;
-    /* Before anybody's code runs in it, the executor hands over what to signal it with. */
-    int pidfd = -1;
+    /* Before anybody's code runs in it, the executor hands over what to signal it with; and, with
+     * inputs bound, what it has compiled. */
+    int fd = -1;
     size_t n = 0;
-    if (prn_message_receive_fds(&x->message, x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET], &pidfd,
-                                x->opened ? 0 : 1, &n) < 0)
+    if (prn_message_receive_fds(&x->message, x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET], &fd,
+                                !x->opened || x->binding ? 1 : 0, &n) < 0)
         return fail_dead(x, doing, err);
-    int *kept = &x->handle.fds[PRN_EXECUTOR_HANDLE_PIDFD];
-    if (n > 0 && x->message.type == PRN_MESSAGE_STARTED && *kept < 0)
-        *kept = pidfd;
+    int *kept = x->opened ? &x->made_fd : &x->handle.fds[PRN_EXECUTOR_HANDLE_PIDFD];
+    if (n > 0 && *kept < 0 && (x->opened || x->message.type == PRN_MESSAGE_STARTED))
+        *kept = fd;
     else if (n > 0)
-        close(pidfd);
+        close(fd);
     return 0;
 }
 
@@ -144,8 +147,8 @@ static int drop_begun(struct prn_executor *x, struct prony_error *err)
     return code;
 }
 
-/* Sends x->message and reads the reply into it. */
-static int call(struct prn_executor *x, double extra_s, const char *doing, struct prony_error *err)
+/* Sends x->message. */
+static int command(struct prn_executor *x, const char *doing, struct prony_error *err)
 {
     if (!x->alive)
         return prn_fail(err, PRONY_ECRASH, "the executor is gone");
@@ -159,13 +162,20 @@ static int call(struct prn_executor *x, double extra_s, const char *doing, struc
             return prn_fail(err, PRONY_ELIMIT, "too much to say in one command");
         return fail_dead(x, doing, err);
     }
-    return read_reply(x, extra_s, doing, err);
+    return 0;
+}
+
+/* Sends x->message and reads the reply into it. */
+static int call(struct prn_executor *x, double extra_s, const char *doing, struct prony_error *err)
+{
+    int code = command(x, doing, err);
+    return code < 0 ? code : read_reply(x, extra_s, doing, err);
 }
 
 static int malformed_reply(struct prn_executor *x, struct prony_error *err)
 {
     prn_executor_end(x);
-    return prn_fail(err, PRONY_ECRASH, "the executor answered nonsense");
+    return prn_fail(err, PRONY_ECRASH, "the executor sent a malformed reply");
 }
 
 static void keep(char *into, size_t size, const char *text)
@@ -173,8 +183,9 @@ static void keep(char *into, size_t size, const char *text)
     snprintf(into, size, "%s", text ? text : "");
 }
 
-int prn_executor_open(struct prn_executor *x, const struct prn_runtime_config *config,
-                      const char *model_path, const char *model_folder, struct prony_error *err)
+int prn_executor_open_begin(struct prn_executor *x, const struct prn_runtime_config *config,
+                            const char *model_path, const char *model_folder,
+                            struct prony_error *err)
 {
     struct prn_message *m = &x->message;
     prn_message_begin(m, PRN_MESSAGE_OPEN);
@@ -187,19 +198,39 @@ int prn_executor_open(struct prn_executor *x, const struct prn_runtime_config *c
         prn_message_put_text(m, config->options[i].value);
     }
     prn_message_put_text(m, config->profile_folder);
+    prn_message_put_text(m, config->cache_folder);
     prn_message_put_text(m, model_path);
     prn_message_put_text(m, model_folder);
     prn_message_put_int(m, x->handle.memory_bytes);
     prn_message_put_int(m, x->handle.file_bytes);
     prn_message_put_int(m, x->handle.cpu_s);
-    int code = call(x, 0, "starting", err);
+    int code = command(x, "starting", err);
+    x->opening = code == 0;
+    return code;
+}
+
+int prn_executor_open_end(struct prn_executor *x, struct prony_error *err)
+{
+    struct prn_message *m = &x->message;
+    if (!x->opening)
+        return 0;
+    x->opening = false;
+    int code = read_reply(x, 0, "starting", err);
     if (code < 0)
         return code;
     x->opened = true;
     keep(x->handle.version, sizeof x->handle.version, prn_message_text(m));
     keep(x->handle.library, sizeof x->handle.library, prn_message_text(m));
     keep(x->handle.sandbox, sizeof x->handle.sandbox, prn_message_text(m));
+    keep(x->origin, sizeof x->origin, prn_message_text(m));
     return m->failed ? malformed_reply(x, err) : 0;
+}
+
+int prn_executor_open(struct prn_executor *x, const struct prn_runtime_config *config,
+                      const char *model_path, const char *model_folder, struct prony_error *err)
+{
+    int code = prn_executor_open_begin(x, config, model_path, model_folder, err);
+    return code < 0 ? code : prn_executor_open_end(x, err);
 }
 
 const char *prn_executor_version(const struct prn_executor *x)
@@ -210,6 +241,11 @@ const char *prn_executor_version(const struct prn_executor *x)
 const char *prn_executor_library(const struct prn_executor *x)
 {
     return x->handle.library;
+}
+
+const char *prn_executor_origin(const struct prn_executor *x)
+{
+    return x->origin;
 }
 
 const char *prn_executor_sandbox(const struct prn_executor *x)
@@ -242,7 +278,7 @@ int prn_executor_select(struct prn_executor *x, size_t slot, struct prony_error 
 }
 
 /* A command about the model of the selected slot. */
-static void begin(struct prn_executor *x, enum prn_message_type type)
+static void executor_begin(struct prn_executor *x, enum prn_message_type type)
 {
     x->has_outputs = false;
     prn_message_begin(&x->message, type);
@@ -252,8 +288,10 @@ static void begin(struct prn_executor *x, enum prn_message_type type)
 int prn_executor_load(struct prn_executor *x, const char *model_path, int64_t *ret_ns,
                       struct prony_error *err)
 {
-    begin(x, PRN_MESSAGE_LOAD);
+    executor_begin(x, PRN_MESSAGE_LOAD);
     prn_message_put_text(&x->message, model_path);
+    prn_message_put_text(&x->message, x->reuse);
+    x->reuse = NULL;
     int code = call(x, 0, "loading the model", err);
     if (code < 0)
         return code;
@@ -266,34 +304,65 @@ int prn_executor_load(struct prn_executor *x, const char *model_path, int64_t *r
 
 int prn_executor_unload(struct prn_executor *x, struct prony_error *err)
 {
-    begin(x, PRN_MESSAGE_UNLOAD);
+    executor_begin(x, PRN_MESSAGE_UNLOAD);
     return call(x, 0, "unloading the model", err);
+}
+
+void prn_place_put(const struct prn_place *p, struct prn_message *m)
+{
+    prn_message_put_text(m, p->name);
+    prn_message_put_int(m, p->dtype);
+    prn_message_put_int(m, (int64_t)p->rank);
+    for (size_t k = 0; k < p->rank; k++)
+        prn_message_put_int(m, p->dims[k]);
+    prn_message_put_int(m, (int64_t)p->offset);
+    prn_message_put_int(m, (int64_t)p->bytes);
+}
+
+bool prn_place_get(struct prn_place *p, struct prn_message *m, struct prn_arena *arena)
+{
+    const char *name = prn_message_text(m);
+    p->name = prn_arena_strdup(arena, name ? name : "");
+    p->dtype = (int)prn_message_int(m);
+    p->rank = prn_message_count(m, PRN_RUNTIME_RANK_MAX);
+    for (size_t k = 0; k < p->rank; k++)
+        p->dims[k] = prn_message_int(m);
+    p->offset = prn_message_count(m, SIZE_MAX / 2);
+    p->bytes = prn_message_count(m, SIZE_MAX / 2);
+    return p->name;
 }
 
 int prn_executor_bind(struct prn_executor *x, const struct prn_place *inputs, size_t n_inputs,
                       struct prony_error *err)
 {
     struct prn_message *m = &x->message;
-    begin(x, PRN_MESSAGE_BIND);
+    executor_begin(x, PRN_MESSAGE_BIND);
     prn_message_put_int(m, (int64_t)n_inputs);
-    for (size_t i = 0; i < n_inputs; i++) {
-        const struct prn_place *p = &inputs[i];
-        prn_message_put_text(m, p->name);
-        prn_message_put_int(m, p->dtype);
-        prn_message_put_int(m, (int64_t)p->rank);
-        for (size_t k = 0; k < p->rank; k++)
-            prn_message_put_int(m, p->dims[k]);
-        prn_message_put_int(m, (int64_t)p->offset);
-        prn_message_put_int(m, (int64_t)p->bytes);
-    }
-    return call(x, 0, "binding inputs", err);
+    for (size_t i = 0; i < n_inputs; i++)
+        prn_place_put(&inputs[i], m);
+    x->binding = true;
+    int code = call(x, 0, "binding inputs", err);
+    x->binding = false;
+    return code;
+}
+
+void prn_executor_set_reuse(struct prn_executor *x, const char *path)
+{
+    x->reuse = path;
+}
+
+int prn_executor_take_made(struct prn_executor *x)
+{
+    int fd = x->made_fd;
+    x->made_fd = -1;
+    return fd;
 }
 
 /* `cpu`: the core on which it is to run, -1: any. */
 static void put_run(struct prn_executor *x, size_t warmups, size_t repeats, int64_t most_ns,
                     int cpu)
 {
-    begin(x, PRN_MESSAGE_RUN);
+    executor_begin(x, PRN_MESSAGE_RUN);
     prn_message_put_int(&x->message, (int64_t)warmups);
     prn_message_put_int(&x->message, (int64_t)repeats);
     prn_message_put_int(&x->message, most_ns);
@@ -320,7 +389,7 @@ bool prn_executor_run_begin(struct prn_executor *x, size_t warmups, size_t repea
 bool prn_executor_run_wait(struct prn_executor *x, int64_t most_ns)
 {
     struct pollfd wait = {.fd = x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET], .events = POLLIN};
-    const struct timespec most = {.tv_sec = most_ns / 1000000000, .tv_nsec = most_ns % 1000000000};
+    const struct timespec most = prn_timespec(most_ns);
     /* One that hung up is no answer: to find out what became of it takes its time. */
     if (x->begun && !x->answered)
         x->answered = ppoll(&wait, 1, &most, NULL) > 0 && wait.revents == POLLIN;
@@ -372,7 +441,7 @@ int prn_executor_drive(struct prn_executor *x, const struct prn_drive_plan *plan
                        struct prony_error *err)
 {
     struct prn_message *m = &x->message;
-    begin(x, PRN_MESSAGE_DRIVE);
+    executor_begin(x, PRN_MESSAGE_DRIVE);
     prn_message_put_int(m, (int64_t)plan->workers);
     prn_message_put_number(m, plan->rate);
     prn_message_put_int(m, (int64_t)plan->seed);
@@ -418,7 +487,7 @@ int prn_executor_outputs(struct prn_executor *x, size_t lane, struct prn_arena *
 {
     struct prn_message *m = &x->message;
     if (!x->has_outputs || lane > 0) {
-        begin(x, PRN_MESSAGE_OUTPUTS);
+        executor_begin(x, PRN_MESSAGE_OUTPUTS);
         prn_message_put_int(m, (int64_t)lane);
         int code = call(x, 0, "reading outputs", err);
         if (code < 0)
@@ -430,18 +499,10 @@ int prn_executor_outputs(struct prn_executor *x, size_t lane, struct prn_arena *
     if (!places)
         return prn_fail_memory(err);
     for (size_t i = 0; i < n && !m->failed; i++) {
-        const char *name = prn_message_text(m);
-        places[i].name = prn_arena_strdup(arena, name ? name : "");
-        places[i].dtype = (int)prn_message_int(m);
-        places[i].rank = prn_message_count(m, PRN_RUNTIME_RANK_MAX);
-        for (size_t k = 0; k < places[i].rank; k++)
-            places[i].dims[k] = prn_message_int(m);
-        places[i].offset = prn_message_count(m, SIZE_MAX / 2);
-        places[i].bytes = prn_message_count(m, SIZE_MAX / 2);
+        if (!prn_place_get(&places[i], m, arena))
+            return prn_fail_memory(err);
         if (!lie_in_file(x, &places[i]))
             return malformed_reply(x, err);
-        if (!places[i].name)
-            return prn_fail_memory(err);
     }
     if (m->failed)
         return malformed_reply(x, err);
@@ -458,12 +519,12 @@ int prn_executor_outputs(struct prn_executor *x, size_t lane, struct prn_arena *
 
 int prn_executor_begin_profiling(struct prn_executor *x, struct prony_error *err)
 {
-    begin(x, PRN_MESSAGE_BEGIN_PROFILING);
+    executor_begin(x, PRN_MESSAGE_BEGIN_PROFILING);
     return call(x, 0, "reading its counters", err);
 }
 
 int prn_executor_end_profiling(struct prn_executor *x, struct prony_error *err)
 {
-    begin(x, PRN_MESSAGE_END_PROFILING);
+    executor_begin(x, PRN_MESSAGE_END_PROFILING);
     return call(x, 0, "writing its trace", err);
 }

@@ -27,7 +27,7 @@
 /* Most samples that one run command can give. */
 #define PRN_EXECUTOR_SAMPLES_MAX 32768
 /* Most requests that one drive command can give. */
-#define PRN_EXECUTOR_REQUESTS_MAX 32768
+#define PRN_EXECUTOR_REQUESTS_MAX 262144
 #define PRN_EXECUTOR_TENSORS_MAX 1024
 /* Most models that one executor holds. */
 #define PRN_EXECUTOR_SLOTS_MAX 1024
@@ -53,6 +53,14 @@ struct prn_place {
     size_t offset, bytes;
 };
 
+struct prn_message;
+
+/* As a row of fields. Getting one fails (false) when there is no memory for its name; what else is
+ * wrong sticks in the message. */
+void prn_place_put(const struct prn_place *place, struct prn_message *m);
+PRONY_MUST_CHECK bool prn_place_get(struct prn_place *place, struct prn_message *m,
+                                    struct prn_arena *arena);
+
 #define PRN_EXECUTOR_SANDBOX_SIZE 512
 
 PRONY_MUST_CHECK int prn_executor_spawn(const struct prn_executor_config *config,
@@ -69,10 +77,19 @@ PRONY_MUST_CHECK int prn_executor_open(struct prn_executor *x,
                                        const struct prn_runtime_config *config,
                                        const char *model_path, const char *model_folder,
                                        struct prony_error *err);
+/* The same in two halves: the first gives the command, and only the second, the next call, waits.
+ * Nothing is waited for when nothing was begun. */
+PRONY_MUST_CHECK int prn_executor_open_begin(struct prn_executor *x,
+                                             const struct prn_runtime_config *config,
+                                             const char *model_path, const char *model_folder,
+                                             struct prony_error *err);
+PRONY_MUST_CHECK int prn_executor_open_end(struct prn_executor *x, struct prony_error *err);
 /* After open; borrowed from the executor. */
 const char *prn_executor_version(const struct prn_executor *x);
 const char *prn_executor_library(const struct prn_executor *x);
 const char *prn_executor_sandbox(const struct prn_executor *x);
+/* Who named the library, or where it was found; "": unknown, as in one that was handed over. */
+const char *prn_executor_origin(const struct prn_executor *x);
 
 /* The shared memory with the inputs' data, borrowed; -1: none. */
 int prn_executor_inputs_fd(const struct prn_executor *x);
@@ -89,6 +106,11 @@ PRONY_MUST_CHECK int prn_executor_select(struct prn_executor *x, size_t slot,
 /* A model that the slot had before is unloaded first; after a failure it has none. */
 PRONY_MUST_CHECK int prn_executor_load(struct prn_executor *x, const char *model_path,
                                        int64_t *ret_ns, struct prony_error *err);
+/* Of a runtime that compiles: a file in its cache folder for the next load, borrowed until then
+ * (`reuse` in runtime.h); and a file, for the caller to close and not to trust, with what was
+ * compiled when inputs were last bound, -1: nothing new. */
+void prn_executor_set_reuse(struct prn_executor *x, const char *path);
+int prn_executor_take_made(struct prn_executor *x);
 /* Lets go of the slot's model and all that belongs to it. */
 PRONY_MUST_CHECK int prn_executor_unload(struct prn_executor *x, struct prony_error *err);
 PRONY_MUST_CHECK int prn_executor_bind(struct prn_executor *x, const struct prn_place *inputs,
@@ -172,10 +194,5 @@ enum prn_executor_fd {
  * status when they aren't there. `python` NULL: this process isn't Python, and becomes it when the
  * runtime is Python's (exec/python.h); else the functions of such runtimes. */
 int prn_executor_main(const struct prn_runtime_ops *python);
-
-/* The clock of all measurements (CLOCK_MONOTONIC_RAW). */
-int64_t prn_clock_ns(void);
-/* What one reading of it takes; found by trying, in some 20 µs. */
-double prn_clock_cost_ns(void);
 
 #endif

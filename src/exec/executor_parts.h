@@ -8,9 +8,11 @@
 
 struct prn_executor {
     bool alive, opened, exported;
+    bool opening;  /* the answer to OPEN is still to be read */
     pid_t guard;   /* our child, above the executor, to be waited for; 0: reaped, or another's */
     pid_t starter; /* the thread that started it: the kernel ends the process with it */
     struct prn_executor_handle handle;
+    char origin[64]; /* of the library */
     union prn_executor_samples *samples;
     const struct prn_guard_status *status;
     double timeout_s;
@@ -21,6 +23,9 @@ struct prn_executor {
     bool answered;                   /* it has come */
     bool wants_outputs, has_outputs; /* with the answer to a run; they are next in `message` */
     size_t outputs_bytes;            /* that their file has at least, as far as anybody looked */
+    const char *reuse;               /* for the next load; NULL: nothing */
+    bool binding;                    /* its answer may bring a file */
+    int made_fd;                     /* -1: none */
     struct prn_message message;
 };
 

@@ -1,6 +1,7 @@
 /* The process of an executor, seen from prony: started, stopped, ended, measured. */
 #include "exec/executor_parts.h"
 
+#include "base/clock.h"
 #include "base/spawn.h"
 
 #include <dirent.h>
@@ -65,8 +66,8 @@ static int inputs_for_reading(int fd)
     return fcntl(fd, F_DUPFD_CLOEXEC, PRN_EXECUTOR_FD_END);
 }
 
-static int start(struct prn_executor *x, const char *program,
-                 const int child_fds[PRN_EXECUTOR_FD_END])
+static int executor_process_start(struct prn_executor *x, const char *program,
+                                  const int child_fds[PRN_EXECUTOR_FD_END])
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -108,6 +109,7 @@ struct prn_executor *prn_executor_new(double timeout_s, const volatile int *canc
     x->timeout_s = timeout_s;
     x->cancelled = cancelled;
     x->last_ns = INT64_MAX;
+    x->made_fd = -1;
     return x;
 }
 
@@ -147,7 +149,7 @@ static int make_descriptors(struct prn_executor *x, int inputs_fd, int *ret_sock
 static const char *own_program(void)
 {
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    const char *plain = getenv("PRONY_PROGRAM");
+    const char *plain = secure_getenv("PRONY_PROGRAM");
     if (plain)
         return plain;
 #endif
@@ -182,7 +184,8 @@ int prn_executor_spawn(const struct prn_executor_config *config, struct prn_exec
             [PRN_EXECUTOR_FD_SAMPLES] = fds[PRN_EXECUTOR_HANDLE_SAMPLES],
             [PRN_EXECUTOR_FD_OUTPUTS] = fds[PRN_EXECUTOR_HANDLE_OUTPUTS],
             [PRN_EXECUTOR_FD_STATUS] = fds[PRN_EXECUTOR_HANDLE_STATUS]};
-        error = start(x, config->program ? config->program : own_program(), child_fds);
+        error =
+            executor_process_start(x, config->program ? config->program : own_program(), child_fds);
     }
     const int given_away[] = {socket_fd, inputs_fd};
     for (size_t i = 0; i < PRN_ARRAY_SIZE(given_away); i++)
@@ -280,6 +283,8 @@ void prn_executor_free(struct prn_executor *x)
     if (!x)
         return;
     prn_executor_end(x);
+    if (x->made_fd >= 0)
+        close(x->made_fd);
     prn_executor_handle_release(&x->handle);
     if (x->samples != MAP_FAILED)
         munmap(x->samples, sizeof *x->samples);

@@ -276,12 +276,14 @@ static void describe(unsigned granted, int error, char *text, size_t size)
 static void enter_executor(const struct prn_guard *g, unsigned granted, char *ret_text, size_t size)
 {
     int error = 0;
+    struct prony_error ignored;
     const bool confined = (granted & CLONE_NEWNS) != 0;
     if (confined && confine_mounts(g->writable_folder, granted & CLONE_NEWPID) < 0)
         error = errno;
     if (g->scratch && confined && !error)
         mount_scratch(g, g->scratch);
-    else if (g->scratch && prn_scratch_make(NULL, g->scratch) != 0) /* the init removes it */
+    else if (g->scratch &&
+             prn_scratch_make(NULL, g->scratch, &ignored) < 0) /* the init removes it */
         g->scratch[0] = '\0';
     const pid_t init = getpid();
     pid_t child = fork();

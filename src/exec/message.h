@@ -17,12 +17,12 @@
 
 /* Commands but OPEN begin with the number of the slot whose model they speak of. */
 enum prn_message_type {
-    /* prony's version, software, library, options, profile folder, model, folder, limits → version,
-     * library, sandbox */
+    /* prony's version, software, library, options, profile folder, cache folder, model, folder,
+     * limits → version, library, sandbox, origin of the library */
     PRN_MESSAGE_OPEN,
-    PRN_MESSAGE_LOAD,   /* model → ns */
+    PRN_MESSAGE_LOAD,   /* model, file to reuse → ns */
     PRN_MESSAGE_UNLOAD, /* nothing → nothing */
-    PRN_MESSAGE_BIND,   /* inputs, their places in the shared memory → nothing */
+    PRN_MESSAGE_BIND,   /* inputs, their places in the shared memory → maybe a file */
     PRN_MESSAGE_RUN,    /* warm-ups, repeats, most ns → number of samples */
     /* workers, rate, seed, most requests, span, patience → number of requests, gave up */
     PRN_MESSAGE_DRIVE,

@@ -115,6 +115,7 @@ int prn_landlock_enter(const struct prn_sandbox *s, long abi)
     const struct rule rules[] = {
         {s->model_path, read},
         {s->model_folder, read},
+        {s->cache_folder, read},
         {s->writable_folder, read | write},
         {s->library_folder, RIGHT_TO_RUN},
         {"/lib", RIGHT_TO_RUN},

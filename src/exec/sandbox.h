@@ -14,6 +14,7 @@
 struct prn_sandbox {
     const char *model_path;      /* NULL: none */
     const char *model_folder;    /* NULL: nothing beside the model's file is needed */
+    const char *cache_folder;    /* what was compiled before, for reading; NULL: none */
     const char *library_folder;  /* may hold parts that are loaded later */
     const char *writable_folder; /* where files may be made and written; NULL: nowhere */
     /* Of a runtime that compiles, NULL otherwise: it may do as it likes in there, and start the

@@ -5,6 +5,7 @@
 #include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,17 +27,22 @@ void prn_scratch_remove(const char *path)
     nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS | FTW_MOUNT);
 }
 
+/* A folder that others resolve from elsewhere must be absolute. */
 static const char *parent_of(const char *wanted)
 {
     const char *parent = wanted ? wanted : secure_getenv("TMPDIR");
     return parent && parent[0] == '/' ? parent : "/tmp";
 }
 
-int prn_scratch_make(const char *parent, char ret_path[PATH_MAX])
+int prn_scratch_make(const char *parent, char ret_path[PATH_MAX], struct prony_error *err)
 {
-    if (snprintf(ret_path, PATH_MAX, "%s/prony-XXXXXX", parent_of(parent)) >= PATH_MAX)
-        return ENAMETOOLONG;
-    return mkdtemp(ret_path) ? 0 : errno;
+    char path[PATH_MAX];
+    int n = snprintf(path, sizeof path, "%s/prony-XXXXXX", parent_of(parent));
+    int error = n >= (int)sizeof path ? ENAMETOOLONG : mkdtemp(path) ? 0 : errno;
+    if (error)
+        return prn_fail_errno(err, error, "create a folder in", parent_of(parent));
+    memcpy(ret_path, path, sizeof path);
+    return 0;
 }
 
 /* In a session of its own, so that Ctrl-C and a closed terminal don't reach it, and without
@@ -74,10 +80,10 @@ static int start_keeper(struct prn_scratch *s, struct prony_error *err)
 int prn_scratch_open(const char *parent, struct prn_scratch *ret_scratch, struct prony_error *err)
 {
     struct prn_scratch s;
-    int error = prn_scratch_make(parent, s.folder);
-    if (error)
-        return prn_fail_errno(err, error, "make a folder in", parent_of(parent));
-    int code = start_keeper(&s, err);
+    int code = prn_scratch_make(parent, s.folder, err);
+    if (code < 0)
+        return code;
+    code = start_keeper(&s, err);
     if (code < 0)
         rmdir(s.folder);
     else

@@ -21,15 +21,16 @@ struct prn_scratch {
     pid_t keeper;
 };
 
-/* In `parent`, an absolute path; NULL: in TMPDIR, or in /tmp. */
+/* In `parent`, an absolute path; NULL: in TMPDIR if that is one, or in /tmp. */
 PRONY_MUST_CHECK int prn_scratch_open(const char *parent, struct prn_scratch *ret_scratch,
                                       struct prony_error *err);
 
 /* Removes the folder with what is in it. */
 void prn_scratch_close(struct prn_scratch *scratch);
 
-/* The same by hand, for who sees to its end: 0, or the errno that says why there is no folder. */
-int prn_scratch_make(const char *parent, char ret_path[PATH_MAX]);
+/* The same without that process, for whoever sees to its end. */
+PRONY_MUST_CHECK int prn_scratch_make(const char *parent, char ret_path[PATH_MAX],
+                                      struct prony_error *err);
 void prn_scratch_remove(const char *path);
 
 #endif

@@ -1,6 +1,7 @@
 /* The executor's own side: one loop over commands, around a runtime that has one instance for each
  * model. */
 #include "base/io.h"
+#include "base/clock.h"
 #include "exec/executor.h"
 #include "exec/guard.h"
 #include "exec/python.h"
@@ -60,6 +61,7 @@ struct server {
     struct slot *slot;                          /* the one that the command speaks of */
     cpu_set_t cores;                            /* that this process may use */
     int64_t core;                               /* the only one that it uses now; -1: all */
+    int made_fd;                                /* goes with the answer; -1: none */
     struct prn_message in, out;
 };
 
@@ -146,6 +148,7 @@ static int read_opening(struct server *s, struct prony_error *err)
     }
     o->config.profile_folder = prn_message_text(m);
     sandbox->writable_folder = o->config.profile_folder;
+    sandbox->cache_folder = o->config.cache_folder = prn_message_text(m);
     sandbox->model_path = prn_message_text(m);
     sandbox->model_folder = prn_message_text(m);
     sandbox->memory_bytes = prn_message_int(m);
@@ -160,7 +163,7 @@ static void keep_library(struct server *s)
 {
     struct opening *o = &s->opening;
     snprintf(o->library, sizeof o->library, "%s", s->ops->library(s->slots[0]->runtime));
-    o->config.library = o->library;
+    o->config.loaded = o->library;
     memcpy(o->library_folder, o->library, sizeof o->library);
     char *slash = strrchr(o->library_folder, '/');
     if (slash)
@@ -204,14 +207,18 @@ static int serve_open(struct server *s, struct prony_error *err)
     prn_message_put_text(&s->out, s->ops->version(s->slots[0]->runtime));
     prn_message_put_text(&s->out, s->opening.library);
     prn_message_put_text(&s->out, confined);
+    prn_message_put_text(&s->out, s->ops->origin ? s->ops->origin(s->slots[0]->runtime) : NULL);
     return 0;
 }
 
 static int serve_load(struct server *s, struct prony_error *err)
 {
     const char *path = prn_message_text(&s->in);
-    if (!path)
+    const char *reuse = prn_message_text(&s->in);
+    if (!path || s->in.failed)
         return bad_message(err);
+    if (s->ops->reuse)
+        s->ops->reuse(s->slot->runtime, reuse);
     int64_t start = prn_clock_ns();
     int code = s->ops->load(s->slot->runtime, path, err);
     prn_message_put_int(&s->out, prn_clock_ns() - start);
@@ -271,6 +278,8 @@ static int serve_bind(struct server *s, struct prony_error *err)
         code = s->ops->bind(s->slot->runtime, tensors, n, err);
         unmap_inputs(&s->slot->inputs);
         s->slot->inputs = inputs;
+        if (code == 0 && s->ops->made && s->opening.config.cache_folder)
+            s->made_fd = s->ops->made(s->slot->runtime);
     } else {
         unmap_inputs(&inputs);
     }
@@ -471,7 +480,12 @@ static int serve_one(struct server *s)
         prn_message_put_int(&s->out, code);
         prn_message_put_text(&s->out, err.text);
     }
-    return prn_message_send(&s->out, PRN_EXECUTOR_FD_SOCKET);
+    if (s->made_fd < 0)
+        return prn_message_send(&s->out, PRN_EXECUTOR_FD_SOCKET);
+    code = prn_message_send_fds(&s->out, PRN_EXECUTOR_FD_SOCKET, &s->made_fd, 1);
+    close(s->made_fd);
+    s->made_fd = -1;
+    return code;
 }
 
 /* The kernel's out-of-memory killer is to take the executor, not what measures it. */
@@ -507,7 +521,8 @@ static void enter_guard(struct server *s, struct prn_guard_status *status)
     }
     close(self);
     const struct prn_runtime_ops *ops = prn_runtime_find(s->opening.config.software);
-    const char *const needed[] = {s->sandbox.model_path, s->sandbox.model_folder};
+    const char *const needed[] = {s->sandbox.model_path, s->sandbox.model_folder,
+                                  s->sandbox.cache_folder};
     struct prn_guard guard = {
         .namespaces = !ops || !ops->gpu,
         .writable_folder = s->opening.config.profile_folder,
@@ -539,12 +554,14 @@ int prn_executor_main(const struct prn_runtime_ops *python)
     static struct server s;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     /* Who ends a job of Slurm's or a unit of systemd's tells all of its processes at once. That is
-     * for whoever started this one, who may let it finish, and ends it otherwise. */
+     * for whoever started this one, who may let it finish, and ends it otherwise. The kernel hangs
+     * up on a stopped process whose owner has died, which must not look like a crash. */
     signal(SIGTERM, SIG_IGN);
+    signal(SIGHUP, SIG_IGN);
     s.python = python;
     if (!python)
         become_python(&s);
-    s.core = -1;
+    s.core = s.made_fd = -1;
     /* Who doesn't know where it may run couldn't go back, so it never stays on one. */
     if (sched_getaffinity(0, sizeof s.cores, &s.cores) < 0)
         CPU_ZERO(&s.cores);

@@ -50,7 +50,7 @@ void prn_json_quote(struct prn_buffer *out, const char *text)
 }
 
 /* Everything that stands before a value: comma, line, key. */
-static void begin(struct prn_json_writer *w, const char *key)
+static void json_begin(struct prn_json_writer *w, const char *key)
 {
     if (w->depth > 0) {
         int top = w->depth - 1;
@@ -71,7 +71,7 @@ static void begin(struct prn_json_writer *w, const char *key)
 static void push(struct prn_json_writer *w, const char *key, char open, char close, bool compact)
 {
     assert(w->depth < PRN_JSON_DEPTH_MAX);
-    begin(w, key);
+    json_begin(w, key);
     prn_buffer_add_char(w->out, open);
     w->levels[w->depth].close = close;
     w->levels[w->depth].empty = true;
@@ -107,7 +107,7 @@ void prn_json_end(struct prn_json_writer *w)
 
 void prn_json_text(struct prn_json_writer *w, const char *key, const char *text)
 {
-    begin(w, key);
+    json_begin(w, key);
     if (text)
         prn_json_quote(w->out, text);
     else
@@ -116,20 +116,20 @@ void prn_json_text(struct prn_json_writer *w, const char *key, const char *text)
 
 void prn_json_integer(struct prn_json_writer *w, const char *key, int64_t value)
 {
-    begin(w, key);
+    json_begin(w, key);
     prn_buffer_printf(w->out, "%lld", (long long)value);
 }
 
 void prn_json_number(struct prn_json_writer *w, const char *key, double value)
 {
     char text[PRN_FORMAT_SIZE];
-    begin(w, key);
+    json_begin(w, key);
     prn_buffer_add(w->out, isfinite(value) ? prn_format_shortest(text, value) : "null");
 }
 
 void prn_json_bool(struct prn_json_writer *w, const char *key, bool value)
 {
-    begin(w, key);
+    json_begin(w, key);
     prn_buffer_add(w->out, value ? "true" : "false");
 }
 

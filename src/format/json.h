@@ -29,6 +29,7 @@
 
 struct prn_json_writer {
     struct prn_buffer *out;
+    unsigned without; /* rules of what isn't written (format/schema.h) */
     int depth;
     struct {
         char close;   /* ']' or '}' */

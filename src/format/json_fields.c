@@ -2,8 +2,6 @@
 
 #include <math.h>
 
-#define TEXT_MAX 8192
-
 static void add_place(struct prn_buffer *out, const struct prn_field *p)
 {
     if (!p->in)
@@ -61,7 +59,7 @@ const char *prn_field_text_at(struct prn_fields *r, const struct prn_field *p)
         prn_field_fault(r, p, "is not a text");
         return NULL;
     }
-    if (json_string_length(p->value) > TEXT_MAX) {
+    if (json_string_length(p->value) > PRN_FIELD_TEXT_MAX) {
         prn_field_fault(r, p, "is too long");
         return NULL;
     }
@@ -71,40 +69,20 @@ const char *prn_field_text_at(struct prn_fields *r, const struct prn_field *p)
     return copy;
 }
 
-const char *prn_field_text(struct prn_fields *r, const struct prn_field *in, const char *key)
+double prn_field_number_at(struct prn_fields *r, const struct prn_field *p, double min)
 {
-    struct prn_field p = prn_field_member(in, key);
-    return prn_field_text_at(r, &p);
-}
-
-const char *prn_field_text_or_null(struct prn_fields *r, const struct prn_field *in,
-                                   const char *key)
-{
-    struct prn_field p = prn_field_member(in, key);
-    return json_is_null(p.value) ? NULL : prn_field_text_at(r, &p);
-}
-
-double prn_field_number_at_least(struct prn_fields *r, const struct prn_field *in, const char *key,
-                                 double min)
-{
-    struct prn_field p = prn_field_member(in, key);
-    if (is_absent(r, &p) || json_is_null(p.value))
+    if (is_absent(r, p) || json_is_null(p->value))
         return NAN;
-    if (!json_is_number(p.value)) {
-        prn_field_fault(r, &p, "is not a number");
+    if (!json_is_number(p->value)) {
+        prn_field_fault(r, p, "is not a number");
         return NAN;
     }
-    double value = json_number_value(p.value);
+    double value = json_number_value(p->value);
     if (!isfinite(value) || value < min) {
-        prn_field_fault(r, &p, "is out of range");
+        prn_field_fault(r, p, "is out of range");
         return NAN;
     }
     return value;
-}
-
-double prn_field_number_or_null(struct prn_fields *r, const struct prn_field *in, const char *key)
-{
-    return prn_field_number_at_least(r, in, key, 0);
 }
 
 int64_t prn_field_integer_at(struct prn_fields *r, const struct prn_field *p, int64_t min,
@@ -124,25 +102,11 @@ int64_t prn_field_integer_at(struct prn_fields *r, const struct prn_field *p, in
     return value;
 }
 
-int64_t prn_field_integer(struct prn_fields *r, const struct prn_field *in, const char *key,
-                          int64_t min, int64_t max)
+bool prn_field_bool_at(struct prn_fields *r, const struct prn_field *p)
 {
-    struct prn_field p = prn_field_member(in, key);
-    return prn_field_integer_at(r, &p, min, max);
-}
-
-int64_t prn_field_integer_or_null(struct prn_fields *r, const struct prn_field *in, const char *key)
-{
-    struct prn_field p = prn_field_member(in, key);
-    return json_is_null(p.value) ? -1 : prn_field_integer_at(r, &p, 0, INT64_MAX);
-}
-
-bool prn_field_bool(struct prn_fields *r, const struct prn_field *in, const char *key)
-{
-    struct prn_field p = prn_field_member(in, key);
-    if (!is_absent(r, &p) && !json_is_boolean(p.value))
-        prn_field_fault(r, &p, "is not true or false");
-    return json_is_true(p.value);
+    if (!is_absent(r, p) && !json_is_boolean(p->value))
+        prn_field_fault(r, p, "is not true or false");
+    return json_is_true(p->value);
 }
 
 bool prn_field_is_object(struct prn_fields *r, const struct prn_field *p)

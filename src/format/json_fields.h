@@ -3,12 +3,7 @@
  * one value; the first fault sticks and later calls do nothing, so that a struct is read as a list
  * of fields and checked once, by `code`. A field is a chain of keys and indices on the stack,
  * turned into text only when there is a fault ("results[1].stats.median_ns is not a number").
- *
- *     struct prn_fields r = {.name = path, .what = "profile", .arena = arena, .err = err};
- *     struct prn_field top = {.value = root};
- *     thing->name = prn_field_text(&r, &top, "name");
- *     thing->bytes = prn_field_integer_or_null(&r, &top, "bytes");
- *     return r.code;
+ * Records are read by their tables (format/schema.h), which call these.
  */
 #ifndef PRN_FORMAT_JSON_FIELDS_H
 #define PRN_FORMAT_JSON_FIELDS_H
@@ -16,12 +11,17 @@
 #include "base/arena.h"
 #include "format/json.h"
 
+/* Longest text, and most names of flags. */
+#define PRN_FIELD_TEXT_MAX 8192
+#define PRN_NAMES_MAX 1000
+
 struct prn_fields {
     const char *name; /* of the file */
     const char *what; /* it should be: "profile" */
     struct prn_arena *arena;
     struct prony_error *err;
-    int code; /* the first fault */
+    int code;      /* the first fault */
+    void *context; /* of whoever checks what was read */
 };
 
 /* Where a value stands: under a key, or at an index of an array (key NULL). */
@@ -41,25 +41,13 @@ struct prn_field prn_field_element(const struct prn_field *in, size_t index);
 /* Zeroed memory of the arena; NULL is a fault. */
 void *prn_field_array(struct prn_fields *r, size_t count, size_t size);
 
-/* Texts belong to the arena. */
+/* The text belongs to the arena. */
 const char *prn_field_text_at(struct prn_fields *r, const struct prn_field *p);
-const char *prn_field_text(struct prn_fields *r, const struct prn_field *in, const char *key);
-const char *prn_field_text_or_null(struct prn_fields *r, const struct prn_field *in,
-                                   const char *key);
-
-/* NAN for null. Almost everything is a size, a time or a ratio: never negative. */
-double prn_field_number_or_null(struct prn_fields *r, const struct prn_field *in, const char *key);
-double prn_field_number_at_least(struct prn_fields *r, const struct prn_field *in, const char *key,
-                                 double min);
-
+/* NAN for null. */
+double prn_field_number_at(struct prn_fields *r, const struct prn_field *p, double min);
 int64_t prn_field_integer_at(struct prn_fields *r, const struct prn_field *p, int64_t min,
                              int64_t max);
-int64_t prn_field_integer(struct prn_fields *r, const struct prn_field *in, const char *key,
-                          int64_t min, int64_t max);
-/* -1 for null. */
-int64_t prn_field_integer_or_null(struct prn_fields *r, const struct prn_field *in,
-                                  const char *key);
-bool prn_field_bool(struct prn_fields *r, const struct prn_field *in, const char *key);
+bool prn_field_bool_at(struct prn_fields *r, const struct prn_field *p);
 
 /* False, with a fault, when the value isn't an object. */
 bool prn_field_is_object(struct prn_fields *r, const struct prn_field *p);

@@ -25,6 +25,11 @@ static const struct prn_yaml_node *new_scalar(struct prn_arena *arena, const cha
     return node;
 }
 
+const struct prn_yaml_node *prn_yaml_new_null(struct prn_arena *arena)
+{
+    return new_scalar(arena, "null", false);
+}
+
 const struct prn_yaml_node *prn_yaml_new_text(struct prn_arena *arena, const char *text)
 {
     return new_scalar(arena, text, true);

@@ -19,6 +19,7 @@
 #include "base/arena.h"
 #include "format/yaml.h"
 
+const struct prn_yaml_node *prn_yaml_new_null(struct prn_arena *arena);
 const struct prn_yaml_node *prn_yaml_new_text(struct prn_arena *arena, const char *text);
 const struct prn_yaml_node *prn_yaml_new_integer(struct prn_arena *arena, int64_t value);
 

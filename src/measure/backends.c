@@ -1,5 +1,6 @@
 #include "measure/backends.h"
 
+#include "base/text.h"
 #include "measure/discover.h"
 #include "measure/measure.h"
 
@@ -21,13 +22,19 @@ static int check_backend(const struct prn_spec *spec, const struct prn_backends_
     const struct prn_runtime_ops *ops = prn_runtime_find(spec->software);
     if (!ops) {
         struct prn_buffer list = PRN_BUFFER_INIT(400);
-        prn_runtime_list(&list);
-        int code = prn_fail(err, PRONY_EUNAVAILABLE, "backend '%s': no software '%s'; known: %s",
-                            spec->name, spec->software, prn_buffer_text(&list));
+        const char *names[32];
+        size_t n = 0;
+        for (size_t i = 0; prn_runtimes[i] && n < PRN_ARRAY_SIZE(names); i++)
+            names[n++] = prn_runtimes[i]->software;
+        const char *meant = prn_text_nearest(spec->software, names, n);
+        prn_runtime_list(&list, true);
+        int code = prn_fail(err, PRONY_EUNAVAILABLE, "backend '%s': no software '%s'; %s%s%s",
+                            spec->name, spec->software, meant ? "did you mean '" : "known: ",
+                            meant ? meant : prn_buffer_text(&list), meant ? "'?" : "");
         prn_buffer_release(&list);
         return code;
     }
-    if (ops->python)
+    if (ops->takes_fxproto)
         return prn_fail(err, PRONY_EUNAVAILABLE,
                         "backend '%s' runs graphs of PyTorch programs, not ONNX files", spec->name);
     return prn_runtime_check_options(ops, spec->options, spec->n_options, err);
@@ -57,7 +64,9 @@ static int find_backends(const struct prn_backends_here *here, struct prn_arena 
 {
     struct prn_found_runtime *found;
     size_t n;
-    int code = prn_discover(here->ort_library, here->program, true, arena, &found, &n, err);
+    int code = prn_discover(here, true, arena, &found, &n, err);
+    if (code == 0)
+        code = prn_discover_check(found, n, &here->library, err);
     if (code < 0)
         return code;
     struct prn_spec *backends = PRN_ARENA_ARRAY(arena, n + 1, struct prn_spec);

@@ -6,6 +6,7 @@
 #define PRN_MEASURE_BACKENDS_H
 
 #include "measure/profile.h"
+#include "runtime/library.h"
 #include "spec/spec.h"
 
 #include <limits.h>
@@ -17,9 +18,9 @@ struct prn_texts {
 
 /* What the backends of this machine have in common. */
 struct prn_backends_here {
-    const char *hardware;    /* what this machine is called; NULL: "local" */
-    const char *ort_library; /* NULL: search */
-    const char *program;     /* of the executors; NULL: this one */
+    const char *hardware; /* what this machine is called; NULL: "local" */
+    const char *program;  /* of the executors; NULL: this one */
+    struct prn_library_choice library;
 };
 
 /* Parses and checks specs; without any, finds every runtime that works here, with its defaults. All

@@ -1,5 +1,6 @@
 #include "measure/canary.h"
 
+#include "base/clock.h"
 #include "base/stats.h"
 #include "exec/executor.h"
 
@@ -8,7 +9,7 @@
 
 /* A chain of dependent multiplications over a table that fits the first-level cache: as fast as the
  * core is, and slowed by a shared core or a lower clock. */
-static uint64_t work(uint64_t seed)
+static uint64_t canary_work(uint64_t seed)
 {
     static uint64_t table[512];
     uint64_t x = seed | 1;
@@ -27,7 +28,7 @@ double prn_canary_run(struct prn_canary *c)
     /* The median of a few parts: one interrupt is not a neighbour. */
     for (int i = 0; i < PARTS; i++) {
         int64_t start = prn_clock_ns();
-        sink = work(sink + (uint64_t)i);
+        sink = canary_work(sink + (uint64_t)i);
         parts[i] = (double)(prn_clock_ns() - start);
     }
     prn_stats_sort(parts, PARTS);

@@ -105,7 +105,10 @@ static const char *describe_default(const struct prn_input *input, uint64_t seed
 {
     if (input->role == PRN_INPUT_ROLE_MASK || input->dtype == PRN_DTYPE_BOOL)
         return "ones";
-    if (input->role == PRN_INPUT_ROLE_INDEX)
+    if (input->role == PRN_INPUT_ROLE_LENGTH)
+        snprintf(buffer, PRN_RANK_MAX * 4, "%lld, the length of its sequence",
+                 (long long)input->bound);
+    else if (input->role == PRN_INPUT_ROLE_INDEX)
         snprintf(buffer, PRN_RANK_MAX * 4, "random ids below %lld, seed %llu",
                  (long long)input->bound, (unsigned long long)seed);
     else if (prn_dtype_is_float(input->dtype))
@@ -154,14 +157,14 @@ static size_t aligned(size_t offset)
     return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static int add_input(struct prn_inputs *all, size_t *offset, struct prn_input *input,
+static int add_input(struct prn_inputs *all, size_t index, size_t *offset, struct prn_input *input,
                      const struct prn_input_source *source, const char *file, uint64_t seed,
                      struct prn_arena *arena, struct prony_error *err)
 {
     struct prn_tensor tensor = {0};
     struct prn_buffer text = PRN_BUFFER_INIT(8192);
     int code = make_tensor(input, source, file, seed, &tensor, &text, err);
-    struct prn_place *place = &all->places[all->n];
+    struct prn_place *place = &all->places[index];
     if (code == 0) {
         *place = (struct prn_place){.name = input->name,
                                     .dtype = tensor.dtype,
@@ -169,8 +172,8 @@ static int add_input(struct prn_inputs *all, size_t *offset, struct prn_input *i
                                     .offset = *offset,
                                     .bytes = tensor.bytes};
         memcpy(place->dims, tensor.dims, tensor.rank * sizeof *tensor.dims);
-        all->sources[all->n] = prn_arena_strdup(arena, prn_buffer_text(&text));
-        if (!all->sources[all->n])
+        all->sources[index] = prn_arena_strdup(arena, prn_buffer_text(&text));
+        if (!all->sources[index])
             code = prn_fail_memory(err);
         else if (prn_pwrite_all(all->fd, tensor.data, tensor.bytes, *offset) < 0)
             code = prn_fail_errno(err, errno, "make input", input->name);
@@ -185,7 +188,8 @@ static int add_input(struct prn_inputs *all, size_t *offset, struct prn_input *i
 }
 
 /* Room for n inputs. */
-static int begin(size_t n, struct prn_arena *arena, struct prn_inputs *all, struct prony_error *err)
+static int inputs_begin(size_t n, struct prn_arena *arena, struct prn_inputs *all,
+                        struct prony_error *err)
 {
     *all = (struct prn_inputs){.fd = -1};
     if (n > PRN_EXECUTOR_TENSORS_MAX)
@@ -200,8 +204,8 @@ static int begin(size_t n, struct prn_arena *arena, struct prn_inputs *all, stru
 }
 
 /* All are made, up to `end`, if `code` is 0. */
-static int finish(int code, struct prn_inputs *all, size_t end, struct prn_inputs *ret_inputs,
-                  struct prony_error *err)
+static int inputs_finish(int code, struct prn_inputs *all, size_t end,
+                         struct prn_inputs *ret_inputs, struct prony_error *err)
 {
     /* The last tensor's padding is part of the file, so that all offsets lie inside. */
     if (code == 0 && ftruncate(all->fd, (off_t)end) < 0)
@@ -217,26 +221,65 @@ static int finish(int code, struct prn_inputs *all, size_t end, struct prn_input
     return code;
 }
 
+/* What inputs are made of. */
+struct making {
+    struct prn_input *inputs;
+    size_t n;
+    const struct prn_input_source *sources;
+    size_t n_sources;
+    const char *folder;
+    uint64_t seed;
+    struct prn_arena *arena;
+};
+
+static int make_input(const struct making *m, size_t i, struct prn_inputs *all, size_t *offset,
+                      struct prony_error *err)
+{
+    char path[PATH_MAX];
+    struct prn_input *input = &m->inputs[i];
+    const struct prn_input_source *source = find_source(m->sources, m->n_sources, input->name);
+    /* What is said of an input by name counts before what the folder has for it. */
+    bool in_folder = m->folder && !source;
+    if (in_folder &&
+        snprintf(path, sizeof path, "%s/input_%zu.pb", m->folder, i) >= (int)sizeof path)
+        return prn_fail(err, PRONY_EUSAGE, "--inputs: the path is too long");
+    if (input->role == PRN_INPUT_ROLE_LENGTH)
+        input->bound = m->inputs[input->length_of].dims[input->length_dim];
+    return add_input(all, i, offset, input, source, in_folder ? path : NULL, m->seed, m->arena,
+                     err);
+}
+
+/* A folder of which nothing would be read is a mistake. */
+static int check_folder(const struct making *m, struct prony_error *err)
+{
+    size_t named = 0;
+    for (size_t i = 0; i < m->n; i++)
+        named += find_source(m->sources, m->n_sources, m->inputs[i].name) != NULL;
+    if (m->folder && m->n > 0 && named == m->n)
+        return prn_fail(err, PRONY_EUSAGE, "--inputs '%s' is not used: --input names every input",
+                        m->folder);
+    return 0;
+}
+
 int prn_inputs_make(struct prn_input *inputs, size_t n, const struct prn_input_source *sources,
                     size_t n_sources, const char *folder, uint64_t seed, struct prn_arena *arena,
                     struct prn_inputs *ret_inputs, struct prony_error *err)
 {
     struct prn_inputs all;
+    const struct making m = {inputs, n, sources, n_sources, folder, seed, arena};
     int code = check_names(inputs, n, sources, n_sources, err);
+    if (code == 0)
+        code = check_folder(&m, err);
     if (code < 0)
         return code;
-    code = begin(n, arena, &all, err);
+    code = inputs_begin(n, arena, &all, err);
     size_t offset = 0;
-    for (size_t i = 0; code == 0 && i < n; i++) {
-        char path[PATH_MAX];
-        if (folder && snprintf(path, sizeof path, "%s/input_%zu.pb", folder, i) >= (int)sizeof path)
-            code = prn_fail(err, PRONY_EUSAGE, "--inputs: the path is too long");
-        else
-            code = add_input(&all, &offset, &inputs[i],
-                             find_source(sources, n_sources, inputs[i].name), folder ? path : NULL,
-                             seed, arena, err);
-    }
-    return finish(code, &all, offset, ret_inputs, err);
+    /* Lengths last: a file may say how large an open dimension is. */
+    for (int lengths = 0; lengths < 2; lengths++)
+        for (size_t i = 0; code == 0 && i < n; i++)
+            if ((inputs[i].role == PRN_INPUT_ROLE_LENGTH) == lengths)
+                code = make_input(&m, i, &all, &offset, err);
+    return inputs_finish(code, &all, offset, ret_inputs, err);
 }
 
 static int copy_bytes(const struct prn_input_copy *from, int fd, size_t offset, void *piece,
@@ -258,7 +301,7 @@ int prn_inputs_copy(const struct prn_input_copy *tensors, size_t n, const char *
     struct prn_inputs all;
     size_t offset = 0;
     void *piece = malloc(PIECE);
-    int code = begin(n, arena, &all, err);
+    int code = inputs_begin(n, arena, &all, err);
     if (code == 0 && !piece)
         code = prn_fail_memory(err);
     for (size_t i = 0; code == 0 && i < n; i++) {
@@ -272,7 +315,7 @@ int prn_inputs_copy(const struct prn_input_copy *tensors, size_t n, const char *
         offset = aligned(offset + place->bytes);
     }
     free(piece);
-    return finish(code, &all, offset, ret_inputs, err);
+    return inputs_finish(code, &all, offset, ret_inputs, err);
 }
 
 void prn_inputs_release(struct prn_inputs *inputs)

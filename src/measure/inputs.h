@@ -6,7 +6,7 @@
 #define PRN_MEASURE_INPUTS_H
 
 #include "exec/executor.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 /* --input NAME=… */
 struct prn_input_source {
@@ -35,7 +35,8 @@ struct prn_inputs {
 };
 
 /* Makes all inputs. Dimensions that were left open take a file's, and `inputs` is changed
- * accordingly. `folder`, if given, holds input_0.pb, input_1.pb, … (ONNX test data). */
+ * accordingly. `folder`, if given, holds input_0.pb, input_1.pb, … (ONNX test
+ * data) for the inputs that no source names. */
 PRONY_MUST_CHECK int prn_inputs_make(struct prn_input *inputs, size_t n,
                                      const struct prn_input_source *sources, size_t n_sources,
                                      const char *folder, uint64_t seed, struct prn_arena *arena,

@@ -1,7 +1,7 @@
 #include "measure/job.h"
 
 #include "measure/backends.h"
-#include "measure/ops.h"
+#include "measure/ops/ops.h"
 #include "measure/points.h"
 #include "measure/resume.h"
 
@@ -18,7 +18,7 @@ struct work {
     struct prn_spec *backends;
     size_t n_backends; /* before they are spread over the points */
     struct prn_feed feed;
-    struct prn_model_place place;
+    struct prn_model_file *files; /* one for each point */
 };
 
 static const char *keep(struct work *w, const char *text)
@@ -33,8 +33,7 @@ static int prepare_results(struct work *w, struct prony_error *err)
     if (place)
         return place->resolve(place->context, w->job, &w->backend_texts, &w->arena, w->profile,
                               &w->backends, &w->n_backends, err);
-    const struct prn_backends_here here = {.hardware = w->job->hardware,
-                                           .ort_library = w->job->ort_library};
+    const struct prn_backends_here here = {.hardware = w->job->hardware};
     int code = prn_backends_resolve(&w->backend_texts, &here, &w->arena, &w->backends, &n, err);
     return code < 0 ? code
                     : prn_backends_describe(w->backends, n, w->job->hardware_file, w->profile, err);
@@ -48,7 +47,7 @@ static int fail_too_many_rows(struct prony_error *err)
 }
 
 /* Lists in the options of backends become texts without; backends that nobody named are those of
- * the profile to go on with. */
+ * the profile being resumed. */
 static int expand_backends(struct work *w, struct prony_error *err)
 {
     const struct prn_texts *given = &w->job->backends;
@@ -96,12 +95,63 @@ static int spread_over_points(struct work *w, struct prony_error *err)
     return 0;
 }
 
+static const char *file_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* Tables tell models apart by name: by the one given, by that of the file, by its path where two
+ * files have the same name, and by a number where a file is measured twice. */
+static const char *model_name(struct work *w, size_t index)
+{
+    const struct prn_job_model *models = w->job->models;
+    const struct prn_job_model *own = &models[index];
+    const char *name = own->name ? own->name : file_name(own->path);
+    size_t before = 0;
+    for (size_t i = 0; i < w->job->n_models; i++) {
+        const char *other = models[i].name ? models[i].name : file_name(models[i].path);
+        if (strcmp(models[i].path, own->path) == 0)
+            before += i < index;
+        else if (!own->name && strcmp(other, name) == 0)
+            name = own->path;
+    }
+    if (own->name || before == 0)
+        return keep(w, name);
+    struct prn_buffer numbered = PRN_BUFFER_INIT((size_t)16 << 10);
+    prn_buffer_printf(&numbered, "%s (%zu)", name, before + 1);
+    const char *kept =
+        prn_buffer_error(&numbered, NULL) == 0 ? keep(w, prn_buffer_text(&numbered)) : NULL;
+    prn_buffer_release(&numbered);
+    return kept;
+}
+
+static int name_models(struct work *w, struct prony_error *err)
+{
+    struct prn_profile *p = w->profile;
+    p->models = PRN_ARENA_ARRAY(&p->arena, w->job->n_models, struct prn_profile_model);
+    if (!p->models)
+        return prn_fail_memory(err);
+    p->n_models = w->job->n_models;
+    for (size_t i = 0; i < p->n_models; i++) {
+        struct prn_profile_model *model = &p->models[i];
+        *model = (struct prn_profile_model){.name = model_name(w, i),
+                                            .path = keep(w, w->job->models[i].path)};
+        if (!model->name || !model->path)
+            return prn_fail_memory(err);
+        for (size_t k = 0; k < i; k++)
+            if (strcmp(p->models[k].name, model->name) == 0)
+                return prn_fail(err, PRONY_EUSAGE, "two models are called '%s'", model->name);
+    }
+    return 0;
+}
+
 static int begin_profile(struct work *w, struct prony_error *err)
 {
     struct prn_profile *p = w->profile;
-    p->model_path = keep(w, w->job->model_path);
     p->settings = w->job->settings;
-    return p->model_path ? prn_profile_stamp(p, err) : prn_fail_memory(err);
+    int code = name_models(w, err);
+    return code == 0 ? prn_profile_stamp(p, err) : code;
 }
 
 /* A fixed number of repeats is a promise; the reader must know when time was up before. */
@@ -129,6 +179,24 @@ static int note_made_up_inputs(struct work *w, struct prony_error *err)
     if (!rejected || w->job->inputs.n > 0 || w->job->inputs_folder || w->feed.inputs[0].n == 0)
         return 0;
     return prn_profile_note(w->profile, PRN_NOTE_MADE_UP_INPUTS, err);
+}
+
+/* Sizes of 1 are a guess, so a runtime that fails may only say that they don't fit. */
+static int hint_open_dims(struct work *w, struct prony_error *err)
+{
+    struct prn_profile *p = w->profile;
+    for (size_t i = 0; w->feed.open_dims && i < p->n_results; i++) {
+        struct prn_result *r = &p->results[i];
+        if (r->error_code != PRONY_ERUNTIME)
+            continue;
+        struct prn_buffer text = PRN_BUFFER_INIT((size_t)2 << 20);
+        prn_buffer_printf(&text, PRN_OPEN_DIMS_FAILURE ": %s", w->feed.open_dims, r->error);
+        r->error = keep(w, prn_buffer_text(&text));
+        prn_buffer_release(&text);
+        if (!r->error)
+            return prn_fail_memory(err);
+    }
+    return 0;
 }
 
 /* Nobody stands in for a reference that failed; the reader must know that nothing was compared. */
@@ -165,18 +233,58 @@ static int resolve_reference(struct work *w, struct prony_error *err)
     while (i < p->n_results && strcmp(p->results[i].name, spec.name) != 0)
         i++;
     if (i == p->n_results)
-        return prn_fail(err, PRONY_EUSAGE, "--reference '%s' is none of the backends", spec.name);
+        return prn_fail(err, PRONY_EUSAGE, "--reference '%s' is not one of the backends",
+                        spec.name);
     if (resume && (!resume->settings.reference ||
                    strcmp(resume->settings.reference, p->results[i].name) != 0))
-        return prn_fail(err, PRONY_EUSAGE,
-                        "--reference '%s' isn't that of the profile to go on with; leave it out, "
-                        "or measure anew without --resume",
-                        spec.name);
+        return prn_fail(
+            err, PRONY_EUSAGE,
+            "--reference '%s' differs from that of the profile being resumed; leave it out, "
+            "or start over without --resume",
+            spec.name);
     p->settings.reference = p->results[i].name;
     return 0;
 }
 
-static int prepare(struct work *w, struct prony_error *err)
+/* Kernels of a quantised model round each value to one of 256 steps, and not all alike. */
+static int choose_tolerance(struct work *w, struct prony_error *err)
+{
+    struct prn_profile *p = w->profile;
+    bool quantised = false;
+    for (size_t i = 0; i < p->n_models; i++)
+        quantised |= p->models[i].quantised;
+    if (!w->job->tolerance_by_model || !quantised)
+        return 0;
+    p->settings.tolerance = PRN_TOLERANCE_QUANTISED;
+    if (p->n_results < 2)
+        return 0;
+    return prn_profile_note(p,
+                            "the model computes with 8 bits or fewer, so outputs of backends that "
+                            "differ by up to 5 % count as the same; --tolerance sets another limit",
+                            err);
+}
+
+static int locate_models(struct work *w, struct prony_error *err)
+{
+    const size_t n_models = w->profile->n_models;
+    struct prn_model_place *places = PRN_ARENA_ARRAY(&w->arena, n_models, struct prn_model_place);
+    w->files = PRN_ARENA_ARRAY(&w->arena, w->feed.n, struct prn_model_file);
+    if (!places || !w->files)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < n_models; i++) {
+        int code =
+            prn_model_locate(w->profile->models[i].path, w->feed.external[i], &places[i], err);
+        if (code < 0)
+            return code;
+    }
+    for (size_t i = 0; i < n_models; i++)
+        for (size_t point = i; point < w->feed.n; point += n_models)
+            w->files[point] = (struct prn_model_file){
+                places[i].path, w->feed.external[i] ? places[i].folder : NULL};
+    return 0;
+}
+
+static int job_prepare(struct work *w, struct prony_error *err)
 {
     int code = begin_profile(w, err);
     if (code == 0)
@@ -184,9 +292,11 @@ static int prepare(struct work *w, struct prony_error *err)
     if (code == 0)
         code = prn_points_make(w->job, &w->arena, w->profile, &w->feed, err);
     if (code == 0)
-        code = prn_model_locate(w->job->model_path, w->feed.external, &w->place, err);
+        code = locate_models(w, err);
     if (code == 0)
         code = prepare_results(w, err);
+    if (code == 0)
+        code = choose_tolerance(w, err);
     if (code == 0)
         code = resolve_reference(w, err);
     if (code == 0)
@@ -198,13 +308,12 @@ static int prepare(struct work *w, struct prony_error *err)
 }
 
 /* Measures one request at a time and then, when it is asked for, under load. */
-static int measure(struct work *w, struct prony_error *err)
+static int job_measure(struct work *w, struct prony_error *err)
 {
     const struct prn_job *job = w->job;
     struct prn_measure_request request = {
-        .model = {w->place.path, w->feed.external ? w->place.folder : NULL},
+        .models = w->files,
         .backends = w->backends,
-        .ort_library = job->ort_library,
         .inputs = w->feed.inputs,
         .timeout_s = job->timeout_s,
         .cancelled = job->cancelled,
@@ -237,12 +346,14 @@ int prn_job_run(const struct prn_job *job, struct prn_profile **ret_profile,
         .job = job, .profile = prn_profile_new(), .arena = PRN_ARENA_INIT(ARENA_BYTES)};
     if (!w.profile)
         return prn_fail_memory(err);
-    int code = prepare(&w, err);
+    int code = job_prepare(&w, err);
     if (code == 0 && job->place)
         code =
             job->place->measure(job->place->context, job, w.backends, w.n_backends, w.profile, err);
     else if (code == 0)
-        code = measure(&w, err);
+        code = job_measure(&w, err);
+    if (code == 0)
+        code = hint_open_dims(&w, err);
     prn_feed_release(&w.feed);
     prn_arena_release(&w.arena);
     if (code < 0)

@@ -1,12 +1,12 @@
 /*
- * A job: profile one model, from the texts that a user gives to the finished profile. What
- * `prony profile` runs, and what any other front end would.
+ * A job: profile one model, or several side by side, from the texts that a user gives to the
+ * finished profile. What `prony profile` runs, and what any other front end would.
  */
 #ifndef PRN_MEASURE_JOB_H
 #define PRN_MEASURE_JOB_H
 
 #include "measure/backends.h"
-#include "measure/load.h"
+#include "measure/load/load.h"
 
 struct prn_job;
 
@@ -23,8 +23,14 @@ struct prn_job_place {
     void *context;
 };
 
+struct prn_job_model {
+    const char *name; /* NULL: the file's */
+    const char *path;
+};
+
 struct prn_job {
-    const char *model_path;
+    const struct prn_job_model *models;
+    size_t n_models;
     struct prn_texts backends; /* specs, with lists; none: every runtime that is found here */
     struct prn_texts dims;     /* "batch=8", "batch=1,2,4" */
     struct prn_texts shapes;   /* "NAME=1x3x224x224", or several of them */
@@ -32,8 +38,8 @@ struct prn_job {
     const char *inputs_folder; /* NULL: none */
     const char *hardware_file; /* NULL: none */
     const char *hardware;      /* what this machine is called in specs; NULL: "local" */
-    const char *ort_library;   /* NULL: search */
     struct prn_settings settings;
+    bool tolerance_by_model;       /* nobody said which: it depends on how the model computes */
     bool ops;                      /* also find out where the time goes, by operator and node */
     struct prn_load_settings load; /* nothing asked for: no load */
     double timeout_s;

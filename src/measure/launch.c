@@ -9,8 +9,7 @@ int64_t prn_launch_memory(void)
 
 static const struct prn_model_file *model_of(const struct prn_launch_config *config)
 {
-    const struct prn_measure_request *q = config->request;
-    return q->models ? &q->models[config->point] : &q->model;
+    return &config->request->models[config->point];
 }
 
 int prn_launch_open(const struct prn_launch_config *config, struct prn_executor **ret_executor,
@@ -29,7 +28,6 @@ int prn_launch_open(const struct prn_launch_config *config, struct prn_executor 
         .software = config->backend->software,
         .options = config->backend->options,
         .n_options = config->backend->n_options,
-        .library = q->ort_library,
         .profile_folder = config->profile_folder,
     };
     struct prn_executor *executor = NULL;

@@ -1,6 +1,7 @@
 /* The measuring engine: launches, warm-up, interleaved blocks, and when to stop. */
 #include "measure/measure.h"
 
+#include "base/clock.h"
 #include "base/random.h"
 #include "measure/groups.h"
 #include "measure/launch.h"
@@ -21,11 +22,13 @@
 #define WINDOW_NS 5000000   /* of warm-up */
 #define WINDOWS_MAX 10
 #define WINDOWS_AGREE 3
-#define WINDOWS_AGREE_SLOW 2
+#define WARM_UP_SHARE 0.2 /* of the time that a row is allowed, at most, in one launch */
 #define WINDOW_TOLERANCE 1.10
 #define REWARM_NS 3e6       /* after a stop: caches and threads come back */
 #define REWARM_RUN_NS 1e9   /* a run this long hardly notices */
 #define MEASURING_SHARE 0.7 /* of the time allowed; the rest goes to loading and warm-up */
+#define SAMPLES_SHARE 1.34  /* of what bringing a launch up took is spent on samples, at least */
+#define REWARM_SHARE 0.25   /* of the time of the samples, at most */
 #define RUNTIME_BYTES 1e8   /* that a runtime takes beside the model, before one has run */
 
 /* One result while it is measured: a backend at a point. */
@@ -48,13 +51,13 @@ struct runner {
     bool checked; /* its outputs were compared, in this process */
 };
 
-/* Results that were fed the same, and only they, are compared. */
+/* A model at the sizes of a sweep. */
 struct point {
-    bool done; /* known well enough, or as well as was asked for */
-    /* outputs that the others are compared with */
+    /* outputs that those of other backends are compared with */
     struct prn_place *reference;
     size_t n_reference;
     int reference_fd;
+    double scale; /* of its inputs; 0: not known yet */
 };
 
 struct engine {
@@ -65,6 +68,8 @@ struct engine {
     size_t n_runners;
     struct point *points;
     size_t n_points;
+    bool *done; /* cohorts that are known well enough, or as well as was asked for */
+    size_t n_cohorts;
     /* those that are measured in this round, in the order of the results */
     struct prn_group_row *rows;
     struct runner **row_runners;
@@ -78,7 +83,8 @@ struct engine {
     int64_t start_ns;
     int64_t tell_ns;   /* no progress before */
     int64_t redo_ns;   /* spent on blocks that were redone */
-    double bring_up_s; /* what the last launch took until it measured */
+    double bring_up_s; /* what the last launch took until it measured, */
+    double group_up_s; /* and its last group */
     int64_t launches_min, launches_max;
     int64_t launches_left; /* of the least number, after those that are there already */
     double max_time_s;     /* for all points together */
@@ -106,6 +112,15 @@ static bool cancelled(struct engine *e)
     return e->interrupted || e->refused;
 }
 
+/* Launches that gave samples. */
+static int64_t useful_launches(const struct runner *r)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < r->n_samples; i++)
+        n += i == 0 || r->samples[i].launch != r->samples[i - 1].launch;
+    return n;
+}
+
 static void tell(struct engine *e, const struct runner *r, const char *phase)
 {
     int64_t now_ns = prn_clock_ns();
@@ -122,8 +137,9 @@ static void tell(struct engine *e, const struct runner *r, const char *phase)
         .launches = e->launches_min,
         .samples = (int64_t)r->n_samples,
         .median_ns = i.estimate,
-        .half_width = (i.high - i.low) / 2 / i.estimate,
+        .half_width = useful_launches(r) < PRN_UNITS_MIN ? NAN : (i.high - i.low) / 2 / i.estimate,
         .elapsed_s = elapsed_s(e),
+        .allowed_s = e->max_time_s,
     };
     e->request->progress(e->request->context, &p);
     /* With many samples the interval takes its time; measuring comes first. */
@@ -181,31 +197,46 @@ static size_t runs_within(double ns, double run_ns, size_t least, size_t most)
     return runs < (double)least ? least : runs > (double)most ? most : (size_t)runs;
 }
 
-/* Runs until three windows in a row agree. */
+/* Rows that share the time: all of this round, in whichever group, but those that failed. */
+static size_t live_rows(const struct engine *e)
+{
+    size_t live = 0;
+    for (size_t i = 0; i < e->n_rows; i++)
+        live += !e->row_runners[i]->failed;
+    return live > 0 ? live : 1;
+}
+
+static bool agree(const double *times_ns, int n)
+{
+    double low = times_ns[0];
+    double high = times_ns[0];
+    for (int i = 1; i < n; i++) {
+        low = fmin(low, times_ns[i]);
+        high = fmax(high, times_ns[i]);
+    }
+    return high <= low * WINDOW_TOLERANCE;
+}
+
+/* Runs until three windows in a row agree, or a share of the time is used up: a model so slow that
+ * windows eat the time has settled when two agree, of which the first run may be one. */
 static int warm_up(struct engine *e, struct runner *r, struct prn_launch *launch,
                    struct prony_error *err)
 {
-    double windows[WINDOWS_MAX];
-    for (int i = 0; i < WINDOWS_MAX; i++) {
+    double windows[1 + WINDOWS_MAX] = {(double)launch->first_run_ns};
+    const int64_t start_ns = prn_clock_ns();
+    const double most_ns = WARM_UP_SHARE * e->max_time_s * 1e9 / (double)live_rows(e);
+    for (int i = 1; i <= WINDOWS_MAX && !launch->settled; i++) {
         size_t n = 0;
         int code = prn_executor_run(r->executor, 0, BLOCK_RUNS_MAX, WINDOW_NS, e->scratch, &n, err);
         if (code < 0)
             return code;
         launch->warmup_runs += (int32_t)n;
         windows[i] = r->run_ns = median_of(e->scratch, n);
-        /* A model so slow that windows eat the time gets fewer. */
-        bool slow = r->run_ns * 1e-9 * (double)e->n_runners > e->max_time_s / 10;
-        int agree = slow ? WINDOWS_AGREE_SLOW : WINDOWS_AGREE;
-        if (i + 1 < agree)
-            continue;
-        double low = windows[i];
-        double high = windows[i];
-        for (int k = 1; k < agree; k++) {
-            low = fmin(low, windows[i - k]);
-            high = fmax(high, windows[i - k]);
-        }
-        launch->settled = high <= low * WINDOW_TOLERANCE;
-        if (launch->settled || slow)
+        bool last = (double)(prn_clock_ns() - start_ns) + r->run_ns > most_ns;
+        launch->settled =
+            (i >= WINDOWS_AGREE && agree(&windows[i + 1 - WINDOWS_AGREE], WINDOWS_AGREE)) ||
+            (last && agree(&windows[i - 1], 2));
+        if (last)
             break;
     }
     return 0;
@@ -230,6 +261,53 @@ static int warm_up_fixed(struct engine *e, struct runner *r, struct prn_launch *
     return 0;
 }
 
+/* How large the inputs of a point are. */
+static double scale_of(struct engine *e, size_t index)
+{
+    struct point *point = &e->points[index];
+    const struct prn_inputs *inputs = &e->request->inputs[index];
+    if (point->scale == 0)
+        point->scale = prn_inputs_scale(inputs->fd, inputs->places, inputs->n);
+    return point->scale;
+}
+
+/* Compares outputs of a point with others; `ret_differing` is how many differ by more than
+ * rounding. */
+static int hold_against(struct engine *e, size_t point, const struct prn_outputs *reference,
+                        const struct prn_outputs *outputs, struct prn_output_check **ret_checks,
+                        int64_t *ret_differing, struct prony_error *err)
+{
+    const size_t n = outputs->n;
+    int code = prn_outputs_compare(reference->fd, reference->places, outputs->fd, outputs->places,
+                                   n, &e->profile->arena, ret_checks, err);
+    if (code < 0)
+        return code;
+    prn_outputs_allow(*ret_checks, outputs->places, n, scale_of(e, point),
+                      e->profile->models[point % e->profile->n_models].quantised);
+    *ret_differing = 0;
+    for (size_t i = 0; i < n; i++)
+        *ret_differing += prn_output_differs(&(*ret_checks)[i], e->settings->tolerance);
+    return 0;
+}
+
+/* Compares what a model gives with what the first one gives at the same sizes. */
+static int check_model(struct engine *e, size_t index, struct prony_error *err)
+{
+    const size_t n_models = e->profile->n_models;
+    const struct point *own = &e->points[index];
+    const struct point *first = &e->points[index - index % n_models];
+    struct prn_point *point = &e->profile->points[index];
+    if (index % n_models == 0 || !own->reference || !first->reference || point->outputs)
+        return 0;
+    struct prn_outputs a = {first->reference_fd, first->reference, first->n_reference};
+    struct prn_outputs b = {own->reference_fd, own->reference, own->n_reference};
+    int code = prn_outputs_match(&a, &b, &e->profile->arena, err);
+    if (code == 0)
+        code = hold_against(e, index, &a, &b, &point->outputs, &point->outputs_differing, err);
+    point->n_outputs = code == 0 ? b.n : 0;
+    return code;
+}
+
 static int check_outputs(struct engine *e, struct runner *r, struct prony_error *err)
 {
     struct point *point = &e->points[r->result->point];
@@ -249,15 +327,16 @@ static int check_outputs(struct engine *e, struct runner *r, struct prony_error 
     if (n != point->n_reference)
         code = prn_fail(err, PRONY_ERUNTIME, "it gives %zu outputs, the reference %zu", n,
                         point->n_reference);
+    int64_t differing = 0;
+    const struct prn_outputs first = {point->reference_fd, point->reference, n};
+    const struct prn_outputs own = {fd, outputs, n};
     if (code == 0)
-        code = prn_outputs_compare(point->reference_fd, point->reference, fd, outputs, n,
-                                   &e->profile->arena, &r->result->outputs, err);
+        code =
+            hold_against(e, r->result->point, &first, &own, &r->result->outputs, &differing, err);
     close(fd);
     r->result->n_outputs = code == 0 ? n : 0;
     r->result->flags &= ~(unsigned)PRN_FLAG_MISMATCH;
-    for (size_t i = 0; code == 0 && i < n; i++)
-        if (prn_output_differs(&r->result->outputs[i], e->settings->tolerance))
-            r->result->flags |= PRN_FLAG_MISMATCH;
+    r->result->flags |= differing > 0 ? PRN_FLAG_MISMATCH : 0;
     return code;
 }
 
@@ -274,7 +353,7 @@ static int note_runtime(struct engine *e, struct runner *r, struct prony_error *
     const char *version = prn_executor_version(r->executor);
     if (result->runtime_version && strcmp(result->runtime_version, version) != 0) {
         int code = prn_fail(err, PRONY_EUNSUPPORTED,
-                            "backend '%s' was measured with %s, but here is %s; measure anew",
+                            "backend '%s' was measured with %s, but here is %s; start over",
                             result->name, result->runtime_version, version);
         if (r->resumed) {
             e->refused = code;
@@ -346,29 +425,35 @@ static size_t launch_repeats(const struct engine *e, const struct runner *r)
     return divided_up((size_t)r->repeats_left, launches_left > 1 ? (size_t)launches_left : 1);
 }
 
-/* Rows that share the time: all of this round, in whichever group, but those that failed. */
-static size_t live_rows(const struct engine *e)
+/* Time for the samples of one row in this launch: what is left of the least number of launches fits
+ * into the time, but a launch that took long to bring up measures for longer than that, or more
+ * than half of the time would go to loading and warming up. */
+static double sample_share_ns(const struct engine *e)
 {
-    size_t live = 0;
-    for (size_t i = 0; i < e->n_rows; i++)
-        live += !e->row_runners[i]->failed;
-    return live > 0 ? live : 1;
+    double planned = e->max_time_s * MEASURING_SHARE / (double)live_rows(e);
+    double least = SAMPLES_SHARE * e->group_up_s / (double)e->n_members;
+    return fmax(planned / (double)e->launches_left, least) * 1e9;
 }
 
-/* How many runs make a block, so that what is left of the least number of launches fits into the
- * time. */
+/* Blocks that a row can afford: each has a run at least, and waking up takes but a part of it. */
+static size_t blocks_of(const struct runner *r, double share_ns)
+{
+    double runs = floor(share_ns / fmax(r->run_ns, 1));
+    double blocks = r->rewarm_runs > 0 ? floor(runs * REWARM_SHARE / (double)r->rewarm_runs) : runs;
+    return blocks >= BLOCKS_PER_LAUNCH ? BLOCKS_PER_LAUNCH : blocks < 1 ? 1 : (size_t)blocks;
+}
+
+/* How many blocks there are, and how many runs make one. */
 static size_t plan_blocks(struct engine *e)
 {
     size_t blocks = BLOCKS_PER_LAUNCH;
-    double share_ns =
-        e->max_time_s * 1e9 * MEASURING_SHARE / (double)live_rows(e) / (double)e->launches_left;
+    const double share_ns = sample_share_ns(e);
     for (size_t i = 0; i < e->n_members; i++) {
         struct runner *r = e->members[i];
-        if (!r->executor)
-            continue;
-        double affordable = floor(share_ns / fmax(r->run_ns, 1));
-        if (affordable < (double)blocks)
-            blocks = affordable < 1 ? 1 : (size_t)affordable;
+        r->rewarm_runs =
+            r->run_ns < REWARM_RUN_NS ? runs_within(REWARM_NS, r->run_ns, 1, BLOCK_RUNS_MAX) : 0;
+        size_t own = r->executor ? blocks_of(r, share_ns) : blocks;
+        blocks = own < blocks ? own : blocks;
     }
     for (size_t i = 0; i < e->n_members; i++) {
         struct runner *r = e->members[i];
@@ -376,8 +461,6 @@ static size_t plan_blocks(struct engine *e)
         double affordable = floor(share_ns / (double)blocks / fmax(r->run_ns, 1));
         if (affordable < (double)r->block_runs)
             r->block_runs = affordable < 1 ? 1 : (size_t)affordable;
-        r->rewarm_runs =
-            r->run_ns < REWARM_RUN_NS ? runs_within(REWARM_NS, r->run_ns, 1, BLOCK_RUNS_MAX) : 0;
         /* A fixed number of repeats may need more blocks than usual. */
         r->launch_repeats_left = r->executor && r->repeats_left > 0 ? launch_repeats(e, r) : 0;
         size_t needed = divided_up(r->launch_repeats_left, BLOCK_RUNS_MAX);
@@ -469,10 +552,15 @@ static void run_blocks(struct engine *e)
     }
 }
 
+static size_t cohort_of(const struct engine *e, const struct runner *r)
+{
+    return prn_result_cohort(e->profile, r->result);
+}
+
 static bool has_company(const struct engine *e, const struct runner *r)
 {
     for (size_t i = 0; i < e->n_runners; i++)
-        if (&e->runners[i] != r && e->runners[i].result->point == r->result->point)
+        if (&e->runners[i] != r && cohort_of(e, &e->runners[i]) == cohort_of(e, r))
             return true;
     return false;
 }
@@ -507,6 +595,13 @@ static void check_all_outputs(struct engine *e)
     for (size_t i = 0; i < e->n_members && !cancelled(e); i++)
         if (e->points[e->members[i]->result->point].reference)
             check_outputs_once(e, e->members[i]);
+    for (size_t i = 0; i < e->n_points && !cancelled(e); i++) {
+        struct prony_error err = {0};
+        if (check_model(e, i, &err) < 0) {
+            e->refused = err.code;
+            e->fault = err;
+        }
+    }
 }
 
 /* One launch of all members of the group. */
@@ -518,7 +613,8 @@ static void launch_group(struct engine *e)
     for (size_t i = 0; i < e->n_members && !cancelled(e); i++)
         launch_one(e, e->members[e->order[i]]);
     check_all_outputs(e);
-    e->bring_up_s += elapsed_s(e) - start_s;
+    e->group_up_s = elapsed_s(e) - start_s;
+    e->bring_up_s += e->group_up_s;
     if (!cancelled(e))
         run_blocks(e);
     for (size_t i = 0; i < e->n_members; i++) {
@@ -537,7 +633,7 @@ static int64_t expected_bytes(const struct engine *e, const struct runner *r)
     for (size_t i = 0; i < r->n_launches; i++)
         most = r->launches[i].peak_bytes > most ? r->launches[i].peak_bytes : most;
     const struct prn_inputs *inputs = &e->request->inputs[r->result->point];
-    double guess = RUNTIME_BYTES + fmax(0, (double)e->profile->model_bytes);
+    double guess = RUNTIME_BYTES + fmax(0, (double)prn_result_model(e->profile, r->result)->bytes);
     for (size_t i = 0; i < inputs->n; i++)
         guess += (double)inputs->places[i].bytes;
     return most >= 0 ? most : (int64_t)guess;
@@ -549,10 +645,10 @@ static size_t plan_round(struct engine *e)
     e->n_rows = 0;
     for (size_t i = 0; i < e->n_runners; i++) {
         struct runner *r = &e->runners[i];
-        if (r->failed || r->repeats_left == 0 || e->points[r->result->point].done)
+        if (r->failed || r->repeats_left == 0 || e->done[cohort_of(e, r)])
             continue;
         e->rows[e->n_rows] =
-            (struct prn_group_row){.point = r->result->point, .bytes = expected_bytes(e, r)};
+            (struct prn_group_row){.point = cohort_of(e, r), .bytes = expected_bytes(e, r)};
         e->row_runners[e->n_rows++] = r;
     }
     int64_t memory_bytes = prn_launch_memory();
@@ -598,15 +694,23 @@ static bool decided(const struct engine *e, const struct runner *r, const struct
     return narrow(ratio, s->precision) && (verdict || narrow(ratio, s->smallest_difference));
 }
 
-/* Whether every backend of a point, and every comparison with the best of them, is known well
- * enough. */
-static bool precise(const struct engine *e, size_t point)
+/* The same backend with the first model; NULL: it is the first model, or that failed. */
+static const struct runner *first_runner(const struct engine *e, const struct runner *r)
+{
+    const struct prn_result *first = prn_result_first_model(e->profile, r->result);
+    const struct runner *runner = first ? &e->runners[first - e->profile->results] : NULL;
+    return runner && !runner->failed ? runner : NULL;
+}
+
+/* Whether every row of a cohort is known well enough, and every comparison with the best of them
+ * and with the first model. */
+static bool precise(const struct engine *e, size_t cohort)
 {
     const struct runner *best = NULL;
     double best_ns = INFINITY;
     for (size_t i = 0; i < e->n_runners; i++) {
         const struct runner *r = &e->runners[i];
-        if (r->failed || r->result->point != point)
+        if (r->failed || cohort_of(e, r) != cohort)
             continue;
         struct prn_interval time = prn_median_interval(r->samples, r->n_samples);
         if (r->n_samples < PRN_SAMPLES_MIN || !narrow(time, e->settings->precision))
@@ -618,29 +722,23 @@ static bool precise(const struct engine *e, size_t point)
     }
     for (size_t i = 0; i < e->n_runners; i++) {
         const struct runner *r = &e->runners[i];
-        if (!r->failed && r->result->point == point && r != best && !decided(e, r, best))
+        if (r->failed || cohort_of(e, r) != cohort)
+            continue;
+        const struct runner *first = first_runner(e, r);
+        if ((r != best && !decided(e, r, best)) || (first && !decided(e, r, first)))
             return false;
     }
     return true;
 }
 
-/* Launches that gave samples. */
-static int64_t useful_launches(const struct runner *r)
-{
-    int64_t n = 0;
-    for (size_t i = 0; i < r->n_samples; i++)
-        n += i == 0 || r->samples[i].launch != r->samples[i - 1].launch;
-    return n;
-}
-
-/* Whether nothing is left to measure at a point. */
-static bool finished(const struct engine *e, size_t point)
+/* Whether nothing is left to measure of a cohort. */
+static bool finished(const struct engine *e, size_t cohort)
 {
     int64_t launches = INT64_MAX;
     bool repeated = true;
     for (size_t i = 0; i < e->n_runners; i++) {
         const struct runner *r = &e->runners[i];
-        if (r->failed || r->result->point != point)
+        if (r->failed || cohort_of(e, r) != cohort)
             continue;
         int64_t own = useful_launches(r);
         launches = own < launches ? own : launches;
@@ -650,17 +748,16 @@ static bool finished(const struct engine *e, size_t point)
         return true;
     if (e->settings->repeats > 0)
         return repeated;
-    return launches >= e->launches_max || (launches >= e->launches_min && precise(e, point));
+    return launches >= e->launches_max || (launches >= e->launches_min && precise(e, cohort));
 }
 
-/* Says which points are done; false when all are. */
+/* Says which cohorts are done; false when all are. */
 static bool more_to_do(struct engine *e)
 {
     bool more = false;
-    for (size_t i = 0; i < e->n_points; i++) {
-        struct point *point = &e->points[i];
-        point->done = point->done || finished(e, i);
-        more = more || !point->done;
+    for (size_t i = 0; i < e->n_cohorts; i++) {
+        e->done[i] = e->done[i] || finished(e, i);
+        more = more || !e->done[i];
     }
     return more;
 }
@@ -672,9 +769,10 @@ static void judge(const struct engine *e, const struct runner *r, bool interrupt
     struct prn_interval interval = prn_median_interval(r->samples, r->n_samples);
     if (r->failed)
         return;
-    if (e->settings->repeats == 0 && !narrow(interval, e->settings->precision))
+    bool known = useful_launches(r) >= PRN_UNITS_MIN && narrow(interval, e->settings->precision);
+    if (e->settings->repeats == 0 && !known)
         result->flags |= PRN_FLAG_IMPRECISE;
-    if (interrupted && !e->points[result->point].done) {
+    if (interrupted && !e->done[cohort_of(e, r)]) {
         result->flags |= PRN_FLAG_INTERRUPTED;
         if (r->n_samples == 0) {
             result->error_code = PRONY_ECANCELED;
@@ -714,8 +812,9 @@ static int save_progress(struct engine *e, struct prony_error *err)
 static int measure_all(struct engine *e, struct prony_error *err)
 {
     bool more = more_to_do(e);
-    /* A launch that couldn't measure anything in time isn't begun. */
-    while (more && !cancelled(e) && elapsed_s(e) + e->bring_up_s < e->max_time_s) {
+    /* A launch that would have little time to measure isn't begun, unless its runs were counted. */
+    const double least = e->settings->repeats > 0 ? 1 : 1 + SAMPLES_SHARE;
+    while (more && !cancelled(e) && elapsed_s(e) + least * e->bring_up_s < e->max_time_s) {
         int code = launch_all(e, plan_round(e), err);
         if (e->refused)
             return prn_fail(err, e->refused, "%s", e->fault.text);
@@ -776,7 +875,7 @@ static int begin_runner(struct engine *e, struct runner *r, struct prony_error *
     return 0;
 }
 
-static int begin(struct engine *e, struct prony_error *err)
+static int measuring_begin(struct engine *e, struct prony_error *err)
 {
     const struct prn_settings *s = e->settings;
     e->launches_min = s->launches > 0 ? s->launches : PRN_LAUNCHES_DEFAULT;
@@ -787,11 +886,13 @@ static int begin(struct engine *e, struct prony_error *err)
     prn_random_seed(&e->random, s->seed);
     e->runners = calloc(e->n_runners + 1, sizeof *e->runners);
     e->points = calloc(e->n_points + 1, sizeof *e->points);
+    e->done = calloc(e->n_cohorts + 1, sizeof *e->done);
     e->rows = calloc(e->n_runners + 1, sizeof *e->rows);
     e->row_runners = calloc(e->n_runners + 1, sizeof *e->row_runners);
     e->order = calloc(e->n_runners + 1, sizeof *e->order);
     e->scratch = calloc(PRN_EXECUTOR_SAMPLES_MAX, sizeof *e->scratch);
-    if (!e->runners || !e->points || !e->rows || !e->row_runners || !e->order || !e->scratch)
+    if (!e->runners || !e->points || !e->done || !e->rows || !e->row_runners || !e->order ||
+        !e->scratch)
         return prn_fail_memory(err);
     for (size_t i = 0; i < e->n_points; i++)
         e->points[i].reference_fd = -1;
@@ -808,7 +909,7 @@ static int begin(struct engine *e, struct prony_error *err)
     return 0;
 }
 
-static void release(struct engine *e)
+static void measuring_release(struct engine *e)
 {
     for (size_t i = 0; e->points && i < e->n_points; i++)
         if (e->points[i].reference_fd >= 0)
@@ -819,6 +920,7 @@ static void release(struct engine *e)
     }
     free(e->runners);
     free(e->points);
+    free(e->done);
     free(e->rows);
     free(e->row_runners);
     free(e->order);
@@ -834,12 +936,13 @@ int prn_measure(const struct prn_measure_request *request, struct prn_profile *p
         .settings = &profile->settings,
         .n_runners = profile->n_results,
         .n_points = profile->n_points,
+        .n_cohorts = profile->n_points / profile->n_models,
         .max_time_s = profile->settings.max_time_s * (double)profile->n_points,
         .start_ns = prn_clock_ns(),
         .memory_bytes = prn_launch_memory(),
         .canary = {.best_ns = isfinite(profile->canary_best_ns) ? profile->canary_best_ns : 0},
     };
-    int code = begin(&e, err);
+    int code = measuring_begin(&e, err);
     if (code == 0) {
         profile->timer_ns = prn_clock_cost_ns();
         for (int i = 0; i < 10; i++)
@@ -851,6 +954,6 @@ int prn_measure(const struct prn_measure_request *request, struct prn_profile *p
     profile->canary_best_ns = e.canary.best_ns;
     if (getloadavg(&profile->environment.load_after, 1) != 1)
         profile->environment.load_after = NAN;
-    release(&e);
+    measuring_release(&e);
     return code;
 }

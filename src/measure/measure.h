@@ -8,9 +8,11 @@
  * - Launches go on until the 95 % interval of the median is narrow enough, or time is up.
  * - Comparisons are paired block by block, and the unit of their interval is the launch.
  *
- * The rows of a sweep are measured as backends are, all interleaved, but only results of one point
- * are compared, in times and in outputs. A point whose results are known well enough is done and
- * takes no further part. Rows that don't fit into memory together take turns in groups.
+ * Several models are measured as backends are: model and backend together are a row. So are the
+ * rows of a sweep, all interleaved, but only rows of one cohort, which were fed the same sizes, are
+ * compared. A cohort that is known well enough is done and takes no further part. Outputs of the
+ * backends of a model must agree; how those of the models differ is noted. Rows that don't fit into
+ * memory together take turns in groups.
  */
 #ifndef PRN_MEASURE_MEASURE_H
 #define PRN_MEASURE_MEASURE_H
@@ -32,7 +34,7 @@ struct prn_progress {
     int64_t launch, launches;
     int64_t samples;
     double median_ns, half_width; /* NAN as long as they aren't known */
-    double elapsed_s;
+    double elapsed_s, allowed_s;  /* allowed_s: 0 when not known */
 };
 
 /* Told after each round of launches, as long as more are to come. What the profile holds then could
@@ -45,10 +47,8 @@ struct prn_model_file {
 };
 
 struct prn_measure_request {
-    struct prn_model_file model;
-    const struct prn_model_file *models; /* one for each point of the profile; NULL: `model` */
+    const struct prn_model_file *models; /* one for each point of the profile */
     const struct prn_spec *backends;     /* one for each result of the profile */
-    const char *ort_library;             /* NULL: search */
     const char *program;                 /* of the executor; NULL: this one */
     const struct prn_inputs *inputs;     /* one for each point of the profile */
     double timeout_s;
@@ -114,6 +114,18 @@ PRONY_MUST_CHECK int prn_launch_figures(const struct prn_result *result,
 /* SLOWER or FASTER when the interval clears the smallest difference that counts. */
 enum prn_verdict prn_verdict_of(struct prn_interval ratio, double smallest_difference);
 
+/* Outputs that lie in a file of shared memory. */
+struct prn_outputs {
+    int fd;
+    const struct prn_place *places;
+    size_t n;
+};
+
+/* Leaves of both what corresponds, in the same order: outputs of the same name, and of the others
+ * those that come first on either side. */
+PRONY_MUST_CHECK int prn_outputs_match(struct prn_outputs *a, struct prn_outputs *b,
+                                       struct prn_arena *arena, struct prony_error *err);
+
 /* Compares outputs that lie in two files of shared memory. `ret_checks` has n entries. */
 PRONY_MUST_CHECK int prn_outputs_compare(int reference_fd, const struct prn_place *reference,
                                          int fd, const struct prn_place *outputs, size_t n,
@@ -121,6 +133,18 @@ PRONY_MUST_CHECK int prn_outputs_compare(int reference_fd, const struct prn_plac
                                          struct prn_output_check **ret_checks,
                                          struct prony_error *err);
 #define PRN_TOLERANCE_DEFAULT 1e-3
+#define PRN_TOLERANCE_QUANTISED 5e-2 /* of a model that computes with 8 bits: kernels round it */
+
+/* The largest value of the inputs that are floating-point numbers; 1 when there are none. */
+double prn_inputs_scale(int fd, const struct prn_place *inputs, size_t n);
+
+/* Sets what passes for rounding in outputs of a model whose inputs are as large as `scale`: a few
+ * units in the last place of those, or, if it is quantised, a step of an output of 8 bits. */
+void prn_outputs_allow(struct prn_output_check *checks, const struct prn_place *outputs, size_t n,
+                       double scale, bool quantised);
+
+/* An error beyond the tolerance, unless it is within the floor and the tensors point the same way.
+ */
 bool prn_output_differs(const struct prn_output_check *check, double tolerance);
 
 /* The machine; 0 or PRONY_ENOMEM. */

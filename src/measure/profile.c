@@ -13,8 +13,13 @@ struct prn_profile *prn_profile_new(void)
     if (!profile)
         return NULL;
     profile->arena = PRN_ARENA_INIT(PROFILE_ARENA_MAX);
-    profile->model_bytes = -1;
-    profile->model_parameters = -1;
+    profile->models = PRN_ARENA_ARRAY(&profile->arena, 1, struct prn_profile_model);
+    if (!profile->models) {
+        free(profile);
+        return NULL;
+    }
+    profile->models[0] = (struct prn_profile_model){.bytes = -1, .parameters = -1};
+    profile->n_models = 1;
     profile->environment = (struct prn_environment){
         .cores = -1, .mhz = NAN, .memory_bytes = -1, .load_before = NAN, .load_after = NAN};
     profile->timer_ns = NAN;
@@ -83,6 +88,30 @@ const struct prn_point *prn_result_point(const struct prn_profile *profile,
 {
     static const struct prn_point unknown = {.label = "", .batch = 1, .flops = NAN};
     return result->point < profile->n_points ? &profile->points[result->point] : &unknown;
+}
+
+size_t prn_result_cohort(const struct prn_profile *profile, const struct prn_result *result)
+{
+    return result->point / profile->n_models;
+}
+
+const struct prn_profile_model *prn_result_model(const struct prn_profile *profile,
+                                                 const struct prn_result *result)
+{
+    return &profile->models[result->point % profile->n_models];
+}
+
+const struct prn_result *prn_result_first_model(const struct prn_profile *profile,
+                                                const struct prn_result *result)
+{
+    const size_t model = result->point % profile->n_models;
+    const size_t n_backends = profile->n_points > 0 ? profile->n_results / profile->n_points : 0;
+    const size_t index = (size_t)(result - profile->results);
+    if (model == 0 || index < model * n_backends)
+        return NULL;
+    const struct prn_result *first = &profile->results[index - model * n_backends];
+    bool partners = first->point == result->point - model && strcmp(first->name, result->name) == 0;
+    return partners ? first : NULL;
 }
 
 bool prn_result_measured(const struct prn_result *r)

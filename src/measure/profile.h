@@ -1,18 +1,24 @@
 /*
  * A profile: everything that one measurement found out. Written by src/measure, read by every
- * report, saved as JSON under the schema prony.profile/1 (src/report/profile_json.h,
+ * report, saved as JSON under the schema prony.profile/1 (src/report/profile/json.h,
  * docs/prony.profile.schema.json). Plain data; all memory belongs to its arena. Numbers that aren't
  * known are NAN, or -1 where they are integers.
+ *
+ * Structs of figures are made of lists (format/schema.h): a row there is the member, its place in
+ * JSON and CSV, and the sentence that documents it.
  */
 #ifndef PRN_MEASURE_PROFILE_H
 #define PRN_MEASURE_PROFILE_H
 
 #include "base/arena.h"
 #include "base/stats.h"
+#include "format/schema.h"
 #include "model/model.h"
 
 /* Most results of a profile. */
 #define PRN_RESULTS_MAX 1000
+/* Most models of a profile. */
+#define PRN_MODELS_MAX 16
 
 struct prn_sample {
     int64_t ns;
@@ -22,30 +28,45 @@ struct prn_sample {
 };
 
 /* One process that ran a backend. */
+#define PRN_LAUNCH_LIST(X)                                                                    \
+    X(INTEGER, load_ns, "Opening the model.", .flags = PRN_NULL)                              \
+    X(INTEGER, first_run_ns, "The first run, which also allocates and warms up.",             \
+      .flags = PRN_NULL)                                                                      \
+    X(INTEGER, baseline_bytes, "Resident before the model was loaded, the runtime included.", \
+      .flags = PRN_NULL)                                                                      \
+    X(INTEGER, peak_bytes, "Most that was resident.", .flags = PRN_NULL)                      \
+    X(INT32, warmup_runs, "Runs before the timed ones.")                                      \
+    X(BOOL, settled, "The warm-up windows agreed.")
+
 struct prn_launch {
-    int64_t load_ns; /* opening the model */
-    int64_t first_run_ns;
-    int64_t baseline_bytes; /* resident before the model was loaded, runtime included */
-    int64_t peak_bytes;     /* most that was resident */
-    int32_t warmup_runs;
-    bool settled; /* warm-up windows agreed */
+    PRN_LAUNCH_LIST(PRN_DECLARE)
 };
 
+/* An output against the reference's. */
+#define PRN_OUTPUT_LIST(X)                                                             \
+    X(TEXT, name, "Its name in the model.")                                            \
+    X(BOOL, same_shape, "The same shape and type.")                                    \
+    X(NUMBER, max_abs, "Largest absolute difference; null when it isn't finite.")      \
+    X(NUMBER, max_rel, "The same, relative to the largest value.")                     \
+    X(NUMBER, cosine, "Cosine similarity.", .min = -2)                                 \
+    X(INTEGER, both_nan,                                                               \
+      "Elements that are NaN on both sides, so that nobody knows whether they agree; " \
+      "absent when there are none.",                                                   \
+      .min = 1, .flags = PRN_OMIT)
+
 struct prn_output_check {
-    const char *name;
-    bool same_shape; /* also: same type */
-    double max_abs;
-    double max_rel;
-    double cosine;
-    bool whole; /* whole numbers, of which any difference counts; known while measuring only */
+    PRN_OUTPUT_LIST(PRN_DECLARE)
+    bool whole;   /* whole numbers, of which any difference counts; known while measuring only */
+    double floor; /* an error up to this passes for rounding; known while measuring only */
 };
 
 #define PRN_FLAG_MAP(X)                                                    \
-    X(UNSTABLE, 1, "times had not settled after ten warm-up windows")      \
+    X(UNSTABLE, 1, "times had not settled when warm-up ended")             \
     X(NOISY, 2, "other work disturbed this machine while it was measured") \
     X(IMPRECISE, 4, "the wanted precision was not reached")                \
     X(MISMATCH, 8, "outputs differ from the reference's")                  \
-    X(INTERRUPTED, 16, "measuring was interrupted")
+    X(INTERRUPTED, 16, "measuring was interrupted")                        \
+    X(PARTIAL, 32, "not every graph ran there; local time counts for the others")
 
 enum prn_flag {
 #define PRN_X(name, bit, text) PRN_FLAG_##name = bit,
@@ -53,21 +74,30 @@ enum prn_flag {
 #undef PRN_X
 };
 
-/* Percentiles that a report may show, of all samples. NAN: too few samples. */
+/* Percentiles are of all samples. NAN: too few samples. */
 #define PRN_PERCENTILE_MAP(X) \
     X(p90, 0.90)              \
     X(p95, 0.95)              \
     X(p99, 0.99)              \
     X(p999, 0.999)
 
+#define PRN_STATS_LIST(X)                                                             \
+    X(NUMBER, median_ns, "Median.")                                                   \
+    X(NUMBER, low_ns, "Lower end of the 95 % interval of the median, over launches.") \
+    X(NUMBER, high_ns, "Upper end.")                                                  \
+    X(NUMBER, mean_ns, "Mean.")                                                       \
+    X(NUMBER, sd_ns, "Sample standard deviation.")                                    \
+    X(NUMBER, min_ns, "Shortest.")                                                    \
+    X(NUMBER, max_ns, "Longest.")                                                     \
+    X(NUMBER, p90_ns, "90th percentile; null with fewer than 64 samples.")            \
+    X(NUMBER, p95_ns, "95th percentile; null with fewer than 130 samples.")           \
+    X(NUMBER, p99_ns, "99th percentile; null with fewer than 662 samples.")           \
+    X(NUMBER, p999_ns, "99.9th percentile; null with fewer than 6,636 samples.")      \
+    X(NUMBER, spread, "Interquartile range over the median.")                         \
+    X(INTEGER, outliers, "Samples beyond 3 interquartile ranges from the quartiles; they are kept.")
+
 struct prn_sample_stats {
-    double median_ns, low_ns, high_ns; /* 95 % interval of the median, over launches and blocks */
-    double mean_ns, sd_ns, min_ns, max_ns;
-#define PRN_X(name, p) double name##_ns;
-    PRN_PERCENTILE_MAP(PRN_X)
-#undef PRN_X
-    double spread;    /* interquartile range over the median */
-    int64_t outliers; /* beyond 3 interquartile ranges from the quartiles; kept, only counted */
+    PRN_STATS_LIST(PRN_DECLARE)
 };
 
 enum prn_verdict {
@@ -78,8 +108,8 @@ enum prn_verdict {
     PRN_VERDICT_UNSURE, /* more launches or time would tell */
 };
 
-struct prn_ops;  /* measure/ops.h */
-struct prn_load; /* measure/load.h */
+struct prn_ops;  /* measure/ops/ops.h */
+struct prn_load; /* measure/load/load.h */
 
 struct prn_result {
     /* the backend */
@@ -88,7 +118,7 @@ struct prn_result {
     const char *processor; /* NULL when not known */
     double usd_per_hour;
     size_t point;                /* which of the profile's points it was fed */
-    const char *runtime_version; /* "ONNX Runtime 1.30.0"; NULL when it never started */
+    const char *runtime_version; /* "ONNX Runtime 1.31.1"; NULL when it never started */
     const char *runtime_library; /* file that was loaded */
     /* what was measured */
     size_t n_samples, n_launches, n_outputs;
@@ -100,6 +130,9 @@ struct prn_result {
     struct prn_sample_stats stats; /* valid when n_samples > 0 */
     struct prn_interval ratio;     /* of this time to the best one's, paired; NAN for none */
     enum prn_verdict verdict;
+    /* of this time to the first model's on the same backend, paired; NAN: it is the first's */
+    struct prn_interval model_ratio;
+    enum prn_verdict model_verdict;
     unsigned flags;        /* enum prn_flag */
     struct prn_ops *ops;   /* where the time goes; NULL: not asked for */
     struct prn_load *load; /* how it behaves under load; NULL: not asked for */
@@ -122,27 +155,47 @@ struct prn_swept {
     int64_t size; /* -1: it is the shape of the input of that name */
 };
 
-/* What one result was fed: the sizes of a sweep make several of these, otherwise there is one. */
+/* A model that was measured. */
+struct prn_profile_model {
+    const char *name; /* in tables, where there are several: given, or what tells the files apart */
+    const char *path;
+    int64_t bytes, parameters;
+    bool quantised;          /* it computes with 8 bits or fewer; known while measuring only */
+    const char *fingerprint; /* prn_model_fingerprint(); NULL: not known */
+};
+
+/* What one result was fed: a model at the sizes of a sweep. Points come in cohorts, one for each
+ * combination of sizes, with a point for each model in it; results of one cohort are compared. */
 struct prn_point {
     const char *label; /* "batch=4, seq=128": what the sweep set; "" without one */
     size_t n_swept;    /* the same in parts; all points of a profile have the same names */
     struct prn_swept *swept;
-    int64_t batch; /* requests answered by one run: first dimension of the first input; 1 if none */
+    int64_t batch; /* items in one run (prn_model_batch()); 1 if no dimension is the batch, 0: none,
+                      and then there are no figures per item */
     double flops;  /* of one run; NAN when nothing could be counted */
     bool flops_complete;
     size_t n_inputs;
     struct prn_profile_input *inputs;
+    /* What this model gives, compared with what the first one gives at the same sizes: outputs of
+     * the same name, and otherwise in their order. */
+    size_t n_outputs;
+    struct prn_output_check *outputs;
+    int64_t outputs_differing; /* how many of them do by more than rounding */
 };
 
+#define PRN_ENVIRONMENT_LIST(X)                                            \
+    X(TEXT, cpu, "Its processor.", .flags = PRN_NULL)                      \
+    X(INTEGER, cores, "Processors that could be used.", .flags = PRN_NULL) \
+    X(NUMBER, mhz, "Clock frequency at the start.")                        \
+    X(INTEGER, memory_bytes, "Main memory.", .flags = PRN_NULL)            \
+    X(TEXT, os, "Operating system.", .flags = PRN_NULL)                    \
+    X(TEXT, kernel, "Its kernel.", .flags = PRN_NULL)                      \
+    X(NUMBER, load_before, "One-minute load average before.")              \
+    X(NUMBER, load_after, "And after.")                                    \
+    X(TEXT, sandbox, "What the executor processes were confined by.", .flags = PRN_NULL)
+
 struct prn_environment {
-    const char *cpu;
-    int64_t cores;
-    double mhz; /* NAN */
-    const char *kernel;
-    const char *os;
-    int64_t memory_bytes;
-    double load_before, load_after; /* one-minute load average */
-    const char *sandbox;            /* what the executors were confined by */
+    PRN_ENVIRONMENT_LIST(PRN_DECLARE)
 };
 
 /* A machine other than the one that asked: what was measured there has its hardware. */
@@ -152,18 +205,22 @@ struct prn_profile_host {
     double timer_ns, canary_best_ns;
 };
 
+#define PRN_SETTINGS_LIST(X)                                                                      \
+    X(UINT64, seed, "Of inputs and order: 64 bits as a signed number.")                           \
+    X(NUMBER, precision, "Wanted half-width of the interval of the median, as a fraction.")       \
+    X(NUMBER, smallest_difference, "Smallest difference that counts, as a fraction.")             \
+    X(INTEGER, launches, "Processes per backend; 0: decided while measuring.")                    \
+    X(INTEGER, repeats, "Timed runs per launch; 0: decided while measuring.")                     \
+    X(INTEGER, warmups, "Untimed runs per launch; -1: until times settle.", .min = -1)            \
+    X(NUMBER, max_time_s, "Limit on the time per backend.")                                       \
+    X(NUMBER, tolerance,                                                                          \
+      "Error of an output, relative to the reference's largest value, that passes for "           \
+      "rounding.")                                                                                \
+    X(TEXT, reference, "The backend whose outputs were believed; null: the first that gave any.", \
+      .flags = PRN_NULL)
+
 struct prn_settings {
-    uint64_t seed;
-    double precision;           /* 0.01 */
-    double smallest_difference; /* 0.005 */
-    int64_t launches, repeats;  /* 0: decided while measuring */
-    int64_t warmups;            /* runs; -1: until times settle */
-    double max_time_s;
-    /* Largest error of an output, relative to the reference's largest value, that passes for
-     * rounding. */
-    double tolerance;
-    const char
-        *reference; /* the backend whose outputs are believed; NULL: the first that gives any */
+    PRN_SETTINGS_LIST(PRN_DECLARE)
 };
 
 /* ---- Recorded programs ---- */
@@ -193,10 +250,31 @@ struct prn_segment_result {
 };
 
 struct prn_segment {
-    int64_t graph;                      /* id from 1; 0: local code */
-    struct prn_series local;            /* of local code: one sample per run; of a graph: its local
-                                           runs when it ran locally, otherwise empty */
+    int64_t graph;           /* id from 1; 0: local code */
+    struct prn_series local; /* of local code: one sample per run; of a graph: what the
+                                program took to compute it, or empty */
+    size_t n_results;
     struct prn_segment_result *results; /* of a graph: one per result (backend) of the profile */
+};
+
+/* What a graph gave on one backend, compared with what the program computed itself. */
+struct prn_graph_check {
+    bool compared;
+    bool mismatch;       /* an output differs by more than rounding */
+    const char *failure; /* why they couldn't be compared; NULL: they could */
+    size_t n_outputs;
+    struct prn_output_check *outputs;
+};
+
+/* Where the time of a graph's first call went; -1 where it isn't known. */
+struct prn_graph_start {
+    int64_t capture_ns, lower_ns, export_ns; /* what a front end did */
+    int64_t upload_ns;
+    int64_t load_ns; /* on all backends, and what was left of their start */
+    size_t n_launches;
+    struct prn_graph_launch {
+        int64_t load_ns, prepare_ns;
+    } * launches; /* one per result of the profile; none: nothing is known */
 };
 
 /* A graph of the program. */
@@ -204,13 +282,37 @@ struct prn_recorded_graph {
     int64_t id;
     const char *name;         /* where it came from: "encoder.onnx" */
     const char *local_reason; /* why it ran locally instead of on the backends; NULL: it didn't */
+    size_t n_checks;
+    struct prn_graph_check *checks; /* one per result of the profile; NULL: nothing was compared */
+    struct prn_graph_start start;
 };
 
-/* What the runs of one backend come to. */
+/* What the runs of one backend come to. A graph that has no times there counts with what the
+ * program took to compute it. What is PRN_OLD follows from the samples (prn_recorded_summarise). */
+#define PRN_TOTAL_LIST(X)                                                                      \
+    X(NUMBER, backend_ns, "Sum of the means of its graphs; null when none of them ran there.") \
+    X(NUMBER, local_graphs_ns,                                                                 \
+      "Sum of the means of what the program took for graphs that didn't run there; null "      \
+      "when that isn't known. Missing in files of earlier versions.",                          \
+      .flags = PRN_OLD)                                                                        \
+    X(NUMBER, total_ns,                                                                        \
+      "backend_ns, local_graphs_ns and local_ns together; null when compiled, or when one "    \
+      "of them is.")                                                                           \
+    X(NUMBER, usd_per_million, "Cost of a million runs; null without total_ns or price.")      \
+    X(NUMBER, backend_median_ns,                                                               \
+      "Median over runs of the time of its graphs. Computed from the samples, as are the "     \
+      "others below.",                                                                         \
+      .flags = PRN_OLD)                                                                        \
+    X(NUMBER, median_ns, "Median over runs of the total time; null when it isn't known.",      \
+      .flags = PRN_OLD)                                                                        \
+    X(NUMBER, low_ns, "Lower end of its 95 % interval; null with fewer than 6 runs.",          \
+      .flags = PRN_OLD)                                                                        \
+    X(NUMBER, high_ns, "Upper end.", .flags = PRN_OLD)                                         \
+    X(FLAGS, flags, prn_flag_names, "What to know about it: IMPRECISE, MISMATCH, PARTIAL.",    \
+      .flags = PRN_OLD)
+
 struct prn_recorded_total {
-    double backend_ns;      /* sum of the means of its graphs; NAN when one of them has none */
-    double total_ns;        /* with the local code; NAN when compiled, fallen back or failed */
-    double usd_per_million; /* of total_ns; NAN also without a price */
+    PRN_TOTAL_LIST(PRN_DECLARE)
 };
 
 /* What the recorded program is written in; reports call its own code by it. */
@@ -232,21 +334,20 @@ struct prn_recorded {
     int64_t repeats;   /* timed runs of a graph per call */
     bool compiled;     /* every run compiled: these are such runs, and there are no totals */
     size_t n_segments;
-    struct prn_segment *segments;      /* local, graph, local, … local: the footprint */
-    double local_ns;                   /* sum of the means of local code */
+    struct prn_segment *segments; /* local, graph, local, … local: the footprint */
+    double local_ns;              /* sum of the means of local code */
+    double local_median_ns;       /* of its sum, over runs */
+    size_t n_totals;
     struct prn_recorded_total *totals; /* one per result of the profile */
 };
 
 struct prn_profile {
     struct prn_arena arena;
     const char *prony_version;
-    const char *created; /* ISO 8601, UTC */
-    /* the model */
-    const char *model_path;
-    int64_t model_bytes, model_parameters;
-    const char *model_fingerprint; /* prn_model_fingerprint(); NULL: not known */
-    size_t n_points, n_results, n_notes;
-    struct prn_point *points; /* at least one when a model was measured */
+    const char *created;              /* ISO 8601, UTC */
+    struct prn_profile_model *models; /* at least one; without a path when none was measured */
+    size_t n_models, n_points, n_results, n_notes;
+    struct prn_point *points; /* cohort by cohort; at least one when a model was measured */
     struct prn_settings settings;
     struct prn_environment environment; /* of the first host, where there are hosts */
     double timer_ns;                    /* cost of one reading of the clock */
@@ -279,6 +380,16 @@ void prn_profile_keep_host(struct prn_profile *profile, const char *hardware);
 /* What a result was fed; never NULL. */
 const struct prn_point *prn_result_point(const struct prn_profile *profile,
                                          const struct prn_result *result);
+
+/* Which cohort a result belongs to, and which model it is of. */
+size_t prn_result_cohort(const struct prn_profile *profile, const struct prn_result *result);
+const struct prn_profile_model *prn_result_model(const struct prn_profile *profile,
+                                                 const struct prn_result *result);
+
+/* The first model's result on the same backend; NULL when this is the first model's. Every point
+ * has the same backends in the same order, and nothing is found where a file says otherwise. */
+const struct prn_result *prn_result_first_model(const struct prn_profile *profile,
+                                                const struct prn_result *result);
 
 /* It didn't fail and has samples. */
 bool prn_result_measured(const struct prn_result *r);

@@ -69,7 +69,7 @@ int prn_resume_check(const struct prn_profile *saved, const char *name, struct p
 {
     const char *odd = odd_setting(&saved->settings);
     if (saved->recorded || saved->n_points == 0)
-        return prn_fail(err, PRONY_EUSAGE, "--resume '%s': it is no profile of a model", name);
+        return prn_fail(err, PRONY_EUSAGE, "--resume '%s': it is not the profile of a model", name);
     if (odd)
         return prn_fail(err, PRONY_EFORMAT, "--resume '%s': %s is out of range", name, odd);
     if (!results_are_a_product(saved))
@@ -95,8 +95,8 @@ static int choose_number(const char *option, double saved, double *setting, stru
     if (*setting == saved)
         return 0;
     return prn_fail(err, PRONY_EUSAGE,
-                    "%s is %s here and %s in the profile to go on with; leave it out, or measure "
-                    "anew without --resume",
+                    "%s is %s here and %s in the profile being resumed; leave it out, or start "
+                    "over without --resume",
                     option, prn_format_shortest(is, *setting), prn_format_shortest(was, saved));
 }
 
@@ -110,7 +110,7 @@ static int choose_count(const char *option, int64_t unset, int64_t saved, int64_
     return code;
 }
 
-static void set_defaults(struct prn_settings *s)
+static void resume_defaults(struct prn_settings *s)
 {
     s->seed = s->seed == PRN_SEED_UNSET ? 0 : s->seed;
     s->precision = isnan(s->precision) ? PRECISION_DEFAULT : s->precision;
@@ -124,7 +124,7 @@ int prn_resume_settings(const struct prn_profile *saved, struct prn_settings *se
                         struct prony_error *err)
 {
     if (!saved) {
-        set_defaults(settings);
+        resume_defaults(settings);
         return 0;
     }
     const struct prn_settings *was = &saved->settings;
@@ -180,7 +180,7 @@ static bool same_number(double a, double b)
 static int fail_differs(struct prony_error *err, const char *what, const char *was, const char *is)
 {
     return prn_fail(err, PRONY_EUNSUPPORTED,
-                    "cannot go on: %s was %s and is %s; measure anew without --resume", what,
+                    "cannot go on: %s was %s and is %s; start over without --resume", what,
                     was ? was : "unknown", is ? is : "unknown");
 }
 
@@ -211,20 +211,29 @@ static int compare_machines(const struct prn_environment *was, const struct prn_
     return 0;
 }
 
-int prn_resume_model(const struct prn_profile *saved, const struct prn_profile *profile,
-                     struct prony_error *err)
+static int compare_models(const struct prn_profile_model *was, const struct prn_profile_model *is,
+                          struct prony_error *err)
 {
-    if (saved->model_bytes != profile->model_bytes)
-        return fail_count_differs(err, "the model's size in bytes", saved->model_bytes,
-                                  profile->model_bytes);
-    if (saved->model_parameters != profile->model_parameters)
-        return fail_count_differs(err, "the model's number of parameters", saved->model_parameters,
-                                  profile->model_parameters);
-    if (saved->model_fingerprint && profile->model_fingerprint &&
-        strcmp(saved->model_fingerprint, profile->model_fingerprint) != 0)
-        return fail_differs(err, "the model's fingerprint", saved->model_fingerprint,
-                            profile->model_fingerprint);
+    if (was->bytes != is->bytes)
+        return fail_count_differs(err, "the model's size in bytes", was->bytes, is->bytes);
+    if (was->parameters != is->parameters)
+        return fail_count_differs(err, "the model's number of parameters", was->parameters,
+                                  is->parameters);
+    if (was->fingerprint && is->fingerprint && strcmp(was->fingerprint, is->fingerprint) != 0)
+        return fail_differs(err, "the model's fingerprint", was->fingerprint, is->fingerprint);
     return 0;
+}
+
+int prn_resume_models(const struct prn_profile *saved, const struct prn_profile *profile,
+                      struct prony_error *err)
+{
+    if (saved->n_models != profile->n_models)
+        return fail_count_differs(err, "the number of models", (int64_t)saved->n_models,
+                                  (int64_t)profile->n_models);
+    int code = 0;
+    for (size_t i = 0; i < profile->n_models && code == 0; i++)
+        code = compare_models(&saved->models[i], &profile->models[i], err);
+    return code;
 }
 
 static int compare_inputs(const struct prn_profile_input *was, const struct prn_profile_input *is,
@@ -345,7 +354,11 @@ static int take_notes(const struct prn_profile *saved, struct prn_profile *profi
                       struct prony_error *err)
 {
     char note[64];
-    snprintf(note, sizeof note, "interrupted, and resumed %.20s",
+    bool interrupted = false;
+    for (size_t i = 0; i < saved->n_results; i++)
+        interrupted |= (saved->results[i].flags & PRN_FLAG_INTERRUPTED) != 0 ||
+                       saved->results[i].error_code == PRONY_ECANCELED;
+    snprintf(note, sizeof note, "%s %.20s", interrupted ? "interrupted, and resumed" : "continued",
              profile->created ? profile->created : "");
     for (size_t i = 0; i < saved->n_notes; i++) {
         if (strcmp(saved->notes[i], PRN_NOTE_MISSING_REPEATS) == 0 ||

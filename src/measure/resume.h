@@ -35,8 +35,8 @@ PRONY_MUST_CHECK int prn_resume_settings(const struct prn_profile *saved,
                                          struct prn_settings *settings, struct prony_error *err);
 
 /* Refuses a model that isn't the one of the saved profile, as far as sizes tell. */
-PRONY_MUST_CHECK int prn_resume_model(const struct prn_profile *saved,
-                                      const struct prn_profile *profile, struct prony_error *err);
+PRONY_MUST_CHECK int prn_resume_models(const struct prn_profile *saved,
+                                       const struct prn_profile *profile, struct prony_error *err);
 
 /* The backends of a saved profile as texts. */
 PRONY_MUST_CHECK int prn_resume_backends(const struct prn_profile *saved, struct prn_arena *arena,

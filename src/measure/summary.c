@@ -6,6 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How much two processes of one model may differ for their whole life (docs/measuring.md). */
+#define ONE_LAUNCH 0.05
+#define ONE_LAUNCH_BRIEF 0.5 /* where a run takes less than BRIEF_NS */
+#define BRIEF_NS 1e5
+
 /* Samples come in time order, so a launch's and a block's are contiguous. */
 static size_t run_length(const struct prn_sample *s, size_t n, bool by_block)
 {
@@ -193,6 +198,15 @@ static double percentile(const double *sorted, size_t n, double p)
     return n >= prn_stats_percentile_need(p) ? prn_stats_quantile(sorted, n, p) : NAN;
 }
 
+/* Launches that gave samples. */
+static size_t launches_of(const struct prn_sample *samples, size_t n)
+{
+    size_t launches = 0;
+    for (size_t i = 0; i < n; i++)
+        launches += i == 0 || samples[i].launch != samples[i - 1].launch;
+    return launches;
+}
+
 static int summarise_result(struct prn_result *r, struct prony_error *err)
 {
     size_t n = r->n_samples;
@@ -202,7 +216,8 @@ static int summarise_result(struct prn_result *r, struct prony_error *err)
     for (size_t i = 0; i < n; i++)
         values[i] = (double)r->samples[i].ns;
     prn_stats_sort(values, n);
-    struct prn_interval interval = prn_median_interval(r->samples, n);
+    bool enough = launches_of(r->samples, n) >= PRN_UNITS_MIN;
+    struct prn_interval interval = enough ? prn_median_interval(r->samples, n) : nothing;
     struct prn_sample_stats *s = &r->stats;
     s->median_ns = prn_stats_median(values, n);
     s->low_ns = isfinite(interval.low) && interval.low > 0 ? interval.low : NAN;
@@ -216,7 +231,7 @@ static int summarise_result(struct prn_result *r, struct prony_error *err)
 #undef PRN_X
     double q1 = prn_stats_quantile(values, n, 0.25);
     double q3 = prn_stats_quantile(values, n, 0.75);
-    s->spread = s->median_ns > 0 ? (q3 - q1) / s->median_ns : 0;
+    s->spread = n < PRN_UNITS_MIN ? NAN : s->median_ns > 0 ? (q3 - q1) / s->median_ns : 0;
     s->outliers = 0;
     for (size_t i = 0; i < n; i++)
         s->outliers += values[i] < q1 - 3 * (q3 - q1) || values[i] > q3 + 3 * (q3 - q1);
@@ -239,24 +254,58 @@ static int ratio_of(const struct prn_result *a, const struct prn_result *b,
     return 0;
 }
 
-/* Ratios to the fastest result of one point; results of others were fed something else. */
-static int compare_results(struct prn_profile *profile, size_t point, struct prony_error *err)
+/* With one launch an interval only knows how blocks of two processes differ, not how two other
+ * processes would: by a few percent, and by half where a run takes microseconds. So nothing is the
+ * same, and a difference must be larger than that. */
+static enum prn_verdict verdict_of(const struct prn_result *r, const struct prn_result *other,
+                                   struct prn_interval ratio, double smallest_difference)
+{
+    if (launches_of(r->samples, r->n_samples) > 1 &&
+        launches_of(other->samples, other->n_samples) > 1)
+        return prn_verdict_of(ratio, smallest_difference);
+    double processes = other->stats.median_ns < BRIEF_NS ? ONE_LAUNCH_BRIEF : ONE_LAUNCH;
+    enum prn_verdict verdict = prn_verdict_of(ratio, fmax(smallest_difference, processes));
+    return verdict == PRN_VERDICT_SAME ? PRN_VERDICT_UNSURE : verdict;
+}
+
+/* A ratio and what it says; NONE when one of both failed. */
+static int compare_two(const struct prn_profile *p, const struct prn_result *a,
+                       const struct prn_result *b, struct prn_interval *ret_ratio,
+                       enum prn_verdict *ret_verdict, struct prony_error *err)
+{
+    if (!b || a->error_code || b->error_code || a->n_samples == 0 || b->n_samples == 0)
+        return 0;
+    int code = ratio_of(a, b, ret_ratio, err);
+    if (code < 0)
+        return code;
+    *ret_verdict = verdict_of(a, b, *ret_ratio, p->settings.smallest_difference);
+    /* Enough for a verdict may be too little for an interval. */
+    if (launches_of(a->samples, a->n_samples) < PRN_UNITS_MIN)
+        ret_ratio->low = ret_ratio->high = NAN;
+    return 0;
+}
+
+/* Ratios to the fastest result of one cohort, and to the first model's; results of other cohorts
+ * were fed something else. */
+static int compare_results(struct prn_profile *profile, size_t cohort, struct prony_error *err)
 {
     struct prn_result *best = NULL;
     for (size_t i = 0; i < profile->n_results; i++) {
         struct prn_result *r = &profile->results[i];
-        if (r->point == point && r->n_samples > 0 && r->error_code == 0 &&
+        if (prn_result_cohort(profile, r) == cohort && r->n_samples > 0 && r->error_code == 0 &&
             (!best || r->stats.median_ns < best->stats.median_ns))
             best = r;
     }
     for (size_t i = 0; best && i < profile->n_results; i++) {
         struct prn_result *r = &profile->results[i];
-        if (r->point != point || r->n_samples == 0 || r->error_code != 0 || r == best)
+        if (prn_result_cohort(profile, r) != cohort)
             continue;
-        int code = ratio_of(r, best, &r->ratio, err);
+        int code = compare_two(profile, r, prn_result_first_model(profile, r), &r->model_ratio,
+                               &r->model_verdict, err);
+        if (code == 0 && r != best)
+            code = compare_two(profile, r, best, &r->ratio, &r->verdict, err);
         if (code < 0)
             return code;
-        r->verdict = prn_verdict_of(r->ratio, profile->settings.smallest_difference);
     }
     if (best)
         best->ratio = (struct prn_interval){1, 1, 1};
@@ -267,8 +316,8 @@ int prn_summarise(struct prn_profile *profile, struct prony_error *err)
 {
     for (size_t i = 0; i < profile->n_results; i++) {
         struct prn_result *r = &profile->results[i];
-        r->ratio = nothing;
-        r->verdict = PRN_VERDICT_NONE;
+        r->ratio = r->model_ratio = nothing;
+        r->verdict = r->model_verdict = PRN_VERDICT_NONE;
         if (r->n_samples == 0)
             continue;
         int code = summarise_result(r, err);
@@ -276,7 +325,7 @@ int prn_summarise(struct prn_profile *profile, struct prony_error *err)
             return code;
     }
     int code = 0;
-    for (size_t i = 0; code == 0 && (i == 0 || i < profile->n_points); i++)
+    for (size_t i = 0; code == 0 && (i == 0 || i < profile->n_points / profile->n_models); i++)
         code = compare_results(profile, i, err);
     return code;
 }

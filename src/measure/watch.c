@@ -1,5 +1,7 @@
 #include "measure/watch.h"
 
+#include "base/clock.h"
+
 #include <math.h>
 
 #define WAIT_TOLERANCE 0.10 /* of a block's time */

@@ -6,6 +6,7 @@
 
 #include "base/buffer.h"
 #include "base/map.h"
+#include "base/text.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -40,8 +41,29 @@ static void list_names(const struct prn_model *model, bool dims, struct prn_buff
     prn_map_release(&seen);
 }
 
+#define NAMES_TRIED 256
+
+/* The dimension or input that `name` was probably meant to be; NULL: none. */
+static const char *find_meant(const struct prn_model *model, bool dims, const char *name)
+{
+    const char *names[NAMES_TRIED];
+    size_t n = 0;
+    for (size_t i = 0; i < model->n_inputs; i++) {
+        const struct prn_value *input = model->inputs[i];
+        for (size_t d = 0; d < (dims ? input->rank : 1) && n < NAMES_TRIED; d++)
+            names[n++] = dims ? input->dims[d].param : input->name;
+    }
+    return prn_text_nearest(name, names, n);
+}
+
 static int fail_unknown(const struct binder *b, bool dim, const char *name)
 {
+    const char *meant = find_meant(b->model, dim, name);
+    if (meant)
+        return prn_fail(b->err, PRONY_EUSAGE,
+                        "--%s '%s': the inputs have no such %s; did you mean "
+                        "'%s'?",
+                        dim ? "dim" : "shape", name, dim ? "dimension" : "name", meant);
     struct prn_buffer known = PRN_BUFFER_INIT((size_t)1 << 20);
     list_names(b->model, dim, &known);
     int code = prn_fail(b->err, PRONY_EUSAGE,
@@ -205,5 +227,93 @@ int prn_model_bind(const struct prn_model *model, const struct prn_bindings *bin
     prn_map_release(&b.params);
     if (code == 0)
         *ret_inputs = inputs;
+    return code;
+}
+
+/* ---- What was left open ---- */
+
+static bool is_open(const struct prn_input *input, size_t d)
+{
+    return input->assumed[d] && input->dims[d] == 1;
+}
+
+static const char *param_of(const struct prn_value *declared, size_t d)
+{
+    return d < declared->rank ? declared->dims[d].param : NULL;
+}
+
+/* An option with its value, in quotes where a shell would take it apart. */
+static void add_option(struct prn_buffer *out, const char *option, const char *value)
+{
+    static const char plain[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.,:/=+-@%";
+    const char *quote = value[strspn(value, plain)] ? "'" : "";
+    prn_buffer_printf(out, "%s--%s %s", out->len ? " " : "", option, quote);
+    prn_text_clean(out, value);
+    prn_buffer_add(out, quote);
+}
+
+/* "x=Nx3xN" for an input that leaves a dimension without a name open. */
+static void add_shape(const struct prn_input *input, struct prn_buffer *out)
+{
+    struct prn_buffer value = PRN_BUFFER_INIT((size_t)1 << 16);
+    prn_buffer_printf(&value, "%s=", input->name);
+    for (size_t d = 0; d < input->rank; d++) {
+        prn_buffer_add(&value, d ? "x" : "");
+        if (is_open(input, d))
+            prn_buffer_add(&value, "N");
+        else
+            prn_buffer_printf(&value, "%" PRId64, input->dims[d]);
+    }
+    add_option(out, "shape", prn_buffer_text(&value));
+    prn_buffer_release(&value);
+}
+
+static bool has_nameless(const struct prn_value *declared, const struct prn_input *input)
+{
+    bool any = false;
+    for (size_t d = 0; d < input->rank; d++)
+        any = any || (is_open(input, d) && !param_of(declared, d));
+    return any;
+}
+
+void prn_open_dims(const struct prn_model *model, const struct prn_input *inputs,
+                   struct prn_buffer *out)
+{
+    struct prn_map seen = PRN_MAP_INIT;
+    struct prn_buffer options = PRN_BUFFER_INIT((size_t)1 << 20);
+    for (size_t i = 0; i < model->n_inputs; i++) {
+        const struct prn_value *declared = model->inputs[i];
+        bool by_shape = has_nameless(declared, &inputs[i]);
+        if (by_shape)
+            add_shape(&inputs[i], &options);
+        for (size_t d = 0; d < inputs[i].rank; d++) {
+            const char *param = is_open(&inputs[i], d) ? param_of(declared, d) : NULL;
+            if (!param || prn_map_get(&seen, param) != PRN_MAP_NONE)
+                continue;
+            if (prn_map_set(&seen, param, 0) < 0)
+                out->error = PRONY_ENOMEM;
+            struct prn_buffer value = PRN_BUFFER_INIT((size_t)1 << 16);
+            prn_buffer_printf(&value, "%s=N", param);
+            if (!by_shape)
+                add_option(&options, "dim", prn_buffer_text(&value));
+            prn_buffer_release(&value);
+        }
+    }
+    prn_buffer_add(out, prn_buffer_text(&options));
+    prn_buffer_release(&options);
+    prn_map_release(&seen);
+}
+
+int prn_open_dims_fail(const struct prn_model *model, const struct prn_input *inputs, int code,
+                       struct prony_error *err)
+{
+    if (code != PRONY_ERUNTIME)
+        return code;
+    struct prn_buffer options = PRN_BUFFER_INIT((size_t)1 << 20);
+    prn_open_dims(model, inputs, &options);
+    if (options.len > 0)
+        code = prn_fail_in(err, code, PRN_OPEN_DIMS_FAILURE, prn_buffer_text(&options));
+    prn_buffer_release(&options);
     return code;
 }

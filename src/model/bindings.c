@@ -47,8 +47,58 @@ static int fail_too_many(const char *option, const char *text, struct prony_erro
 
 static int fail_dim(const char *text, struct prony_error *err)
 {
-    return prn_fail(err, PRONY_EUSAGE, "--dim '%s' isn't NAME=SIZE, such as batch=8%s", text,
-                    strchr(text, ',') ? ", or NAME=SIZE,SIZE,... without spaces" : "");
+    return prn_fail(err, PRONY_EUSAGE, "--dim '%s' is not NAME=SIZE, such as batch=8%s", text,
+                    strpbrk(text, ",.*") ? "; lists are written 1,2,4, 1..8 or 1..64*2, without "
+                                           "spaces"
+                                         : "");
+}
+
+/* "8", "1..8" or "1..64*2": sizes from the first to the last, one by one or by a factor. */
+struct size_range {
+    int64_t first, last, factor; /* factor 1: one by one */
+};
+
+static bool parse_range(const char *text, const char **ret_end, struct size_range *ret_range)
+{
+    struct size_range r = {.factor = 1};
+    if (!parse_size(text, &text, &r.first))
+        return false;
+    r.last = r.first;
+    if (text[0] == '.' && text[1] == '.') {
+        if (!parse_size(text + 2, &text, &r.last) || r.last < r.first)
+            return false;
+        if (*text == '*' &&
+            (!parse_size(text + 1, &text, &r.factor) || r.factor < 2 || r.first == 0))
+            return false;
+    }
+    *ret_end = text;
+    *ret_range = r;
+    return true;
+}
+
+/* The size after one of a range; beyond the last when that is it. */
+static int64_t next_size(const struct size_range *r, int64_t size)
+{
+    if (r->factor == 1)
+        return size + 1;
+    return size > r->last / r->factor ? INT64_MAX : size * r->factor;
+}
+
+static int add_sizes(const char *text, const struct size_range *range, struct prn_axis *axis,
+                     struct prn_dim_binding *dims, struct prony_error *err)
+{
+    for (int64_t size = range->first; size <= range->last; size = next_size(range, size)) {
+        for (size_t k = 0; k < axis->n; k++)
+            if (dims[k].value == size)
+                return prn_fail(err, PRONY_EUSAGE, "--dim '%s': %" PRId64 " is there twice", text,
+                                size);
+        if (axis->n == PRN_SWEEP_POINTS_MAX)
+            return fail_too_many("--dim", text, err);
+        dims[axis->n++] = (struct prn_dim_binding){.param = axis->name, .value = size};
+        if (size == INT64_MAX)
+            break;
+    }
+    return 0;
 }
 
 static int parse_dim(const char *text, struct prn_arena *arena, struct prn_axis *axis,
@@ -57,26 +107,23 @@ static int parse_dim(const char *text, struct prn_arena *arena, struct prn_axis 
     const char *value = value_of(text);
     if (!value)
         return fail_dim(text, err);
-    size_t n = count_items(value, ',');
-    if (n > PRN_SWEEP_POINTS_MAX)
-        return fail_too_many("--dim", text, err);
-    struct prn_dim_binding *dims = PRN_ARENA_ARRAY(arena, n, struct prn_dim_binding);
+    struct prn_dim_binding *dims =
+        PRN_ARENA_ARRAY(arena, PRN_SWEEP_POINTS_MAX, struct prn_dim_binding);
     axis->name = name_of(text, value, arena);
     if (!dims || !axis->name)
         return prn_fail_memory(err);
-    for (size_t i = 0; i < n; i++) {
-        const char *end;
-        dims[i].param = axis->name;
-        if (!parse_size(value, &end, &dims[i].value) || (*end && *end != ','))
+    axis->n = 0;
+    for (bool more = true; more;) {
+        struct size_range range;
+        if (!parse_range(value, &value, &range) || (*value && *value != ','))
             return fail_dim(text, err);
-        for (size_t k = 0; k < i; k++)
-            if (dims[k].value == dims[i].value)
-                return prn_fail(err, PRONY_EUSAGE, "--dim '%s': %" PRId64 " is there twice", text,
-                                dims[i].value);
-        value = end + 1;
+        int code = add_sizes(text, &range, axis, dims, err);
+        if (code < 0)
+            return code;
+        more = *value == ',';
+        value++;
     }
     axis->dims = dims;
-    axis->n = n;
     return 0;
 }
 

@@ -1,10 +1,11 @@
 /*
- * What ONNX demands of a graph before anything may rely on it: every name is defined once, and
- * before it is used; functions don't call themselves. A name is looked up in its own graph, then in
- * the graphs around it. The common case costs one hash table per graph; only when the order is
- * wrong does a search tell a cycle from nodes that merely stand in the wrong order.
+ * What a graph must be before anything may rely on it: every name is defined once, and before it is
+ * used; functions don't call themselves. A name is looked up in its own graph, then in the graphs
+ * around it. The common case costs one hash table per graph. ONNX wants nodes in order, but
+ * runtimes don't: a graph that merely stands in the wrong order is sorted, one with a cycle is
+ * refused.
  */
-#include "model/reader.h"
+#include "model/parts.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,12 +14,16 @@
 /* Values of the table: 0 for inputs and initialisers, node index + 1 for outputs of nodes. A name
  * is there for node i when its value is at most i. */
 struct scope {
+    struct prn_reader *reader;
     const struct prn_graph *graph;
-    const struct scope *outer;
+    struct scope *outer;
     struct prn_map origin;
-    size_t at; /* the node that is being checked */
-    struct prony_error *err;
+    size_t at;        /* the node that is being checked */
+    const char *late; /* what that node needs and a later one makes */
 };
+
+/* Not a failure: the scope that has something `late` must be sorted first. */
+#define UNSORTED 1
 
 #define NODE_LABEL_SIZE 160
 
@@ -34,7 +39,7 @@ static const char *node_label(const struct prn_graph *graph, size_t index,
     return label;
 }
 
-/* ---- Telling a cycle from a wrong order ---- */
+/* ---- Order ---- */
 
 struct edges {
     size_t *first; /* per node, where its own begin; one more at the end */
@@ -58,27 +63,37 @@ static void add_edge(struct edges *e, size_t to)
     e->to[e->n++] = to;
 }
 
+static void add_need(const struct scope *s, const char *name, struct edges *e)
+{
+    size_t origin = *name ? prn_map_get(&s->origin, name) : PRN_MAP_NONE;
+    if (origin != PRN_MAP_NONE && origin > 0)
+        add_edge(e, origin - 1);
+}
+
 /* Adds the nodes of `s` that a node needs, for itself and for the graphs inside it. */
 static void add_needs(const struct scope *s, const struct prn_node *node, struct edges *e)
 {
-    for (size_t i = 0; i < node->n_inputs; i++) {
-        size_t origin = prn_map_get(&s->origin, node->inputs[i]);
-        if (origin != PRN_MAP_NONE && origin > 0 && *node->inputs[i])
-            add_edge(e, origin - 1);
-    }
+    for (size_t i = 0; i < node->n_inputs; i++)
+        add_need(s, node->inputs[i], e);
     for (size_t i = 0; i < node->n_attributes; i++) {
         const struct prn_attribute *a = &node->attributes[i];
-        for (size_t g = 0; a->graphs && g < a->n; g++)
+        for (size_t g = 0; a->graphs && g < a->n; g++) {
             for (size_t n = 0; n < a->graphs[g]->n_nodes; n++)
                 add_needs(s, &a->graphs[g]->nodes[n], e);
+            for (size_t o = 0; o < a->graphs[g]->n_outputs; o++)
+                add_need(s, a->graphs[g]->outputs[o].name, e);
+        }
     }
 }
 
-/* Depth first, with a stack of its own: a node that is met again while it is open is on a cycle. */
-static size_t find_cycle(const struct edges *e, size_t n_nodes, size_t *stack, size_t *next,
-                         unsigned char *state)
+/* Depth first, with a stack of its own, to an order in which every node comes after those that it
+ * needs, and stays where it was otherwise. A node that is met again while it is open is on a cycle,
+ * and returned; SIZE_MAX when there is none. */
+static size_t find_order(const struct edges *e, size_t n_nodes, size_t *stack, size_t *next,
+                         unsigned char *state, size_t *order)
 {
     enum { FRESH, OPEN, DONE };
+    size_t n = 0;
     for (size_t root = 0; root < n_nodes; root++) {
         size_t depth = 0;
         if (state[root] == FRESH) {
@@ -90,6 +105,7 @@ static size_t find_cycle(const struct edges *e, size_t n_nodes, size_t *stack, s
             size_t node = stack[depth - 1];
             if (next[node] == e->first[node + 1]) {
                 state[node] = DONE;
+                order[n++] = node;
                 depth--;
                 continue;
             }
@@ -106,49 +122,67 @@ static size_t find_cycle(const struct edges *e, size_t n_nodes, size_t *stack, s
     return SIZE_MAX;
 }
 
-static int fail_order(const struct scope *s, const char *name)
+static int permute(const struct scope *s, const size_t *order)
+{
+    size_t n = s->graph->n_nodes;
+    struct prn_node *nodes = malloc((n + 1) * sizeof *nodes);
+    if (!nodes)
+        return prn_fail_memory(s->reader->err);
+    for (size_t i = 0; i < n; i++)
+        nodes[i] = s->graph->nodes[order[i]];
+    memcpy(s->graph->nodes, nodes, n * sizeof *nodes);
+    free(nodes);
+    return 0;
+}
+
+static int sort_nodes(const struct scope *s)
 {
     size_t n = s->graph->n_nodes;
     struct edges e = {.first = calloc(n + 1, sizeof *e.first)};
-    size_t *stack = calloc(n + 1, sizeof *stack);
-    size_t *next = calloc(n + 1, sizeof *next);
+    size_t *stack = calloc(3 * (n + 1), sizeof *stack);
     unsigned char *state = calloc(n + 1, 1);
-    int code;
-    char label[NODE_LABEL_SIZE];
-    if (!e.first || !stack || !next || !state) {
-        code = prn_fail_memory(s->err);
-        goto done;
-    }
-    for (size_t i = 0; i < n; i++) {
+    int code = e.first && stack && state ? 0 : PRONY_ENOMEM;
+    for (size_t i = 0; i < n && code == 0; i++) {
         add_needs(s, &s->graph->nodes[i], &e);
         e.first[i + 1] = e.n;
+        code = e.failed ? PRONY_ENOMEM : 0;
     }
-    if (e.failed) {
-        code = prn_fail_memory(s->err);
-        goto done;
+    if (code == 0) {
+        char label[NODE_LABEL_SIZE];
+        size_t *order = stack + 2 * (n + 1);
+        size_t on_cycle = find_order(&e, n, stack, stack + n + 1, state, order);
+        code = on_cycle == SIZE_MAX
+                   ? permute(s, order)
+                   : prn_fail(s->reader->err, PRONY_EFORMAT, "graph '%s' has a cycle through %s",
+                              s->graph->name, node_label(s->graph, on_cycle, label));
+    } else {
+        code = prn_fail_memory(s->reader->err);
     }
-    size_t on_cycle = find_cycle(&e, n, stack, next, state);
-    if (on_cycle != SIZE_MAX)
-        code = prn_fail(s->err, PRONY_EFORMAT, "graph '%s' has a cycle through %s", s->graph->name,
-                        node_label(s->graph, on_cycle, label));
-    else
-        code = prn_fail(s->err, PRONY_EFORMAT,
-                        "graph '%s' isn't in topological order: %s uses '%s' before it is made",
-                        s->graph->name, node_label(s->graph, s->at, label), name);
-done:
     free(e.first);
     free(e.to);
     free(stack);
-    free(next);
     free(state);
     return code;
+}
+
+/* Says once which node stood before one that it needs. */
+static int note_misplaced(const struct scope *s)
+{
+    char label[NODE_LABEL_SIZE];
+    char text[2 * NODE_LABEL_SIZE];
+    struct prn_model *model = s->reader->model;
+    snprintf(text, sizeof text, "%s uses '%.80s' before it is made",
+             node_label(s->graph, s->at, label), s->late);
+    if (!model->misplaced)
+        model->misplaced = prn_arena_strdup(s->reader->arena, text);
+    return model->misplaced ? 0 : prn_reader_full(s->reader);
 }
 
 /* ---- Names ---- */
 
 static int define(struct scope *s, const char *name, size_t origin)
 {
-    return prn_map_set(&s->origin, name, origin) < 0 ? prn_fail_memory(s->err) : 0;
+    return prn_map_set(&s->origin, name, origin) < 0 ? prn_fail_memory(s->reader->err) : 0;
 }
 
 /* An initialiser may have the name of an input: it is that input's default. */
@@ -157,8 +191,8 @@ static int define_inputs(struct scope *s)
     const struct prn_graph *g = s->graph;
     for (size_t i = 0; i < g->n_inputs; i++) {
         if (prn_map_get(&s->origin, g->inputs[i].name) != PRN_MAP_NONE)
-            return prn_fail(s->err, PRONY_EFORMAT, "graph '%s' has two inputs called '%s'", g->name,
-                            g->inputs[i].name);
+            return prn_fail(s->reader->err, PRONY_EFORMAT, "graph '%s' has two inputs called '%s'",
+                            g->name, g->inputs[i].name);
         int code = define(s, g->inputs[i].name, 0);
         if (code < 0)
             return code;
@@ -168,10 +202,10 @@ static int define_inputs(struct scope *s)
     for (size_t i = 0; i < g->n_constants && code == 0; i++) {
         const char *name = g->constants[i].name;
         if (prn_map_get(&initialisers, name) != PRN_MAP_NONE)
-            code = prn_fail(s->err, PRONY_EFORMAT, "graph '%s' has two initialisers called '%s'",
-                            g->name, name);
+            code = prn_fail(s->reader->err, PRONY_EFORMAT,
+                            "graph '%s' has two initialisers called '%s'", g->name, name);
         else if (prn_map_set(&initialisers, name, 0) < 0)
-            code = prn_fail_memory(s->err);
+            code = prn_fail_memory(s->reader->err);
         else
             code = define(s, name, 0);
     }
@@ -189,7 +223,7 @@ static int define_outputs(struct scope *s)
             if (!*name)
                 continue;
             if (prn_map_get(&s->origin, name) != PRN_MAP_NONE)
-                return prn_fail(s->err, PRONY_EFORMAT,
+                return prn_fail(s->reader->err, PRONY_EFORMAT,
                                 "graph '%s' defines '%s' twice, the second time as output of %s",
                                 g->name, name, node_label(g, i, label));
             int code = define(s, name, i + 1);
@@ -199,8 +233,8 @@ static int define_outputs(struct scope *s)
     return 0;
 }
 
-/* Looks outwards. 0 when the name is there; a failure for one that comes too late. */
-static int find_name(const struct scope *s, const char *name, bool *ret_found)
+/* Looks outwards. UNSORTED for a name that comes too late. */
+static int find_name(struct scope *s, const char *name, bool *ret_found)
 {
     *ret_found = false;
     for (; s; s = s->outer) {
@@ -208,62 +242,77 @@ static int find_name(const struct scope *s, const char *name, bool *ret_found)
         if (origin == PRN_MAP_NONE)
             continue;
         *ret_found = true;
-        return origin <= s->at ? 0 : fail_order(s, name);
+        if (origin <= s->at)
+            return 0;
+        s->late = name;
+        return UNSORTED;
     }
     return 0;
 }
 
-static int check_graph(const struct prn_graph *graph, const struct scope *outer,
-                       struct prony_error *err);
+static int check_graph(struct prn_reader *r, const struct prn_graph *graph, struct scope *outer);
 
-static int check_node(const struct scope *s, const struct prn_node *node)
+static int check_node(struct scope *s, const struct prn_node *node)
 {
     for (size_t i = 0; i < node->n_inputs; i++) {
         bool found;
         int code = *node->inputs[i] ? find_name(s, node->inputs[i], &found) : 0;
-        if (code < 0)
+        if (code != 0)
             return code;
         char label[NODE_LABEL_SIZE];
         if (*node->inputs[i] && !found)
-            return prn_fail(s->err, PRONY_EFORMAT, "nothing makes '%s', an input of %s",
+            return prn_fail(s->reader->err, PRONY_EFORMAT, "nothing makes '%s', an input of %s",
                             node->inputs[i], node_label(s->graph, s->at, label));
     }
     for (size_t i = 0; i < node->n_attributes; i++) {
         const struct prn_attribute *a = &node->attributes[i];
         for (size_t g = 0; a->graphs && g < a->n; g++) {
-            int code = check_graph(a->graphs[g], s, s->err);
-            if (code < 0)
+            int code = check_graph(s->reader, a->graphs[g], s);
+            if (code != 0)
                 return code;
         }
     }
     return 0;
 }
 
-static int check_graph_outputs(const struct scope *s)
+static int check_graph_outputs(struct scope *s)
 {
     for (size_t i = 0; i < s->graph->n_outputs; i++) {
         bool found;
         int code = find_name(s, s->graph->outputs[i].name, &found);
-        if (code < 0)
+        if (code != 0)
             return code;
         if (!found)
-            return prn_fail(s->err, PRONY_EFORMAT, "nothing makes '%s', an output of graph '%s'",
+            return prn_fail(s->reader->err, PRONY_EFORMAT,
+                            "nothing makes '%s', an output of graph '%s'",
                             s->graph->outputs[i].name, s->graph->name);
     }
     return 0;
 }
 
-static int check_graph(const struct prn_graph *graph, const struct scope *outer,
-                       struct prony_error *err)
+static int check_names(struct scope *s)
 {
-    struct scope s = {.graph = graph, .outer = outer, .err = err};
-    int code = define_inputs(&s);
+    int code = define_inputs(s);
     if (code == 0)
-        code = define_outputs(&s);
-    for (; code == 0 && s.at < graph->n_nodes; s.at++)
-        code = check_node(&s, &graph->nodes[s.at]);
-    if (code == 0)
-        code = check_graph_outputs(&s);
+        code = define_outputs(s);
+    for (s->at = 0; code == 0 && s->at < s->graph->n_nodes; s->at += code == 0)
+        code = check_node(s, &s->graph->nodes[s->at]);
+    return code == 0 ? check_graph_outputs(s) : code;
+}
+
+static int check_graph(struct prn_reader *r, const struct prn_graph *graph, struct scope *outer)
+{
+    struct scope s = {.reader = r, .graph = graph, .outer = outer};
+    int code = check_names(&s);
+    if (code == UNSORTED && s.late) {
+        code = note_misplaced(&s);
+        if (code == 0)
+            code = sort_nodes(&s);
+        prn_map_release(&s.origin);
+        s = (struct scope){.reader = r, .graph = graph, .outer = outer};
+        if (code == 0)
+            code = check_names(&s);
+    }
     prn_map_release(&s.origin);
     return code;
 }
@@ -352,10 +401,11 @@ static int check_calls(const struct prn_model *model, struct prony_error *err)
     return code;
 }
 
-int prn_model_check(const struct prn_model *model, struct prony_error *err)
+int prn_model_check(struct prn_reader *r)
 {
-    int code = check_graph(&model->graph, NULL, err);
+    const struct prn_model *model = r->model;
+    int code = check_graph(r, &model->graph, NULL);
     for (size_t i = 0; i < model->n_functions && code == 0; i++)
-        code = check_graph(&model->functions[i].body, NULL, err);
-    return code == 0 ? check_calls(model, err) : code;
+        code = check_graph(r, &model->functions[i].body, NULL);
+    return code == 0 ? check_calls(model, r->err) : code;
 }

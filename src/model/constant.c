@@ -3,7 +3,7 @@
  * lie in a regular file beneath the model's folder.
  */
 #include "model/external.h"
-#include "model/reader.h"
+#include "model/parts.h"
 #include "model/typed.h"
 
 #include <errno.h>
@@ -63,9 +63,10 @@ static int fail_open(struct prn_reader *r, const struct prn_constant *c, int err
     case ENOTDIR:
         return fail_location(r, c, PRONY_ENOENT, "is missing");
     case ELOOP:
-        return fail_location(r, c, PRONY_EFORMAT,
-                             "is, or lies behind, a symbolic link; put the file itself beside the "
-                             "model");
+        return fail_location(
+            r, c, PRONY_EFORMAT,
+            "is a symbolic link, or is reached through one; put the file itself beside the "
+            "model");
     case EXDEV:
         return fail_location(r, c, PRONY_EFORMAT, "is outside the model's folder");
     case ENOSYS:
@@ -125,7 +126,7 @@ static int read_external(struct prn_reader *r, const Onnx__TensorProto *tensor,
     if (!location || !*location)
         return fail(r, c, PRONY_EFORMAT, "has external data without a location");
     if (bad)
-        return fail_location(r, c, PRONY_EFORMAT, "has an offset or length that is no number");
+        return fail_location(r, c, PRONY_EFORMAT, "has an offset or length that is not a number");
     if (location[0] == '/')
         return fail_location(r, c, PRONY_EFORMAT, "is an absolute path");
     if (has_parent_step(location))

@@ -4,6 +4,7 @@
 
 #define BLOCKS 256
 #define BLOCK_BYTES 4096
+#define LEAVE_AFTER 8
 
 /* FNV-1a, 64 bits. */
 static uint64_t mix(uint64_t hash, const unsigned char *data, size_t len)
@@ -25,6 +26,9 @@ void prn_model_fingerprint(const struct prn_model *model, char text[PRN_FINGERPR
         for (uint64_t i = 0; i < BLOCKS; i++) {
             uint64_t at = (uint64_t)((double)last * (double)i / (BLOCKS - 1));
             hash = mix(hash, (const unsigned char *)model->data + at, BLOCK_BYTES);
+            /* The kernel maps the neighbours of each page that is touched, 64 KiB and more. */
+            if (i % LEAVE_AFTER == LEAVE_AFTER - 1)
+                prn_model_leave_pages(model);
         }
     }
     snprintf(text, PRN_FINGERPRINT_SIZE, "%016llx", (unsigned long long)hash);

@@ -15,13 +15,16 @@
 #define PRN_MODEL_MODEL_H
 
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "model/dtype.h"
 
 #define PRN_RANK_MAX 32
 
 struct prn_graph;
 
-/* A dimension as declared: a number, or open with a name ("batch") or without one (NULL). */
+/* A dimension as declared: a number, or open with a name ("batch") or without one (NULL). Names
+ * that exporters write where they know none, such as "?", are no names: two of them needn't be
+ * equal. */
 struct prn_dim {
     int64_t value; /* -1: open */
     const char *param;
@@ -97,12 +100,13 @@ struct prn_node {
     const char *const *inputs; /* "" where an optional one is left out */
     const char *const *outputs;
     const struct prn_attribute *attributes;
+    size_t place; /* among the nodes of its graph in the file */
 };
 
 struct prn_graph {
     const char *name;
     size_t n_nodes, n_inputs, n_outputs, n_constants, n_values;
-    const struct prn_node *nodes; /* in the file's order; model-level graphs are checked acyclic */
+    struct prn_node *nodes;         /* each after those that it needs */
     const struct prn_value *inputs; /* as declared: old models list initialisers here too */
     const struct prn_value *outputs;
     const struct prn_constant *constants; /* initialisers */
@@ -133,22 +137,39 @@ struct prn_model {
     /* What must be fed: graph inputs that are not initialisers. */
     size_t n_inputs;
     const struct prn_value *const *inputs;
-    uint64_t n_parameters;      /* elements of all initialisers, subgraphs included */
-    uint64_t initialiser_bytes; /* inline and external */
+    /* Elements and bytes of all weights (prn_constant_is_weight()): initialisers and Constant
+     * nodes, those of graphs inside nodes and of functions included. */
+    uint64_t n_parameters, parameter_bytes;
     uint64_t external_bytes;
     size_t n_external_files;
     const char **external_files; /* their locations, relative to the model's folder, sorted */
+    /* Which node stood before one that it needs, in a sentence; NULL when the file is in order. */
+    const char *misplaced;
 };
+
+/* What to tell the user of `misplaced`. */
+#define PRN_MISPLACED_NOTE "the file's nodes were sorted, because %s"
 
 /* Opens and checks; never trusts. Errors name the path and the fault. */
 PRONY_MUST_CHECK int prn_model_open(const char *path, struct prn_model **ret_model,
                                     struct prony_error *err);
 void prn_model_free(struct prn_model *model);
 
+/* Gives back the pages of the file's map that were touched; they stay in the page cache. Nothing
+ * that points into the map becomes invalid. */
+void prn_model_leave_pages(const struct prn_model *model);
+
 /* Tells models apart that look alike: 16 hex digits from the file's size and 256 blocks of 4 KiB,
  * spread over the file; all of it when it is no larger. Nothing that resists an attacker. */
 #define PRN_FINGERPRINT_SIZE 17
 void prn_model_fingerprint(const struct prn_model *model, char text[PRN_FINGERPRINT_SIZE]);
+
+/* Whether a tensor holds parameters: floats, or integers of up to 32 bits as quantisation makes
+ * them. Scalars, 64-bit integers, truth values and texts are settings, sizes and indices. */
+bool prn_constant_is_weight(const struct prn_constant *constant);
+
+/* The tensor of a Constant node; NULL for every other node. */
+const struct prn_constant *prn_node_constant(const struct prn_node *node);
 
 /* The attribute of a node, or NULL; the int with a default. */
 const struct prn_attribute *prn_node_attribute(const struct prn_node *node, const char *name);
@@ -175,9 +196,10 @@ struct prn_bindings {
 
 /* What an input means to the graph, so that random data makes sense. */
 enum prn_input_role {
-    PRN_INPUT_ROLE_PLAIN, /* floats in [0,1), small integers */
-    PRN_INPUT_ROLE_INDEX, /* indexes a table (Gather, Embedding) with `bound` rows */
-    PRN_INPUT_ROLE_MASK,  /* ones */
+    PRN_INPUT_ROLE_PLAIN,  /* floats in [0,1), small integers */
+    PRN_INPUT_ROLE_INDEX,  /* indexes a table (Gather, Embedding) with `bound` rows */
+    PRN_INPUT_ROLE_MASK,   /* ones */
+    PRN_INPUT_ROLE_LENGTH, /* how long another input is: the size of one of its dimensions */
 };
 
 /* A model input with every dimension a number. */
@@ -188,7 +210,8 @@ struct prn_input {
     int64_t dims[PRN_RANK_MAX];
     bool assumed[PRN_RANK_MAX]; /* was left open and became 1 */
     enum prn_input_role role;
-    int64_t bound; /* ROLE_INDEX: ids are in [0, bound) */
+    int64_t bound;                /* ROLE_INDEX: ids are in [0, bound); ROLE_LENGTH: the length */
+    size_t length_of, length_dim; /* ROLE_LENGTH: of which input, and which of its dimensions */
 };
 
 /* Resolves the model's inputs. Errors: a binding that names no dimension or input, a shape of the
@@ -197,6 +220,16 @@ struct prn_input {
 PRONY_MUST_CHECK int prn_model_bind(const struct prn_model *model,
                                     const struct prn_bindings *bindings, struct prn_arena *arena,
                                     struct prn_input **ret_inputs, struct prony_error *err);
+
+/* Adds the options that would set what was left open and became 1, all of them: "--dim batch=N
+ * --shape x=Nx3xN". Nothing when nothing was. */
+void prn_open_dims(const struct prn_model *model, const struct prn_input *inputs,
+                   struct prn_buffer *out);
+
+/* For a failure of a runtime, PRONY_ERUNTIME: says before it what was left open. */
+int prn_open_dims_fail(const struct prn_model *model, const struct prn_input *inputs, int code,
+                       struct prony_error *err);
+#define PRN_OPEN_DIMS_FAILURE "with open dimensions taken as 1 (to set them: %s)"
 
 /* ---- Shapes and work ---- */
 
@@ -230,7 +263,8 @@ struct prn_work {
     struct prn_op_work *ops;     /* by flops, then nodes, descending */
     struct prn_node_work *nodes; /* top-level nodes in graph order */
     struct prn_uncounted *uncounted;
-    double flops, bytes;       /* sums over what was counted */
+    double flops, bytes;       /* sums over what was counted: lower bounds when not all nodes are */
+    uint64_t n_unknown;        /* nodes, graphs inside nodes included, that weren't */
     struct prn_value *outputs; /* model outputs with inferred dims; open ones stay -1 */
     /* The same for every output of every top-level node, in graph order; dtype and shape as far as
      * they are known, names may be "". */

@@ -3,9 +3,10 @@
  * weights goes through protobuf-c, which allocates from the model's arena, so that everything is
  * freed at once. What isn't a model is named for what it looks like.
  */
-#include "model/reader.h"
+#include "model/parts.h"
 
-#include <ctype.h>
+#include "base/text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -27,53 +28,6 @@ int prn_reader_full(struct prn_reader *r)
         return prn_fail_memory(r->err);
     return prn_fail(r->err, PRONY_ELIMIT, "its graph takes more than %zu MiB of memory",
                     r->arena->limit_bytes >> 20);
-}
-
-static bool looks_like_text(const unsigned char *bytes, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if (bytes[i] == 0x7f || (bytes[i] < 0x20 && !isspace(bytes[i])))
-            return false;
-    return true;
-}
-
-/* What a file is that isn't a model, when that can be told from its first bytes; else NULL. */
-static const char *guess(const unsigned char *bytes, size_t len)
-{
-    static const struct {
-        size_t offset;
-        const char *magic;
-        const char *is;
-    } kinds[] = {
-        {0, "PK\x03\x04", "a ZIP archive"},
-        {0, "\x1f\x8b", "compressed with gzip"},
-        {0, "(\xb5/\xfd", "compressed with zstd"},
-        {0,
-         "\xfd"
-         "7zXZ",
-         "compressed with xz"},
-        {0, "BZh", "compressed with bzip2"},
-        {0, "\x89HDF", "an HDF5 file"},
-        {0, "\x93NUMPY", "a NumPy array"},
-        {0, "GGUF", "a GGUF file"},
-        {0, "ftrt", "a TensorRT engine"},
-        {0,
-         "\x7f"
-         "ELF",
-         "a program or library"},
-        {0, "%PDF", "a PDF document"},
-        {0, "\x89PNG", "a PNG image"},
-        {0, "version https://git-lfs", "a Git LFS pointer ('git lfs pull' fetches the file)"},
-        {4, "TFL3", "a TensorFlow Lite model"},
-        {4, "ORTM", "a model in ONNX Runtime's own format"},
-        {257, "ustar", "a tar archive"},
-    };
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(kinds); i++) {
-        size_t n = strlen(kinds[i].magic);
-        if (len >= kinds[i].offset + n && memcmp(bytes + kinds[i].offset, kinds[i].magic, n) == 0)
-            return kinds[i].is;
-    }
-    return looks_like_text(bytes, len < 512 ? len : 512) ? "text" : NULL;
 }
 
 /* What protobuf-c allocates from. It says of a failure only that there was one. */
@@ -118,7 +72,7 @@ static int unpack(struct prn_reader *r, const void *data, size_t size, bool mapp
             code = prn_fail(r->err, PRONY_EFORMAT, "it has no graph");
     }
     prn_buffer_release(&compact);
-    const char *kind = code == PRONY_EFORMAT ? guess(data, size) : NULL;
+    const char *kind = code == PRONY_EFORMAT ? prn_file_kind(data, size) : NULL;
     return kind ? prn_fail(r->err, code, "it is %s, not an ONNX model", kind) : code;
 }
 
@@ -177,8 +131,8 @@ static struct opened *new_opened(const char *path, size_t size)
     return NULL;
 }
 
-static int finish(struct opened *opened, const void *data, size_t size,
-                  struct prn_model **ret_model, struct prony_error *err)
+static int model_open_finish(struct opened *opened, const void *data, size_t size,
+                             struct prn_model **ret_model, struct prony_error *err)
 {
     opened->model.data = data;
     int code = parse(opened, data, size, err);
@@ -193,7 +147,7 @@ int prn_model_parse(const void *data, size_t size, const char *path, struct prn_
                     struct prony_error *err)
 {
     struct opened *opened = new_opened(path, size);
-    return opened ? finish(opened, data, size, ret_model, err) : prn_fail_memory(err);
+    return opened ? model_open_finish(opened, data, size, ret_model, err) : prn_fail_memory(err);
 }
 
 /* A pipe or a device must not make prony wait, so it is opened without blocking and refused. */
@@ -245,7 +199,14 @@ int prn_model_open(const char *path, struct prn_model **ret_model, struct prony_
         madvise(map, size, MADV_RANDOM);
     }
     close(fd);
-    return finish(opened, opened->map, size, ret_model, err);
+    return model_open_finish(opened, opened->map, size, ret_model, err);
+}
+
+void prn_model_leave_pages(const struct prn_model *model)
+{
+    const struct opened *opened = (const struct opened *)model;
+    if (opened->map)
+        madvise(opened->map, opened->map_bytes, MADV_DONTNEED);
 }
 
 void prn_model_free(struct prn_model *model)

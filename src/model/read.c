@@ -2,7 +2,7 @@
  * From protobuf-c's messages to a `struct prn_model`. The messages are in the model's arena, so
  * text and numbers are borrowed from them instead of copied again.
  */
-#include "model/reader.h"
+#include "model/parts.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +19,16 @@ static const char *domain(const char *s)
 }
 
 /* ---- Values ---- */
+
+/* What exporters write for a dimension of which they know nothing names nothing. */
+static bool is_dim_name(const char *name)
+{
+    static const char *const placeholders[] = {"?", "-1", "None", "*"};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(placeholders); i++)
+        if (strcmp(name, placeholders[i]) == 0)
+            return false;
+    return name[strspn(name, " ")] != '\0';
+}
 
 static int read_shape(struct prn_reader *r, const Onnx__TensorShapeProto *shape,
                       struct prn_value *value)
@@ -37,7 +47,7 @@ static int read_shape(struct prn_reader *r, const Onnx__TensorShapeProto *shape,
         if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE)
             dims[i].value = d->dim_value >= 0 ? d->dim_value : -1;
         else if (d->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM &&
-                 *text(d->dim_param))
+                 is_dim_name(text(d->dim_param)))
             dims[i].param = d->dim_param;
     }
     value->has_shape = true;
@@ -104,6 +114,28 @@ static int read_names(struct prn_reader *r, char *const *names, size_t n,
     return 0;
 }
 
+/* ---- Weights ---- */
+
+static void add(uint64_t *sum, uint64_t more)
+{
+    if (__builtin_add_overflow(*sum, more, sum))
+        *sum = UINT64_MAX;
+}
+
+bool prn_constant_is_weight(const struct prn_constant *c)
+{
+    bool small_integer = prn_dtype_is_integer(c->dtype) && prn_dtype_bits(c->dtype) <= 32;
+    return c->rank > 0 && (prn_dtype_is_float(c->dtype) || small_integer);
+}
+
+static void count_weight(struct prn_model *model, const struct prn_constant *c)
+{
+    if (prn_constant_is_weight(c)) {
+        add(&model->n_parameters, (uint64_t)c->elements);
+        add(&model->parameter_bytes, c->bytes);
+    }
+}
+
 /* ---- Nodes ---- */
 
 static int read_graph(struct prn_reader *r, const Onnx__GraphProto *proto, struct prn_graph *graph);
@@ -142,12 +174,22 @@ static int read_strings(struct prn_reader *r, const ProtobufCBinaryData *items, 
     return 0;
 }
 
+/* A tensor of the file, with what it takes outside of it. */
+static int read_constant(struct prn_reader *r, const Onnx__TensorProto *proto,
+                         struct prn_constant *constant)
+{
+    int code = prn_constant_read(r, proto, constant);
+    if (code == 0 && constant->external_location)
+        add(&r->model->external_bytes, constant->bytes);
+    return code;
+}
+
 static int read_tensor(struct prn_reader *r, const Onnx__TensorProto *proto,
                        struct prn_attribute *attribute)
 {
     struct prn_constant *constant = PRN_ARENA_NEW(r->arena, struct prn_constant);
     attribute->tensor = constant;
-    return constant ? prn_constant_read(r, proto, constant) : prn_reader_full(r);
+    return constant ? read_constant(r, proto, constant) : prn_reader_full(r);
 }
 
 /* Models from before IR version 3 don't say which kind of value an attribute has. */
@@ -240,6 +282,9 @@ static int read_node(struct prn_reader *r, const Onnx__NodeProto *proto, struct 
         if (code < 0)
             return code;
     }
+    const struct prn_constant *constant = prn_node_constant(node);
+    if (constant)
+        count_weight(r->model, constant);
     return 0;
 }
 
@@ -253,6 +298,7 @@ static int read_nodes(struct prn_reader *r, Onnx__NodeProto *const *protos, size
     graph->nodes = nodes;
     for (size_t i = 0; i < n; i++) {
         int code = read_node(r, protos[i], &nodes[i]);
+        nodes[i].place = i;
         if (code < 0)
             return code;
     }
@@ -260,21 +306,6 @@ static int read_nodes(struct prn_reader *r, Onnx__NodeProto *const *protos, size
 }
 
 /* ---- Initialisers ---- */
-
-static void add(uint64_t *sum, uint64_t more)
-{
-    if (__builtin_add_overflow(*sum, more, sum))
-        *sum = UINT64_MAX;
-}
-
-static void count_initialiser(struct prn_model *model, const struct prn_constant *c, bool parameter)
-{
-    if (parameter)
-        add(&model->n_parameters, (uint64_t)c->elements);
-    add(&model->initialiser_bytes, c->bytes);
-    if (c->external_location)
-        add(&model->external_bytes, c->bytes);
-}
 
 /* A sparse initialiser stands in the graph with its full shape and without data; what it counts for
  * are the values that it has. */
@@ -285,13 +316,12 @@ static int read_sparse(struct prn_reader *r, const Onnx__SparseTensorProto *prot
     struct prn_constant indices = {0};
     if (!proto->values || !proto->indices)
         return prn_fail(r->err, PRONY_EFORMAT, "a sparse initialiser lacks its values or indices");
-    int code = prn_constant_read(r, proto->values, &values);
+    int code = read_constant(r, proto->values, &values);
     if (code == 0)
-        code = prn_constant_read(r, proto->indices, &indices);
+        code = read_constant(r, proto->indices, &indices);
     if (code < 0)
         return code;
-    count_initialiser(r->model, &values, true);
-    count_initialiser(r->model, &indices, false);
+    count_weight(r->model, &values);
     *constant = (struct prn_constant){.name = values.name,
                                       .dtype = values.dtype,
                                       .rank = proto->n_dims,
@@ -317,10 +347,10 @@ static int read_initialisers(struct prn_reader *r, const Onnx__GraphProto *proto
     graph->n_constants = n;
     graph->constants = constants;
     for (size_t i = 0; i < proto->n_initializer; i++) {
-        int code = prn_constant_read(r, proto->initializer[i], &constants[i]);
+        int code = read_constant(r, proto->initializer[i], &constants[i]);
         if (code < 0)
             return code;
-        count_initialiser(r->model, &constants[i], true);
+        count_weight(r->model, &constants[i]);
     }
     for (size_t i = 0; i < proto->n_sparse_initializer; i++) {
         int code =
@@ -438,7 +468,7 @@ int prn_model_read(struct prn_reader *r, const Onnx__ModelProto *proto)
     if (code == 0)
         code = read_functions(r, proto);
     if (code == 0)
-        code = prn_model_check(r->model, r->err);
+        code = prn_model_check(r);
     return code == 0 ? find_fed_inputs(r) : code;
 }
 
@@ -460,6 +490,14 @@ const struct prn_attribute *prn_node_attribute(const struct prn_node *node, cons
         if (strcmp(node->attributes[i].name, name) == 0)
             return &node->attributes[i];
     return NULL;
+}
+
+const struct prn_constant *prn_node_constant(const struct prn_node *node)
+{
+    if (strcmp(node->op_type, "Constant") != 0 || *node->domain)
+        return NULL;
+    const struct prn_attribute *value = prn_node_attribute(node, "value");
+    return value ? value->tensor : NULL;
 }
 
 int64_t prn_node_int(const struct prn_node *node, const char *name, int64_t otherwise)

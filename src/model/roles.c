@@ -181,6 +181,68 @@ static int build(struct roles *r)
     return 0;
 }
 
+/* ---- Lengths ---- */
+
+static bool ends_with(const char *text, const char *end)
+{
+    size_t len = strlen(text);
+    size_t own = strlen(end);
+    return len >= own && strcasecmp(text + len - own, end) == 0;
+}
+
+/* "x_lengths", "input_len", but not "max_length". */
+static bool is_length_name(const char *name)
+{
+    return !strcasestr(name, "max") && !strcasestr(name, "min") &&
+           (ends_with(name, "length") || ends_with(name, "lengths") || ends_with(name, "_len") ||
+            ends_with(name, "_lens"));
+}
+
+/* Whose length it is: the input whose name it begins with, or the first that has one. */
+static size_t measured_input(const struct prn_model *model, const struct prn_input *inputs,
+                             const char *name)
+{
+    size_t found = model->n_inputs;
+    size_t longest = 0;
+    for (size_t i = 0; i < model->n_inputs; i++) {
+        size_t len = strlen(inputs[i].name);
+        if (inputs[i].rank < 2)
+            continue;
+        if (found == model->n_inputs)
+            found = i;
+        if (len > longest && strncmp(inputs[i].name, name, len) == 0) {
+            found = i;
+            longest = len;
+        }
+    }
+    return found;
+}
+
+/* The dimension that a length measures: the last open one after the batch, or the second. */
+static size_t measured_dim(const struct prn_value *value)
+{
+    size_t dim = 1;
+    for (size_t i = 1; value->has_shape && i < value->rank; i++)
+        if (value->dims[i].value < 0)
+            dim = i;
+    return dim;
+}
+
+static void find_length(const struct prn_model *model, struct prn_input *inputs, size_t index)
+{
+    struct prn_input *input = &inputs[index];
+    if (!prn_dtype_is_integer(input->dtype) || input->rank > 1 || !is_length_name(input->name))
+        return;
+    size_t of = measured_input(model, inputs, input->name);
+    if (of == model->n_inputs)
+        return;
+    size_t dim = measured_dim(model->inputs[of]);
+    input->role = PRN_INPUT_ROLE_LENGTH;
+    input->length_of = of;
+    input->length_dim = dim < inputs[of].rank ? dim : inputs[of].rank - 1;
+    input->bound = inputs[of].dims[input->length_dim];
+}
+
 int prn_model_roles(const struct prn_model *model, struct prn_input *inputs,
                     struct prony_error *err)
 {
@@ -194,10 +256,96 @@ int prn_model_roles(const struct prn_model *model, struct prn_input *inputs,
             input->bound = bound;
         } else if (strcasestr(input->name, "mask")) {
             input->role = PRN_INPUT_ROLE_MASK;
+        } else {
+            find_length(model, inputs, i);
         }
     }
     prn_map_release(&r.constants);
     prn_map_release(&r.producers);
     prn_map_release(&r.bounds);
     return code < 0 ? prn_fail_memory(err) : 0;
+}
+
+/* ---- The batch ---- */
+
+/* What a dimension's name says of being the batch. */
+enum batch_name { BATCH_NAME_NO, BATCH_NAME_SILENT, BATCH_NAME_YES };
+
+/* Names that exporters make up where they know none: "s0", "unk__7", "x_dim_0",
+ * "p2o.DynamicDimension.0", "dynamic_axes_1". */
+static bool is_made_up(const char *name)
+{
+    size_t letters = strcspn(name, "0123456789");
+    size_t digits = strspn(name + letters, "0123456789");
+    bool numbered = letters == 1 && digits > 0 && !name[letters + digits];
+    return numbered || strncmp(name, "unk", 3) == 0 || strcasestr(name, "dim_") ||
+           strcasestr(name, "dynamic");
+}
+
+static enum batch_name batch_name_of(const struct prn_dim *dim)
+{
+    static const char *const short_names[] = {"n", "b", "bs", "bsz"};
+    if (dim->value >= 0 || !dim->param)
+        return BATCH_NAME_SILENT;
+    if (strcasestr(dim->param, "batch"))
+        return BATCH_NAME_YES;
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(short_names); i++)
+        if (strcasecmp(dim->param, short_names[i]) == 0)
+            return BATCH_NAME_YES;
+    return is_made_up(dim->param) ? BATCH_NAME_SILENT : BATCH_NAME_NO;
+}
+
+/* Whether the declared dimension can be the one of the first input, which has this size. */
+static bool may_equal(const struct prn_dim *dim, const struct prn_dim *first, int64_t size)
+{
+    if (dim->value >= 0)
+        return dim->value == size;
+    return !dim->param || !first->param || is_made_up(dim->param) || is_made_up(first->param) ||
+           strcmp(dim->param, first->param) == 0;
+}
+
+/* Scalars, and single values that stand for all items, have no share in a batch. */
+static bool is_apart(const struct prn_input *input)
+{
+    int64_t elements = 1;
+    for (size_t i = 0; i < input->rank; i++)
+        elements *= input->dims[i] == 1;
+    return elements == 1;
+}
+
+int64_t prn_model_batch(const struct prn_model *model, const struct prn_input *inputs)
+{
+    const struct prn_graph *graph = &model->graph;
+    if (model->n_inputs == 0 || inputs[0].rank == 0 || !model->inputs[0]->has_shape ||
+        model->inputs[0]->rank != inputs[0].rank)
+        return 1;
+    const struct prn_dim *first = &model->inputs[0]->dims[0];
+    const int64_t size = inputs[0].dims[0];
+    const enum batch_name says = batch_name_of(first);
+    /* A vector is a batch only by name. */
+    if (says == BATCH_NAME_NO || (says == BATCH_NAME_SILENT && inputs[0].rank < 2))
+        return 1;
+    for (size_t i = 1; i < model->n_inputs; i++)
+        if (!is_apart(&inputs[i]) && inputs[i].dims[0] != size)
+            return 1;
+    for (size_t i = 0; i < graph->n_outputs; i++) {
+        const struct prn_value *output = &graph->outputs[i];
+        if (output->has_shape && (output->rank == 0 || !may_equal(&output->dims[0], first, size)))
+            return 1;
+    }
+    return size;
+}
+
+/* ---- Precision ---- */
+
+bool prn_model_quantised(const struct prn_model *model)
+{
+    static const char *const words[] = {"Quantize", "QLinear",    "Integer",
+                                        "QGemm",    "QAttention", "NBits"};
+    const struct prn_graph *graph = &model->graph;
+    for (size_t i = 0; i < graph->n_nodes; i++)
+        for (size_t k = 0; k < PRN_ARRAY_SIZE(words); k++)
+            if (strstr(graph->nodes[i].op_type, words[k]))
+                return true;
+    return false;
 }

@@ -6,7 +6,7 @@
 #include "model/scan.h"
 
 #include "base/array.h"
-#include "model/wire.h"
+#include "format/wire.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -72,28 +72,19 @@ bool prn_payload_of(const struct prn_payloads *payloads, const Onnx__TensorProto
     return true;
 }
 
-static size_t encode_varint(char bytes[10], uint64_t value)
-{
-    size_t n = 0;
-    for (; value > 0x7f; value >>= 7)
-        bytes[n++] = (char)(value | 0x80);
-    bytes[n++] = (char)value;
-    return n;
-}
-
 static void put_varint(struct prn_buffer *out, uint64_t value)
 {
-    char bytes[10];
-    prn_buffer_append(out, bytes, encode_varint(bytes, value));
+    uint8_t bytes[10];
+    prn_buffer_append(out, bytes, prn_wire_put_varint(bytes, value));
 }
 
 /* The tag, and the length where the type has one. */
 static void put_head(struct prn_buffer *out, uint32_t number, enum prn_wire_type type, uint64_t len)
 {
-    char bytes[20];
-    size_t n = encode_varint(bytes, (uint64_t)number << 3 | type);
+    uint8_t bytes[20];
+    size_t n = prn_wire_put_varint(bytes, (uint64_t)number << 3 | type);
     if (type == PRN_WIRE_TYPE_BYTES)
-        n += encode_varint(bytes + n, len);
+        n += prn_wire_put_varint(bytes + n, len);
     prn_buffer_append(out, bytes, n);
 }
 

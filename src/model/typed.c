@@ -1,5 +1,5 @@
 #include "model/typed.h"
-#include "model/wire.h"
+#include "format/wire.h"
 
 #include <string.h>
 

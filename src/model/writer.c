@@ -9,7 +9,7 @@
 #include "base/array.h"
 #include "base/buffer.h"
 #include "base/io.h"
-#include "model/wire.h"
+#include "format/wire.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -74,12 +74,6 @@ enum {
     DIM_PARAM = 2,
 };
 
-enum wire {
-    WIRE_VARINT = 0,
-    WIRE_BYTES = 2,
-    WIRE_FIXED32 = 5,
-};
-
 struct initialiser {
     size_t head_end; /* in `heads`, where the next one begins */
     uint64_t bytes;  /* behind the head */
@@ -88,6 +82,7 @@ struct initialiser {
 };
 
 struct prn_writer {
+    bool large;              /* may be over 2 GiB */
     struct prn_buffer model; /* the model's own fields */
     struct prn_buffer graph; /* the graph's fields without initialisers */
     struct prn_buffer heads; /* initialisers up to their data, one behind the other */
@@ -98,49 +93,38 @@ struct prn_writer {
     struct prony_error fault; /* code 0: none so far */
 };
 
-static size_t encode_varint(uint8_t out[10], uint64_t value)
-{
-    size_t n = 0;
-    while (value >= 0x80) {
-        out[n++] = (uint8_t)(value | 0x80);
-        value >>= 7;
-    }
-    out[n++] = (uint8_t)value;
-    return n;
-}
-
 static size_t varint_size(uint64_t value)
 {
     uint8_t scratch[10];
-    return encode_varint(scratch, value);
+    return prn_wire_put_varint(scratch, value);
 }
 
 static void add_varint(struct prn_buffer *out, uint64_t value)
 {
     uint8_t bytes[10];
-    prn_buffer_append(out, bytes, encode_varint(bytes, value));
+    prn_buffer_append(out, bytes, prn_wire_put_varint(bytes, value));
 }
 
-static void add_tag(struct prn_buffer *out, int field, enum wire wire)
+static void add_tag(struct prn_buffer *out, int field, enum prn_wire_type type)
 {
-    add_varint(out, (uint64_t)field << 3 | wire);
+    add_varint(out, (uint64_t)field << 3 | type);
 }
 
 static void add_int(struct prn_buffer *out, int field, int64_t value)
 {
-    add_tag(out, field, WIRE_VARINT);
+    add_tag(out, field, PRN_WIRE_TYPE_VARINT);
     add_varint(out, (uint64_t)value);
 }
 
 static void add_float(struct prn_buffer *out, int field, float value)
 {
-    add_tag(out, field, WIRE_FIXED32);
+    add_tag(out, field, PRN_WIRE_TYPE_FIXED32);
     prn_buffer_append(out, &value, sizeof value);
 }
 
 static void add_bytes(struct prn_buffer *out, int field, const void *data, size_t len)
 {
-    add_tag(out, field, WIRE_BYTES);
+    add_tag(out, field, PRN_WIRE_TYPE_BYTES);
     add_varint(out, len);
     prn_buffer_append(out, data, len);
 }
@@ -158,8 +142,8 @@ static void end_message_before(struct prn_buffer *out, int field, size_t start, 
         return;
     uint8_t head[20];
     size_t body = out->len - start;
-    size_t n = encode_varint(head, (uint64_t)field << 3 | WIRE_BYTES);
-    n += encode_varint(head + n, body + payload);
+    size_t n = prn_wire_put_varint(head, (uint64_t)field << 3 | PRN_WIRE_TYPE_BYTES);
+    n += prn_wire_put_varint(head + n, body + payload);
     prn_buffer_append(out, head, n);
     if (out->error)
         return;
@@ -221,6 +205,11 @@ void prn_writer_free(struct prn_writer *w)
 void prn_writer_ir_version(struct prn_writer *w, int64_t version)
 {
     w->ir_version = version;
+}
+
+void prn_writer_allow_large(struct prn_writer *w)
+{
+    w->large = true;
 }
 
 void prn_writer_graph_name(struct prn_writer *w, const char *name)
@@ -441,7 +430,7 @@ void prn_writer_initialiser(struct prn_writer *w, const struct prn_constant *con
         i->bytes = constant->bytes;
         if (source)
             i->source = *source;
-        add_tag(out, TENSOR_RAW_DATA, WIRE_BYTES);
+        add_tag(out, TENSOR_RAW_DATA, PRN_WIRE_TYPE_BYTES);
         add_varint(out, constant->bytes);
     } else {
         add_tensor_location(out, constant);
@@ -536,7 +525,8 @@ int prn_writer_check(const struct prn_writer *w, const char *name, struct prony_
     if (w->model.error == PRONY_ENOMEM || w->graph.error == PRONY_ENOMEM ||
         w->heads.error == PRONY_ENOMEM)
         return prn_fail_memory(err);
-    if (w->model.error || w->graph.error || w->heads.error || prn_writer_bytes(w) > FILE_MAX_BYTES)
+    if (w->model.error || w->graph.error || w->heads.error ||
+        (!w->large && prn_writer_bytes(w) > FILE_MAX_BYTES))
         return prn_fail(err, PRONY_ELIMIT,
                         "cannot write '%s': the model is over 2 GiB, more than one ONNX file holds",
                         name);
@@ -592,7 +582,7 @@ int prn_writer_write(struct prn_writer *w, int fd, const char *name, struct pron
     struct prn_buffer start = PRN_BUFFER_INIT(FILE_MAX_BYTES);
     add_int(&start, MODEL_IR_VERSION, w->ir_version);
     prn_buffer_append(&start, w->model.data, w->model.len);
-    add_tag(&start, MODEL_GRAPH, WIRE_BYTES);
+    add_tag(&start, MODEL_GRAPH, PRN_WIRE_TYPE_BYTES);
     add_varint(&start, graph_bytes(w));
     code = prn_buffer_error(&start, err);
     if (code == 0)

@@ -36,6 +36,8 @@ struct prn_writer *prn_writer_new(const char *producer, const char *version);
 void prn_writer_free(struct prn_writer *w);
 
 void prn_writer_ir_version(struct prn_writer *w, int64_t version); /* 8 unless told */
+/* Over 2 GiB, a file is ONNX by its form, but protobuf doesn't read it; prony does. */
+void prn_writer_allow_large(struct prn_writer *w);
 void prn_writer_graph_name(struct prn_writer *w, const char *name);
 void prn_writer_opset(struct prn_writer *w, const char *domain, int64_t version);
 

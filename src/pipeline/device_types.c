@@ -12,7 +12,7 @@
 
 /* Entry of a list of profiles with this dtype and batch size; the list's length when there is none.
  */
-static int find_profile(const struct prn_fields *f, const struct prn_yaml_node *list,
+static int find_profile(const struct prn_yaml_fields *f, const struct prn_yaml_node *list,
                         const char *dtype, int64_t batch_size, size_t *ret_index)
 {
     size_t found = list->n;
@@ -38,7 +38,7 @@ static int find_profile(const struct prn_fields *f, const struct prn_yaml_node *
 }
 
 /* The list of a model's profiles under a type; NULL when there is none. */
-static int find_model(const struct prn_fields *f, const struct prn_yaml_node *type,
+static int find_model(const struct prn_yaml_fields *f, const struct prn_yaml_node *type,
                       const char *model_name, const struct prn_yaml_node **ret_list)
 {
     const struct prn_yaml_node *profiles = prn_yaml_get(type, "model_profiles");
@@ -59,12 +59,14 @@ static int find_model(const struct prn_fields *f, const struct prn_yaml_node *ty
 
 /* ---- Reading ---- */
 
-static int read_times(const struct prn_fields *f, const struct prn_yaml_node *profile,
-                      const char *key, size_t layers, const double **ret_times)
+/* With `gaps`, of some layers the figure may not be known. */
+static int read_times(const struct prn_yaml_fields *f, const struct prn_yaml_node *profile,
+                      const char *key, bool gaps, size_t layers, const double **ret_times)
 {
     double *times;
     size_t n;
-    int code = prn_fields_reals(f, profile, key, false, &times, &n);
+    int code = gaps ? prn_fields_known(f, profile, key, &times, &n)
+                    : prn_fields_reals(f, profile, key, false, &times, &n);
     if (code < 0)
         return code;
     if (n != layers)
@@ -74,7 +76,7 @@ static int read_times(const struct prn_fields *f, const struct prn_yaml_node *pr
     return 0;
 }
 
-static int read_profile(const struct prn_fields *f, const struct prn_yaml_node *entry,
+static int read_profile(const struct prn_yaml_fields *f, const struct prn_yaml_node *entry,
                         const struct prn_device_query *query, struct prn_device_type *type)
 {
     const struct prn_yaml_node *list = NULL;
@@ -87,13 +89,13 @@ static int read_profile(const struct prn_fields *f, const struct prn_yaml_node *
     if (code < 0 || index == list->n)
         return code;
     const struct prn_yaml_node *profile = list->items[index];
-    code = read_times(f, profile, "time_s", query->layers, &type->time_s);
+    code = read_times(f, profile, "time_s", false, query->layers, &type->time_s);
     if (code == 0 && !prn_yaml_is_null(prn_yaml_get(profile, "time_ci_s")))
-        code = read_times(f, profile, "time_ci_s", query->layers, &type->time_ci_s);
+        code = read_times(f, profile, "time_ci_s", true, query->layers, &type->time_ci_s);
     return code;
 }
 
-static int read_type(const struct prn_fields *f, const char *name,
+static int read_type(const struct prn_yaml_fields *f, const char *name,
                      const struct prn_yaml_node *entry, const struct prn_device_query *query,
                      struct prn_device_type *ret_type)
 {
@@ -122,7 +124,7 @@ static int compare_types(const void *a, const void *b)
                   ((const struct prn_device_type *)b)->name);
 }
 
-static int read_types(const struct prn_fields *f, const char *path,
+static int read_types(const struct prn_yaml_fields *f, const char *path,
                       const struct prn_device_query *query, struct prn_device_type **ret_types,
                       size_t *ret_n)
 {
@@ -155,7 +157,7 @@ int prn_device_types_read(const char *path, const struct prn_device_query *query
     int code = prn_fields_open(path, false, &yaml, err);
     if (code < 0)
         return code;
-    struct prn_fields f = {yaml, arena, err};
+    struct prn_yaml_fields f = {yaml, arena, err};
     code = read_types(&f, path, query, ret_types, ret_n);
     prn_yaml_free(yaml);
     return code;
@@ -164,7 +166,7 @@ int prn_device_types_read(const char *path, const struct prn_device_query *query
 /* ---- Extending ---- */
 
 struct extension {
-    struct prn_fields fields;
+    struct prn_yaml_fields fields;
     const struct prn_device_properties *properties;
     const struct prn_layer_profile *profile;
     bool overwrite;
@@ -215,13 +217,13 @@ static int check_type(const struct extension *x, const struct prn_yaml_node *typ
     return code;
 }
 
-/* Whether every entry has an interval: a list with gaps would be of no use. */
+/* Whether an entry has an interval. Of those that have none the list says null. */
 static bool has_intervals(const struct prn_layer_profile *profile)
 {
     for (size_t i = 0; i < prn_layer_profile_count(profile); i++)
-        if (!isfinite(prn_layer_profile_entry(profile, i)->time_ci_s))
-            return false;
-    return true;
+        if (isfinite(prn_layer_profile_entry(profile, i)->time_ci_s))
+            return true;
+    return false;
 }
 
 static const struct prn_yaml_node *profile_node(struct prn_arena *a,
@@ -237,7 +239,8 @@ static const struct prn_yaml_node *profile_node(struct prn_arena *a,
     for (size_t i = 0; i < n; i++) {
         const struct prn_layer_entry *e = prn_layer_profile_entry(profile, i);
         times[i] = prn_yaml_new_real(a, e->time_s);
-        intervals[i] = with_intervals ? prn_yaml_new_real(a, e->time_ci_s) : NULL;
+        intervals[i] =
+            isfinite(e->time_ci_s) ? prn_yaml_new_real(a, e->time_ci_s) : prn_yaml_new_null(a);
     }
     const struct prn_yaml_node *node = prn_yaml_new_map(a);
     node = prn_yaml_with(a, node, "batch_size", prn_yaml_new_integer(a, head->batch_size));
@@ -306,7 +309,8 @@ int prn_device_types_extend(const char *path, const struct prn_device_properties
 {
     struct prn_yaml *yaml;
     if (!prn_text_is_name(properties->name))
-        return prn_fail(err, PRONY_EUSAGE, "'%s' is no name for a device type", properties->name);
+        return prn_fail(err, PRONY_EUSAGE, "'%s' is not a valid name for a device type",
+                        properties->name);
     int code = prn_layer_profile_complete(profile, err);
     if (code == 0)
         code = prn_fields_open(path, true, &yaml, err);

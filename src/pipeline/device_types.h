@@ -6,7 +6,7 @@
 #define PRN_PIPELINE_DEVICE_TYPES_H
 
 #include "base/arena.h"
-#include "pipeline/layer_profile.h"
+#include "pipeline/layers/profile.h"
 
 struct prn_device_type {
     const char *name;
@@ -14,7 +14,7 @@ struct prn_device_type {
     double bw_mbps;          /* 2²⁰ bits per second */
     double usd_per_hour;     /* NAN when not known */
     const double *time_s;    /* per layer; NULL: no profile for the model, dtype and batch size */
-    const double *time_ci_s; /* half of the 95 % interval of each; NULL when not known */
+    const double *time_ci_s; /* half of the 95 % interval of each, NAN where not known; or NULL */
     bool has_model;          /* there is a profile of the model, with another dtype or batch size */
 };
 

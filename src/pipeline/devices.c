@@ -6,14 +6,14 @@
 #define HOSTS_MAX 100000
 
 struct reader {
-    struct prn_fields fields;
+    struct prn_yaml_fields fields;
     struct prn_map seen; /* hosts to their lines */
 };
 
 static int read_hosts(struct reader *r, const char *type, const struct prn_yaml_node *list,
                       struct prn_device_hosts *ret_hosts)
 {
-    const struct prn_fields *f = &r->fields;
+    const struct prn_yaml_fields *f = &r->fields;
     if (list->kind != PRN_YAML_LIST && !prn_yaml_is_null(list))
         return prn_yaml_fail(f->yaml, list, f->err, "'%s' is not a list of hosts", type);
     size_t n = list->kind == PRN_YAML_LIST ? list->n : 0;

@@ -17,7 +17,7 @@ int prn_fields_open(const char *path, bool may_be_new, struct prn_yaml **ret_yam
                : prn_yaml_read(path, PRN_PIPELINE_FILE_MAX, ret_yaml, err);
 }
 
-int prn_fields_root(const struct prn_fields *f, const char *what,
+int prn_fields_root(const struct prn_yaml_fields *f, const char *what,
                     const struct prn_yaml_node **ret_root)
 {
     const struct prn_yaml_node *root = prn_yaml_root(f->yaml);
@@ -27,8 +27,8 @@ int prn_fields_root(const struct prn_fields *f, const char *what,
     return 0;
 }
 
-int prn_fields_get(const struct prn_fields *f, const struct prn_yaml_node *map, const char *key,
-                   const struct prn_yaml_node **ret_node)
+int prn_fields_get(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+                   const char *key, const struct prn_yaml_node **ret_node)
 {
     if (map->kind != PRN_YAML_MAP)
         return prn_yaml_fail(f->yaml, map, f->err, "not a map with '%s'", key);
@@ -39,8 +39,8 @@ int prn_fields_get(const struct prn_fields *f, const struct prn_yaml_node *map, 
     return 0;
 }
 
-int prn_fields_list(const struct prn_fields *f, const struct prn_yaml_node *map, const char *key,
-                    const struct prn_yaml_node **ret_list)
+int prn_fields_list(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+                    const char *key, const struct prn_yaml_node **ret_list)
 {
     const struct prn_yaml_node *node = NULL;
     int code = prn_fields_get(f, map, key, &node);
@@ -52,8 +52,8 @@ int prn_fields_list(const struct prn_fields *f, const struct prn_yaml_node *map,
     return 0;
 }
 
-int prn_fields_name(const struct prn_fields *f, const struct prn_yaml_node *node, const char *key,
-                    const char **ret_text)
+int prn_fields_name(const struct prn_yaml_fields *f, const struct prn_yaml_node *node,
+                    const char *key, const char **ret_text)
 {
     if (node->kind != PRN_YAML_SCALAR || prn_yaml_is_null(node))
         return prn_yaml_fail(f->yaml, node, f->err, "'%s' is not a text", key);
@@ -67,16 +67,16 @@ int prn_fields_name(const struct prn_fields *f, const struct prn_yaml_node *node
     return 0;
 }
 
-int prn_fields_text(const struct prn_fields *f, const struct prn_yaml_node *map, const char *key,
-                    const char **ret_text)
+int prn_fields_text(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+                    const char *key, const char **ret_text)
 {
     const struct prn_yaml_node *node = NULL;
     int code = prn_fields_get(f, map, key, &node);
     return code < 0 ? code : prn_fields_name(f, node, key, ret_text);
 }
 
-int prn_fields_whole(const struct prn_fields *f, const struct prn_yaml_node *node, const char *key,
-                     double max, double *ret)
+int prn_fields_whole(const struct prn_yaml_fields *f, const struct prn_yaml_node *node,
+                     const char *key, double max, double *ret)
 {
     double value;
     if (!prn_yaml_number(node, &value) || value < 0 || value != floor(value) || value > max)
@@ -89,21 +89,21 @@ int prn_fields_whole(const struct prn_fields *f, const struct prn_yaml_node *nod
     return 0;
 }
 
-int prn_fields_dtype(const struct prn_fields *f, const struct prn_yaml_node *map,
+int prn_fields_dtype(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
                      const char **ret_dtype)
 {
     const char *text;
     int code = prn_fields_text(f, map, "dtype", &text);
     if (code == 0 && prn_torch_dtype_bytes(text) == 0)
         code = prn_yaml_fail(f->yaml, prn_yaml_get(map, "dtype"), f->err,
-                             "'dtype': '%s' is none of PyTorch's types", text);
+                             "'dtype': '%s' is not a PyTorch type", text);
     if (code == 0)
         *ret_dtype = text;
     return code;
 }
 
-int prn_fields_integer(const struct prn_fields *f, const struct prn_yaml_node *map, const char *key,
-                       int64_t min, int64_t max, int64_t *ret)
+int prn_fields_integer(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+                       const char *key, int64_t min, int64_t max, int64_t *ret)
 {
     const struct prn_yaml_node *node = NULL;
     double value = 0;
@@ -118,8 +118,8 @@ int prn_fields_integer(const struct prn_fields *f, const struct prn_yaml_node *m
     return 0;
 }
 
-static int read_real(const struct prn_fields *f, const struct prn_yaml_node *node, const char *key,
-                     double *ret)
+static int read_real(const struct prn_yaml_fields *f, const struct prn_yaml_node *node,
+                     const char *key, double *ret)
 {
     double value;
     if (node->kind != PRN_YAML_SCALAR)
@@ -133,16 +133,32 @@ static int read_real(const struct prn_fields *f, const struct prn_yaml_node *nod
     return 0;
 }
 
-int prn_fields_real(const struct prn_fields *f, const struct prn_yaml_node *map, const char *key,
-                    double *ret)
+int prn_fields_real(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+                    const char *key, double *ret)
 {
     const struct prn_yaml_node *node = NULL;
     int code = prn_fields_get(f, map, key, &node);
     return code < 0 ? code : read_real(f, node, key, ret);
 }
 
-int prn_fields_reals(const struct prn_fields *f, const struct prn_yaml_node *map, const char *key,
-                     bool whole, double **ret, size_t *ret_n)
+typedef int read_number(const struct prn_yaml_fields *f, const struct prn_yaml_node *node,
+                        const char *key, double *ret);
+
+static int read_whole(const struct prn_yaml_fields *f, const struct prn_yaml_node *node,
+                      const char *key, double *ret)
+{
+    return prn_fields_whole(f, node, key, PRN_PIPELINE_COUNT_MAX, ret);
+}
+
+static int read_known(const struct prn_yaml_fields *f, const struct prn_yaml_node *node,
+                      const char *key, double *ret)
+{
+    *ret = NAN;
+    return prn_yaml_is_null(node) ? 0 : read_real(f, node, key, ret);
+}
+
+static int read_numbers(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+                        const char *key, read_number *read, double **ret, size_t *ret_n)
 {
     const struct prn_yaml_node *list = NULL;
     int code = prn_fields_list(f, map, key, &list);
@@ -155,11 +171,22 @@ int prn_fields_reals(const struct prn_fields *f, const struct prn_yaml_node *map
     if (!values)
         return prn_fail_memory(f->err);
     for (size_t i = 0; i < list->n && code == 0; i++)
-        code = whole ? prn_fields_whole(f, list->items[i], key, PRN_PIPELINE_COUNT_MAX, &values[i])
-                     : read_real(f, list->items[i], key, &values[i]);
+        code = read(f, list->items[i], key, &values[i]);
     if (code < 0)
         return code;
     *ret = values;
     *ret_n = list->n;
     return 0;
+}
+
+int prn_fields_reals(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+                     const char *key, bool whole, double **ret, size_t *ret_n)
+{
+    return read_numbers(f, map, key, whole ? read_whole : read_real, ret, ret_n);
+}
+
+int prn_fields_known(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+                     const char *key, double **ret, size_t *ret_n)
+{
+    return read_numbers(f, map, key, read_known, ret, ret_n);
 }

@@ -2,7 +2,7 @@
 #ifndef PRN_PIPELINE_LIMITS_H
 #define PRN_PIPELINE_LIMITS_H
 
-#include "model/cut.h"
+#include "model/cut/cut.h"
 
 #define PRN_PIPELINE_LAYERS_MAX PRN_CUT_LAYERS_MAX
 #define PRN_PIPELINE_BATCH_MAX 1000000

@@ -12,11 +12,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* With --neighbours; what is searched grows with two to the power of that. */
+#define PAIRED_HOSTS_MAX 4096
+
 struct load {
     const struct prn_pipeline_request *request;
     prn_pipeline_warn *warn;
     struct prn_arena *arena;
     struct prn_pipeline pipeline;
+    struct prn_device_type *entries; /* of the file of types, those left out included */
+    size_t n_entries;
     struct choice *choices; /* of hosts */
     size_t n_choices;
     struct prony_error *err;
@@ -40,7 +45,7 @@ static int load_model(struct load *l)
     size_t element = prn_torch_dtype_bytes(r->dtype);
     if (element == 0)
         return prn_fail(l->err, PRONY_EUSAGE,
-                        "--dtype: '%s' is none of PyTorch's types (torch.float32, torch.int8, ...)",
+                        "--dtype: '%s' is not a PyTorch type (torch.float32, torch.int8, ...)",
                         r->dtype);
     int code = prn_models_read(r->models_file, r->model_name, l->arena, &model, l->err);
     if (code < 0)
@@ -63,8 +68,11 @@ static int load_model(struct load *l)
         return prn_fail(l->err, PRONY_ELIMIT,
                         "'%s': a batch of '%s' with its buffers is more than 2^53 bytes",
                         r->models_file, r->model_name);
+    if (r->link_bits > 0)
+        p->link_share = fmin(1, (double)r->link_bits / (8 * (double)element));
     p->n_layers = model.layers;
     p->layer_mem_mb = model.mem_mb;
+    p->fixed_mem_mb = model.mem_fixed_mb;
     p->bytes_out = bytes_out;
     return 0;
 }
@@ -93,15 +101,15 @@ static int load_types(struct load *l)
     const struct prn_pipeline_request *r = l->request;
     struct prn_pipeline *p = &l->pipeline;
     struct prn_device_query query = {r->model_name, r->dtype, r->batch_size, p->n_layers};
-    struct prn_device_type *all;
-    size_t n;
-    int code = prn_device_types_read(r->types_file, &query, l->arena, &all, &n, l->err);
+    int code =
+        prn_device_types_read(r->types_file, &query, l->arena, &l->entries, &l->n_entries, l->err);
     if (code < 0)
         return code;
-    p->types = PRN_ARENA_ARRAY(l->arena, n, struct prn_pipeline_type);
+    p->types = PRN_ARENA_ARRAY(l->arena, l->n_entries, struct prn_pipeline_type);
     if (!p->types)
         return prn_fail_memory(l->err);
-    for (size_t i = 0; i < n; i++)
+    const struct prn_device_type *all = l->entries;
+    for (size_t i = 0; i < l->n_entries; i++)
         if (is_usable(l, &all[i]))
             p->types[p->n_types++] = (struct prn_pipeline_type){.name = all[i].name,
                                                                 .mem_mb = all[i].mem_mb,
@@ -184,6 +192,14 @@ static bool may_take_part(struct load *l, const char *host)
     return matches || !any_pattern;
 }
 
+static bool has_entry(const struct load *l, const char *type)
+{
+    for (size_t i = 0; i < l->n_entries; i++)
+        if (strcmp(l->entries[i].name, type) == 0)
+            return true;
+    return false;
+}
+
 /* `type` is NULL when its hosts are of no use; then it only matters which choices they match. */
 static int choose_hosts(struct load *l, const struct prn_device_hosts *all,
                         struct prn_pipeline_type *type)
@@ -204,6 +220,9 @@ static int choose_hosts(struct load *l, const struct prn_device_hosts *all,
     if (type) {
         type->hosts = hosts;
         type->n_hosts = n;
+    } else if (n > 0 && !has_entry(l, all->type)) {
+        l->warn("device type '%s' of '%s' is not in '%s': its %zu host%s left out", all->type,
+                l->request->devices_file, l->request->types_file, n, n == 1 ? " is" : "s are");
     }
     return 0;
 }
@@ -231,6 +250,111 @@ static int load_hosts(struct load *l)
     return code;
 }
 
+/* ---- Pairs of hosts ---- */
+
+/* A type for each host, so that links between two of them can differ. */
+static int divide_types(struct load *l)
+{
+    struct prn_pipeline *p = &l->pipeline;
+    size_t n = 0;
+    for (size_t t = 0; t < p->n_types; t++)
+        n += p->types[t].n_hosts;
+    if (n > PAIRED_HOSTS_MAX)
+        return prn_fail(l->err, PRONY_ELIMIT,
+                        "--neighbours: %zu hosts are more than %d; --hosts chooses some", n,
+                        PAIRED_HOSTS_MAX);
+    struct prn_pipeline_type *types = PRN_ARENA_ARRAY(l->arena, n + 1, struct prn_pipeline_type);
+    if (!types)
+        return prn_fail_memory(l->err);
+    n = 0;
+    for (size_t t = 0; t < p->n_types; t++)
+        for (size_t i = 0; i < p->types[t].n_hosts; i++) {
+            types[n] = p->types[t];
+            types[n].hosts = &p->types[t].hosts[i];
+            types[n++].n_hosts = 1;
+        }
+    p->types = types;
+    p->n_types = n;
+    return 0;
+}
+
+static int read_pairs(struct load *l, const struct prn_yaml_fields *f, double *mbps)
+{
+    struct prn_pipeline *p = &l->pipeline;
+    const struct prn_yaml_node *root = NULL;
+    int code = prn_fields_root(f, "hosts, each with a map of its neighbours", &root);
+    for (size_t u = 0; code == 0 && root && u < p->n_types; u++) {
+        const struct prn_yaml_node *own = prn_yaml_get(root, p->types[u].hosts[0]);
+        if (prn_yaml_is_null(own))
+            continue;
+        if (own->kind != PRN_YAML_MAP)
+            return prn_yaml_fail(f->yaml, own, l->err, "'%s' is not a map of its neighbours",
+                                 p->types[u].hosts[0]);
+        for (size_t v = 0; v < p->n_types && code == 0; v++) {
+            const struct prn_yaml_node *link = prn_yaml_get(own, p->types[v].hosts[0]);
+            if (link)
+                code = prn_fields_real(f, link, "bw_Mbps", &mbps[u * p->n_types + v]);
+        }
+    }
+    return code;
+}
+
+static int load_pairs(struct load *l)
+{
+    struct prn_yaml *yaml;
+    int code = divide_types(l);
+    if (code < 0)
+        return code;
+    size_t n = l->pipeline.n_types;
+    double *mbps = PRN_ARENA_ARRAY(l->arena, n * n + 1, double);
+    if (!mbps)
+        return prn_fail_memory(l->err);
+    code = prn_fields_open(l->request->neighbours_file, false, &yaml, l->err);
+    if (code < 0)
+        return code;
+    struct prn_yaml_fields f = {yaml, l->arena, l->err};
+    code = read_pairs(l, &f, mbps);
+    prn_yaml_free(yaml);
+    l->pipeline.pair_mbps = mbps;
+    return code;
+}
+
+/* ---- A given split ---- */
+
+static int fail_partition(struct load *l)
+{
+    return prn_fail(l->err, PRONY_EUSAGE,
+                    "--partition '%s' is not a list of first and last layers of stages that follow "
+                    "one another, from 1 to %zu, such as 1,%zu,%zu,%zu",
+                    l->request->partition, l->pipeline.n_layers, l->pipeline.n_layers / 2,
+                    l->pipeline.n_layers / 2 + 1, l->pipeline.n_layers);
+}
+
+static int parse_partition(struct load *l)
+{
+    size_t layers = l->pipeline.n_layers;
+    bool *ends = PRN_ARENA_ARRAY(l->arena, layers, bool);
+    if (!ends)
+        return prn_fail_memory(l->err);
+    size_t done = 0;
+    for (const char *at = l->request->partition; done < layers; at++) {
+        char *end;
+        errno = 0;
+        unsigned long first = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : 0;
+        if (first != done + 1 || errno || *end != ',')
+            return fail_partition(l);
+        at = end + 1;
+        unsigned long last = *at >= '0' && *at <= '9' ? strtoul(at, &end, 10) : 0;
+        if (last < first || last > layers || errno || *end != (last < layers ? ',' : '\0'))
+            return fail_partition(l);
+        ends[last - 1] = true;
+        done = last;
+        at = end;
+    }
+    l->pipeline.ends = ends;
+    return 0;
+}
+
 int prn_pipeline_load(const struct prn_pipeline_request *request, prn_pipeline_warn *warn,
                       struct prn_arena *arena, struct prn_pipeline *ret_pipeline,
                       struct prony_error *err)
@@ -250,6 +374,10 @@ int prn_pipeline_load(const struct prn_pipeline_request *request, prn_pipeline_w
         code = load_types(&l);
     if (code == 0)
         code = load_hosts(&l);
+    if (code == 0 && request->neighbours_file)
+        code = load_pairs(&l);
+    if (code == 0 && request->partition)
+        code = parse_partition(&l);
     if (code == 0)
         *ret_pipeline = l.pipeline;
     return code;

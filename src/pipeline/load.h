@@ -15,6 +15,12 @@ struct prn_pipeline_request {
     const char *const *hosts;
     size_t n_hosts;
     bool priced; /* types without a price are left out */
+    /* Bandwidths of pairs of hosts, a map of hosts to maps of hosts to bw_Mbps, as PipeEdge has
+     * them; what isn't there has no link. Every host becomes a type of its own then. NULL: none. */
+    const char *neighbours_file;
+    /* "1,12,13,48": first and last layer of each stage; NULL: they are free. */
+    const char *partition;
+    int64_t link_bits; /* that an element takes on a link; 0: as many as it has */
 };
 
 typedef void prn_pipeline_warn(const char *format, ...) PRN_PRINTF(1, 2);

@@ -3,9 +3,11 @@
 #include "format/yaml_write.h"
 #include "pipeline/fields.h"
 
+#include <math.h>
+
 /* ---- Reading ---- */
 
-static int read_model(const struct prn_fields *f, const struct prn_yaml_node *entry,
+static int read_model(const struct prn_yaml_fields *f, const struct prn_yaml_node *entry,
                       struct prn_pipeline_model *ret_model)
 {
     struct prn_pipeline_model model = {0};
@@ -16,6 +18,8 @@ static int read_model(const struct prn_fields *f, const struct prn_yaml_node *en
     int code = prn_fields_integer(f, entry, "layers", 0, PRN_PIPELINE_LAYERS_MAX, &layers);
     if (code == 0)
         code = prn_fields_reals(f, entry, "mem_MB", false, &mem_mb, &n_mem);
+    if (code == 0 && !prn_yaml_is_null(prn_yaml_get(entry, "mem_fixed_MB")))
+        code = prn_fields_real(f, entry, "mem_fixed_MB", &model.mem_fixed_mb);
     if (code == 0)
         code = prn_fields_integer(f, entry, "parameters_in", 0, (int64_t)PRN_PIPELINE_COUNT_MAX,
                                   &parameters_in);
@@ -49,7 +53,7 @@ int prn_models_read(const char *path, const char *model_name, struct prn_arena *
     int code = prn_fields_open(path, false, &yaml, err);
     if (code < 0)
         return code;
-    struct prn_fields f = {yaml, arena, err};
+    struct prn_yaml_fields f = {yaml, arena, err};
     const struct prn_yaml_node *root = NULL;
     code = prn_fields_root(&f, "model names", &root);
     const struct prn_yaml_node *entry = code == 0 ? prn_yaml_get(root, model_name) : NULL;
@@ -64,6 +68,19 @@ int prn_models_read(const char *path, const char *model_name, struct prn_arena *
 }
 
 /* ---- Extending ---- */
+
+/* What the runtime takes of every layer's memory; 0 when it isn't known of all. */
+static double fixed_memory(const struct prn_layer_profile *profile)
+{
+    double least = INFINITY;
+    for (size_t i = 0; i < prn_layer_profile_count(profile); i++) {
+        double fixed = prn_layer_profile_entry(profile, i)->memory_fixed_mb;
+        if (isnan(fixed))
+            return 0;
+        least = fmin(least, fixed);
+    }
+    return isfinite(least) ? least : 0;
+}
 
 static const struct prn_yaml_node *model_node(struct prn_arena *a,
                                               const struct prn_layer_profile *profile)
@@ -87,11 +104,14 @@ static const struct prn_yaml_node *model_node(struct prn_arena *a,
     const struct prn_yaml_node *node = prn_yaml_new_map(a);
     node = prn_yaml_with(a, node, "layers", prn_yaml_new_integer(a, (int64_t)n));
     node = prn_yaml_with(a, node, "mem_MB", prn_yaml_new_list(a, mem, n));
+    double fixed = fixed_memory(profile);
+    if (fixed > 0)
+        node = prn_yaml_with(a, node, "mem_fixed_MB", prn_yaml_new_real(a, fixed));
     node = prn_yaml_with(a, node, "parameters_in", prn_yaml_new_integer(a, (int64_t)elements));
     return prn_yaml_with(a, node, "parameters_out", prn_yaml_new_list(a, leaving, n));
 }
 
-static int extend(const struct prn_fields *f, const struct prn_layer_profile *profile,
+static int extend(const struct prn_yaml_fields *f, const struct prn_layer_profile *profile,
                   bool overwrite, struct prn_buffer *out)
 {
     const char *name = prn_layer_profile_head(profile)->model_name;
@@ -119,7 +139,7 @@ int prn_models_extend(const char *path, const struct prn_layer_profile *profile,
     if (code < 0)
         return code;
     struct prn_arena arena = PRN_ARENA_INIT(PRN_PIPELINE_ARENA_MAX);
-    struct prn_fields f = {yaml, &arena, err};
+    struct prn_yaml_fields f = {yaml, &arena, err};
     code = extend(&f, profile, overwrite, out);
     prn_arena_release(&arena);
     prn_yaml_free(yaml);

@@ -3,12 +3,13 @@
 #define PRN_PIPELINE_MODELS_H
 
 #include "base/arena.h"
-#include "pipeline/layer_profile.h"
+#include "pipeline/layers/profile.h"
 
 struct prn_pipeline_model {
     size_t layers;
-    double parameters_in;         /* elements that enter layer 1, without the batch */
-    const double *mem_mb;         /* one per layer */
+    double parameters_in; /* elements that enter layer 1, without the batch */
+    double mem_fixed_mb;  /* of each, what a process takes once, however many layers it has */
+    const double *mem_mb; /* one per layer */
     const double *parameters_out; /* elements that leave each layer */
     size_t n_parameters_out;      /* how many the file has: fewer than layers are repeated */
 };

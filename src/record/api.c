@@ -68,7 +68,7 @@ int prony_session_open(const struct prony_session_options *options,
         return code;
     struct prn_session_config config = {
         .backends = {o->backends, o->n_backends},
-        .ort_library = o->ort_library,
+        .library = {"ort-lib", o->ort_library},
         .hardware_file = o->hardware_file,
         .program = o->program,
         .repeats = o->repeats,
@@ -176,6 +176,14 @@ int prony_graph_load_forms(struct prony_session *session, const char *name,
                            const struct prony_graph_form *forms, size_t n_forms,
                            struct prony_graph **ret_graph, struct prony_error *err)
 {
+    return prony_graph_load_forms_except(session, name, forms, n_forms, NULL, ret_graph, err);
+}
+
+int prony_graph_load_forms_except(struct prony_session *session, const char *name,
+                                  const struct prony_graph_form *forms, size_t n_forms,
+                                  const char *const *refusals, struct prony_graph **ret_graph,
+                                  struct prony_error *err)
+{
     if (!session || !name || !forms || n_forms == 0 || !ret_graph)
         return prn_fail(err, PRONY_EUSAGE, "session, name, forms and ret_graph are needed");
     for (size_t i = 0; i < n_forms; i++) {
@@ -186,7 +194,7 @@ int prony_graph_load_forms(struct prony_session *session, const char *name,
         if (code < 0)
             return prn_fail_in(err, code, "graph '%s'", name);
     }
-    return prn_session_load_forms(session, name, forms, n_forms, ret_graph, err);
+    return prn_session_load_forms(session, name, forms, n_forms, refusals, ret_graph, err);
 }
 
 int prony_graph_local(struct prony_session *session, const char *name, const char *reason,
@@ -221,6 +229,43 @@ int prony_graph_start(struct prony_graph *graph, const struct prony_tensor *inpu
     if (!graph || (n_inputs > 0 && !inputs) || !ret_run)
         return prn_fail(err, PRONY_EUSAGE, "graph, inputs and ret_run are needed");
     return prn_run_start(graph, inputs, n_inputs, want_outputs != 0, overlap != 0, ret_run, err);
+}
+
+void prony_run_computed(struct prony_run *run)
+{
+    if (run)
+        prn_run_computed(run);
+}
+
+/* Whether these can be outputs. */
+static int check_expected(const struct prony_tensor *t, struct prony_error *err)
+{
+    size_t bytes;
+    if (!t->name || t->rank > PRN_RUNTIME_RANK_MAX || (t->rank > 0 && !t->dims) ||
+        (t->bytes > 0 && !t->data))
+        return prn_fail(err, PRONY_EUSAGE,
+                        "an expected output has no name, dims or data, or too many dimensions");
+    if (prn_dtype_bytes(t->dtype, t->dims, t->rank, &bytes) < 0 || bytes != t->bytes)
+        return prn_fail(err, PRONY_EUSAGE,
+                        "expected output '%s' has a type, shape or size that can't be", t->name);
+    return 0;
+}
+
+int prony_run_expect(struct prony_run *run, const struct prony_tensor *expected, size_t n_expected,
+                     struct prony_error *err)
+{
+    if (!run || !expected)
+        return prn_fail(err, PRONY_EUSAGE, "run and expected are needed");
+    if (!run->outputs)
+        return prn_fail(err, PRONY_EUSAGE, "the run was started without outputs");
+    for (size_t i = 0; i < n_expected; i++) {
+        int code = check_expected(&expected[i], err);
+        if (code < 0)
+            return code;
+    }
+    run->expected = expected;
+    run->n_expected = n_expected;
+    return 0;
 }
 
 int prony_run_finish(struct prony_run *run, const char *backend, struct prony_outputs **ret_outputs,

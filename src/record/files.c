@@ -111,13 +111,29 @@ static int add_input(struct prn_files *files, const char *text, size_t i, struct
     return code == 0 ? prn_files_add(files, name, source.file, err) : code;
 }
 
-static int add_folder(struct prn_files *files, const char *folder, size_t n_inputs,
+/* Whether a text "NAME=…" says what this input is. */
+static bool is_named(const struct prn_texts *texts, const char *input, struct prn_arena *arena)
+{
+    for (size_t i = 0; i < texts->n; i++) {
+        struct prn_input_source source;
+        if (prn_input_source_parse(texts->items[i], arena, &source, NULL) == 0 &&
+            strcmp(source.name, input) == 0)
+            return true;
+    }
+    return false;
+}
+
+static int add_folder(struct prn_files *files, const struct prn_files_wanted *wanted,
+                      const struct prn_model *model, struct prn_arena *arena,
                       struct prony_error *err)
 {
+    const char *folder = wanted->inputs_folder;
     int code = 0;
-    for (size_t i = 0; code == 0 && i < n_inputs; i++) {
+    for (size_t i = 0; code == 0 && i < model->n_inputs; i++) {
         char name[64];
         char path[PATH_MAX];
+        if (is_named(&wanted->inputs, model->inputs[i]->name, arena))
+            continue;
         snprintf(name, sizeof name, TEST_DATA_FOLDER "/input_%zu.pb", i);
         if (snprintf(path, sizeof path, "%s/input_%zu.pb", folder, i) >= PATH_MAX)
             return prn_fail(err, PRONY_EUSAGE, "--inputs: the path is too long");
@@ -138,7 +154,7 @@ static int add_wanted(struct prn_files *files, const struct prn_files_wanted *wa
     for (size_t i = 0; code == 0 && i < wanted->inputs.n; i++)
         code = add_input(files, wanted->inputs.items[i], i, arena, &inputs[i], err);
     if (code == 0 && wanted->inputs_folder)
-        code = add_folder(files, wanted->inputs_folder, model->n_inputs, err);
+        code = add_folder(files, wanted, model, arena, err);
     prn_model_free(model);
     sent->inputs = (struct prn_texts){inputs, wanted->inputs.n};
     sent->inputs_folder = wanted->inputs_folder ? TEST_DATA_FOLDER : NULL;

@@ -27,11 +27,12 @@ static int fill_graph(const struct prn_tally *tally, size_t index, size_t n_back
                       struct prn_arena *arena, struct prn_segment *segment)
 {
     segment->graph = tally->graphs[index];
-    segment->local =
-        (struct prn_series){.mean_ns = NAN, .sd_ns = NAN, .min_ns = NAN, .max_ns = NAN};
+    if (prn_series_finish(&tally->own[index], arena, &segment->local) < 0)
+        return PRONY_ENOMEM;
     segment->results = PRN_ARENA_ARRAY(arena, n_backends + 1, struct prn_segment_result);
     if (!segment->results)
         return PRONY_ENOMEM;
+    segment->n_results = n_backends;
     for (size_t b = 0; b < n_backends; b++) {
         const struct prn_tally_result *from = &tally->results[index * n_backends + b];
         struct prn_segment_result *to = &segment->results[b];
@@ -42,27 +43,30 @@ static int fill_graph(const struct prn_tally *tally, size_t index, size_t n_back
     return 0;
 }
 
-static bool fell_back(const struct prn_profile *profile, int64_t id)
-{
-    const struct prn_recorded_graph *graph = prn_profile_graph(profile, id);
-    return graph && graph->local_reason;
-}
-
+/* A graph without times on the backend counts with what the program took for it, if that is known;
+ * a backend on which nothing ran has no total. */
 static struct prn_recorded_total total_of(const struct prn_recorded *p,
                                           const struct prn_profile *profile, size_t backend)
 {
     struct prn_recorded_total total = {.total_ns = NAN, .usd_per_million = NAN};
-    bool complete = !p->compiled;
+    size_t ran = 0;
+    size_t graphs = 0;
     for (size_t i = 0; i < p->n_segments; i++) {
         const struct prn_segment *segment = &p->segments[i];
         if (segment->graph == 0)
             continue;
-        const struct prn_segment_result *result = &segment->results[backend];
-        total.backend_ns += result->times.mean_ns; /* NAN without samples, and then so is the sum */
-        complete = complete && result->failed == 0 && !fell_back(profile, segment->graph);
+        const struct prn_series *times = &segment->results[backend].times;
+        graphs++;
+        ran += times->count > 0;
+        if (times->count > 0)
+            total.backend_ns += times->mean_ns;
+        else if (!prn_segment_is_in_local(profile, segment))
+            total.local_graphs_ns += segment->local.mean_ns; /* NAN: not known */
     }
-    if (complete) {
-        total.total_ns = total.backend_ns + p->local_ns;
+    if (graphs > 0 && ran == 0)
+        total.backend_ns = NAN;
+    if (!p->compiled && isfinite(total.backend_ns + total.local_graphs_ns)) {
+        total.total_ns = total.backend_ns + total.local_graphs_ns + p->local_ns;
         total.usd_per_million =
             prn_cost_per_million(profile->results[backend].usd_per_hour, total.total_ns);
     }
@@ -100,9 +104,10 @@ static int fill_one(const struct prn_recorder *r, const char *function,
     p->totals = PRN_ARENA_ARRAY(arena, r->n_backends + 1, struct prn_recorded_total);
     if (!p->totals || fill_segments(tally, r->n_backends, arena, p) < 0)
         return PRONY_ENOMEM;
+    p->n_totals = r->n_backends;
     for (size_t b = 0; b < r->n_backends; b++)
         p->totals[b] = total_of(p, profile, b);
-    return 0;
+    return prn_recorded_summarise(profile, p);
 }
 
 static int fill_function(const struct prn_recorder *r, const struct prn_recorder_function *f,

@@ -1,5 +1,6 @@
 #include "record/graph.h"
 
+#include "exec/scratch.h"
 #include "record/temporary.h"
 
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 
 static bool takes(const struct prn_spec *backend, int format)
 {
-    return prn_software_takes_onnx(backend->software) == (format == PRONY_FORMAT_ONNX);
+    return prn_runtime_takes_onnx(backend->software) == (format == PRONY_FORMAT_ONNX);
 }
 
 static const char *format_name(int format)
@@ -25,6 +26,10 @@ static void choose_forms(struct prony_graph *graph)
     for (size_t i = 0; i < graph->host->n_backends; i++) {
         struct prn_graph_backend *on = &graph->on[i];
         const struct prn_spec *backend = &graph->host->backends[i];
+        if (graph->refusals && graph->refusals[i]) {
+            prn_fail(&on->failure, PRONY_EUNSUPPORTED, "%s", graph->refusals[i]);
+            continue;
+        }
         for (size_t k = 0; k < graph->n_forms && !on->form; k++)
             on->form = takes(backend, graph->forms[k].format) ? &graph->forms[k] : NULL;
         if (!on->form)
@@ -205,7 +210,7 @@ int prn_graph_reserve(struct prony_graph *graph, size_t repeats)
 
 static int make_room(struct prony_graph *graph, const char *name)
 {
-    const struct prn_host *host = graph->host;
+    const struct prn_graph_host *host = graph->host;
     struct prn_arena *arena = &graph->arena;
     graph->name = prn_arena_strdup(arena, name);
     graph->on = PRN_ARENA_ARRAY(arena, host->n_backends, struct prn_graph_backend);
@@ -233,7 +238,7 @@ static int note_reason(struct prony_graph *graph, struct prony_error *err)
     return graph->local_reason ? 0 : prn_fail_memory(err);
 }
 
-static int load(struct prony_graph *graph, const char *path, struct prony_error *err)
+static int graph_load(struct prony_graph *graph, const char *path, struct prony_error *err)
 {
     struct prn_model *model;
     int code = prn_model_open(path, &model, err);
@@ -248,7 +253,7 @@ static int load(struct prony_graph *graph, const char *path, struct prony_error 
     return code == 0 ? note_reason(graph, err) : code;
 }
 
-static int new_graph(struct prn_host *host, const char *name, struct prony_graph **ret_graph,
+static int new_graph(struct prn_graph_host *host, const char *name, struct prony_graph **ret_graph,
                      struct prony_error *err)
 {
     struct prony_graph *graph = calloc(1, sizeof *graph);
@@ -272,12 +277,12 @@ static int keep_or_free(int code, struct prony_graph *graph, struct prony_graph 
     return code;
 }
 
-int prn_graph_load(struct prn_host *host, const char *path, const char *name,
+int prn_graph_load(struct prn_graph_host *host, const char *path, const char *name,
                    struct prony_graph **ret_graph, struct prony_error *err)
 {
     struct prony_graph *graph;
     int code = new_graph(host, name, &graph, err);
-    return code < 0 ? code : keep_or_free(load(graph, path, err), graph, ret_graph);
+    return code < 0 ? code : keep_or_free(graph_load(graph, path, err), graph, ret_graph);
 }
 
 /* Where a runtime reads files, only ONNX does: the form is written to a folder of its own. */
@@ -301,8 +306,8 @@ static int load_written(struct prony_graph *graph, const struct prony_graph_form
         code = prn_temporary_write_all(&folder, forms[i].files, forms[i].n_files, err);
     if (code < 0)
         return code;
-    code = load(graph, folder.path, err);
-    prn_temporary_remove_all(&folder, forms[i].files, forms[i].n_files);
+    code = graph_load(graph, folder.path, err);
+    prn_scratch_remove(folder.folder);
     return code;
 }
 
@@ -320,9 +325,10 @@ static int load_forms(struct prony_graph *graph, const struct prony_graph_form *
     return code == 0 ? note_reason(graph, err) : code;
 }
 
-int prn_graph_load_forms(struct prn_host *host, const char *name,
+int prn_graph_load_forms(struct prn_graph_host *host, const char *name,
                          const struct prony_graph_form *forms, size_t n_forms,
-                         struct prony_graph **ret_graph, struct prony_error *err)
+                         const char *const *refusals, struct prony_graph **ret_graph,
+                         struct prony_error *err)
 {
     struct prony_graph *graph;
     int code = new_graph(host, name, &graph, err);
@@ -330,10 +336,13 @@ int prn_graph_load_forms(struct prn_host *host, const char *name,
         return code;
     graph->from_forms = true;
     graph->n_forms = n_forms;
-    return keep_or_free(load_forms(graph, forms, err), graph, ret_graph);
+    graph->refusals = refusals;
+    code = load_forms(graph, forms, err);
+    graph->refusals = NULL;
+    return keep_or_free(code, graph, ret_graph);
 }
 
-int prn_graph_new_local(struct prn_host *host, const char *name, const char *reason,
+int prn_graph_new_local(struct prn_graph_host *host, const char *name, const char *reason,
                         struct prony_graph **ret_graph, struct prony_error *err)
 {
     struct prony_graph *graph;
@@ -361,7 +370,7 @@ void prn_graph_free(struct prony_graph *graph)
 
 int prn_graph_failure(const struct prony_graph *graph, bool all, struct prony_error *err)
 {
-    const struct prn_host *host = graph->host;
+    const struct prn_graph_host *host = graph->host;
     size_t first = host->n_backends;
     for (size_t i = host->n_backends; i-- > 0;) {
         if (graph->on[i].failure.code < 0)
@@ -509,7 +518,7 @@ void prn_graph_abandon(struct prony_graph *graph)
 int prn_graph_run(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
                   bool outputs, struct prony_error *err)
 {
-    const struct prn_host *host = graph->host;
+    const struct prn_graph_host *host = graph->host;
     int code = 0;
     if (order(graph, inputs, n_inputs))
         code = host->ops->run(graph, graph->ordered, graph->n_inputs, outputs, err);

@@ -23,7 +23,7 @@ struct prn_remote;
 struct prn_remote_ops;
 
 /* What all graphs of a session run on. */
-struct prn_host {
+struct prn_graph_host {
     const struct prn_host_ops *ops;
     const struct prn_spec *backends;
     size_t n_backends;
@@ -31,9 +31,10 @@ struct prn_host {
     const volatile int *cancelled;
     size_t warmups, repeats;
     /* of this machine */
-    const char *program, *ort_library; /* as in struct prn_executor_config and prn_runtime_config */
-    struct prn_random random;          /* for the order of backends */
-    size_t *order;                     /* room for it */
+    const char *program; /* as in struct prn_executor_config */
+    struct prn_library_choice library;
+    struct prn_random random; /* for the order of backends */
+    size_t *order;            /* room for it */
     /* of a service */
     const struct prn_remote_ops *remote;
     struct prn_remote *connection;
@@ -53,16 +54,20 @@ struct prn_graph_backend {
     const char *load_failure;          /* why it couldn't be loaded; NULL: it could */
     struct prony_error failure;        /* of loading or of the last run; code 0: none */
     int64_t *samples;                  /* of the last run: `repeats` of them */
+    struct prn_graph_check check;      /* of its outputs, in the graph's arena */
+    struct prn_graph_launch launch;    /* 0: not known */
     /* what loading said; NULL: nothing */
     const char *version, *library, *sandbox;
 };
 
 struct prony_graph {
     struct prony_session *session;
-    struct prn_host *host;
+    struct prn_graph_host *host;
     int64_t id;
     const char *name;         /* for reports */
     const char *local_reason; /* why it can't be run anywhere; NULL: it can */
+    int64_t upload_ns;        /* 0: nothing was sent */
+    int64_t load_ns;          /* 0: not known */
     struct prn_arena arena;
     size_t n_forms;
     struct prn_graph_form *forms;
@@ -71,9 +76,10 @@ struct prony_graph {
     size_t n_inputs;
     struct prn_value *inputs;
     bool from_forms;
-    struct prony_tensor *ordered;       /* room for the caller's, in the order of `inputs` */
-    struct prn_graph_backend *on;       /* one per backend of the host */
-    size_t room;                        /* samples that fit, of each backend */
+    const char *const *refusals;  /* while it is loaded: why backends aren't asked; may be NULL */
+    struct prony_tensor *ordered; /* room for the caller's, in the order of `inputs` */
+    struct prn_graph_backend *on; /* one per backend of the host */
+    size_t room;                  /* samples that fit, of each backend */
     struct prn_graph_outcome *outcomes; /* of the last run, one per backend */
     void *place;                        /* the implementation's own */
 };
@@ -115,15 +121,16 @@ struct prony_outputs {
 
 /* Reads and checks the model at `path`, then loads it on every backend. Fails when the model is
  * wrong, when waiting was cancelled, and for want of memory; not because of backends. */
-PRONY_MUST_CHECK int prn_graph_load(struct prn_host *host, const char *path, const char *name,
+PRONY_MUST_CHECK int prn_graph_load(struct prn_graph_host *host, const char *path, const char *name,
                                     struct prony_graph **ret_graph, struct prony_error *err);
 /* A graph of which each backend gets the form that its software takes. The forms have been checked.
- */
-PRONY_MUST_CHECK int prn_graph_load_forms(struct prn_host *host, const char *name,
+ * `refusals`: for each backend why it isn't asked, or NULL; NULL: all are. */
+PRONY_MUST_CHECK int prn_graph_load_forms(struct prn_graph_host *host, const char *name,
                                           const struct prony_graph_form *forms, size_t n_forms,
+                                          const char *const *refusals,
                                           struct prony_graph **ret_graph, struct prony_error *err);
 /* One that no backend is to run. */
-PRONY_MUST_CHECK int prn_graph_new_local(struct prn_host *host, const char *name,
+PRONY_MUST_CHECK int prn_graph_new_local(struct prn_graph_host *host, const char *name,
                                          const char *reason, struct prony_graph **ret_graph,
                                          struct prony_error *err);
 void prn_graph_free(struct prony_graph *graph);
@@ -154,5 +161,12 @@ void prn_graph_abandon(struct prony_graph *graph);
 /* A copy of the outputs that `backend` gave in the last run, in which it succeeded. */
 PRONY_MUST_CHECK int prn_graph_outputs(struct prony_graph *graph, size_t backend,
                                        struct prony_outputs **ret_outputs, struct prony_error *err);
+
+/* Holds what the backends gave in the last run, for which outputs were wanted, against what the
+ * caller computed, in the order of the outputs. Fills `check` of those that succeeded and weren't
+ * compared yet. Fails for want of memory only. */
+PRONY_MUST_CHECK int prn_graph_compare(struct prony_graph *graph,
+                                       const struct prony_tensor *expected, size_t n,
+                                       struct prony_error *err);
 
 #endif

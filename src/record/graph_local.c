@@ -42,7 +42,7 @@ static void drop(struct prony_graph *graph, size_t backend)
 static int load_on(struct prony_graph *graph, size_t backend, const struct prn_model_place *place,
                    struct prony_error *err)
 {
-    const struct prn_host *host = graph->host;
+    const struct prn_graph_host *host = graph->host;
     const struct prn_spec *spec = &host->backends[backend];
     struct prn_graph_backend *on = &graph->on[backend];
     struct local *local = &((struct local *)graph->place)[backend];
@@ -60,15 +60,14 @@ static int load_on(struct prony_graph *graph, size_t backend, const struct prn_m
         .software = spec->software,
         .options = spec->options,
         .n_options = spec->n_options,
-        .library = host->ort_library,
+        .library = prn_library_chosen_for(&host->library, prn_runtime_find(spec->software)),
     };
-    int64_t load_ns;
     int code = prn_executor_spawn(&process, &local->executor, err);
     if (code == 0)
         code = prn_executor_open(local->executor, &runtime, place->path,
                                  place->folder[0] ? place->folder : NULL, err);
     if (code == 0)
-        code = prn_executor_load(local->executor, place->path, &load_ns, err);
+        code = prn_executor_load(local->executor, place->path, &on->launch.load_ns, err);
     if (code < 0)
         return code;
     on->version = prn_arena_strdup(&graph->arena, prn_executor_version(local->executor));
@@ -79,10 +78,10 @@ static int load_on(struct prony_graph *graph, size_t backend, const struct prn_m
 }
 
 /* On all backends, in random order: who starts first was seen to stay slower. */
-static int load(struct prony_graph *graph, const char *path, const struct prn_model *model,
-                struct prony_error *err)
+static int graph_local_load(struct prony_graph *graph, const char *path,
+                            const struct prn_model *model, struct prony_error *err)
 {
-    struct prn_host *host = graph->host;
+    struct prn_graph_host *host = graph->host;
     struct prn_model_place place;
     struct local *all = PRN_ARENA_ARRAY(&graph->arena, host->n_backends, struct local);
     if (!all)
@@ -110,7 +109,7 @@ static int load(struct prony_graph *graph, const char *path, const struct prn_mo
     return 0;
 }
 
-static void release(struct prony_graph *graph)
+static void graph_local_release(struct prony_graph *graph)
 {
     struct local *all = graph->place;
     for (size_t i = 0; all && i < graph->host->n_backends; i++)
@@ -150,8 +149,8 @@ static int bind(const struct local *on, const struct prony_tensor *inputs, size_
 
 /* Runs go in slices, so that the limit on one command is a limit on a run, not on how many were
  * asked for. The times of warm-ups are overwritten. */
-static int warm_up(const struct prn_host *host, struct prn_executor *executor, int64_t *samples,
-                   struct prony_error *err)
+static int warm_up(const struct prn_graph_host *host, struct prn_executor *executor,
+                   int64_t *samples, struct prony_error *err)
 {
     size_t n;
     for (size_t left = host->warmups; left > 0; left -= n) {
@@ -163,8 +162,8 @@ static int warm_up(const struct prn_host *host, struct prn_executor *executor, i
     return 0;
 }
 
-static int run_timed(const struct prn_host *host, struct prn_executor *executor, int64_t *samples,
-                     struct prony_error *err)
+static int run_timed(const struct prn_graph_host *host, struct prn_executor *executor,
+                     int64_t *samples, struct prony_error *err)
 {
     size_t n;
     for (size_t done = 0; done < host->repeats; done += n) {
@@ -176,7 +175,7 @@ static int run_timed(const struct prn_host *host, struct prn_executor *executor,
     return 0;
 }
 
-static int run_on(const struct prn_host *host, const struct local *on,
+static int run_on(const struct prn_graph_host *host, const struct local *on,
                   const struct prony_tensor *inputs, size_t n_inputs, int64_t *samples,
                   struct prony_error *err)
 {
@@ -196,11 +195,11 @@ static bool deadly(int code)
     return code == PRONY_ECRASH || code == PRONY_ETIMEDOUT || code == PRONY_ECANCELED;
 }
 
-static int run(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
-               bool outputs, struct prony_error *err)
+static int graph_local_run(struct prony_graph *graph, const struct prony_tensor *inputs,
+                           size_t n_inputs, bool outputs, struct prony_error *err)
 {
     (void)outputs; /* they stay where they are until somebody asks */
-    struct prn_host *host = graph->host;
+    struct prn_graph_host *host = graph->host;
     const struct local *all = graph->place;
     prn_random_shuffle(&host->random, host->order, host->n_backends);
     for (size_t i = 0; i < host->n_backends; i++) {
@@ -273,8 +272,8 @@ static int outputs_of(struct prony_graph *graph, size_t backend, struct prony_ou
 }
 
 const struct prn_host_ops prn_host_local = {
-    .load = load,
-    .release = release,
-    .run = run,
+    .load = graph_local_load,
+    .release = graph_local_release,
+    .run = graph_local_run,
     .outputs = outputs_of,
 };

@@ -5,6 +5,7 @@
  */
 #include "record/graph.h"
 
+#include "base/clock.h"
 #include "record/files.h"
 #include "record/remote.h"
 
@@ -66,12 +67,14 @@ static int make_mask(struct prony_graph *graph, const struct prn_graph_form *for
 static int upload(struct prony_graph *graph, const struct prn_graph_form *form,
                   const struct prn_remote_file *files, size_t n_files, struct prony_error *err)
 {
-    const struct prn_host *host = graph->host;
+    const struct prn_graph_host *host = graph->host;
     struct remote *own = graph->place;
     struct prony_error *failures = calloc(host->n_backends, sizeof *failures);
     if (!failures)
         return prn_fail_memory(err);
+    const int64_t begin_ns = prn_monotonic_ns();
     int code = host->remote->upload(host->connection, &own->model, files, n_files, failures, err);
+    graph->upload_ns += prn_monotonic_ns() - begin_ns;
     for (size_t i = 0; code == 0 && i < host->n_backends; i++)
         if (graph->on[i].form == form)
             graph->on[i].failure = failures[i];
@@ -82,7 +85,7 @@ static int upload(struct prony_graph *graph, const struct prn_graph_form *form,
 static int load_uploaded(struct prony_graph *graph, const struct prn_graph_form *form,
                          const uint8_t *mask, size_t mask_bytes, struct prony_error *err)
 {
-    const struct prn_host *host = graph->host;
+    const struct prn_graph_host *host = graph->host;
     const struct remote *own = graph->place;
     struct prn_remote_loaded *loaded =
         PRN_ARENA_ARRAY(&graph->arena, host->n_backends, struct prn_remote_loaded);
@@ -102,11 +105,14 @@ static int load_uploaded(struct prony_graph *graph, const struct prn_graph_form 
         request.output_names = form->output_names;
         request.n_output_names = form->n_outputs;
     }
+    const int64_t begin_ns = prn_monotonic_ns();
     int code = host->remote->load(host->connection, &request, &graph->arena, loaded, err);
+    graph->load_ns += prn_monotonic_ns() - begin_ns;
     for (size_t i = 0; code == 0 && i < host->n_backends; i++) {
         struct prn_graph_backend *on = &graph->on[i];
         if (on->form != form)
             continue;
+        on->launch.load_ns = loaded[i].load_ns;
         on->version = loaded[i].version;
         on->sandbox = loaded[i].sandbox;
         if (loaded[i].error_code && on->failure.code == 0)
@@ -140,8 +146,8 @@ static bool is_wanted(const struct prony_graph *graph, const struct prn_graph_fo
     return false;
 }
 
-static int load(struct prony_graph *graph, const char *path, const struct prn_model *model,
-                struct prony_error *err)
+static int graph_remote_load(struct prony_graph *graph, const char *path,
+                             const struct prn_model *model, struct prony_error *err)
 {
     struct prn_files files = PRN_FILES_INIT;
     int code = make_place(graph, err);
@@ -200,7 +206,7 @@ static void forget_reply(struct prony_graph *graph)
     own->reply = NULL;
 }
 
-static void release(struct prony_graph *graph)
+static void graph_remote_release(struct prony_graph *graph)
 {
     abandon(graph);
     forget_reply(graph);
@@ -208,7 +214,7 @@ static void release(struct prony_graph *graph)
 
 /* ---- Running ---- */
 
-static void take_result(const struct prn_host *host, const struct prn_remote_result *result,
+static void take_result(const struct prn_graph_host *host, const struct prn_remote_result *result,
                         struct prn_graph_backend *on)
 {
     if (result->error_code)
@@ -216,15 +222,17 @@ static void take_result(const struct prn_host *host, const struct prn_remote_res
     else if (result->n_samples != host->repeats)
         prn_fail(&on->failure, PRONY_EFORMAT, "the service gave %zu times instead of %zu",
                  result->n_samples, host->repeats);
-    else
+    else {
         memcpy(on->samples, result->samples_ns, host->repeats * sizeof *on->samples);
+        on->launch.prepare_ns += result->prepare_ns;
+    }
 }
 
 static struct prn_remote_run request_of(const struct prony_graph *graph,
                                         const struct prony_tensor *inputs, size_t n_inputs,
                                         bool outputs)
 {
-    const struct prn_host *host = graph->host;
+    const struct prn_graph_host *host = graph->host;
     const struct remote *own = graph->place;
     return (struct prn_remote_run){
         .model = own->model.id,
@@ -239,10 +247,10 @@ static struct prn_remote_run request_of(const struct prony_graph *graph,
 }
 
 /* A failure is kept for whoever finishes the run; nobody knows how far it came. */
-static int begin(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
-                 bool outputs, struct prony_error *err)
+static int graph_remote_begin(struct prony_graph *graph, const struct prony_tensor *inputs,
+                              size_t n_inputs, bool outputs, struct prony_error *err)
 {
-    const struct prn_host *host = graph->host;
+    const struct prn_graph_host *host = graph->host;
     struct remote *own = graph->place;
     struct prn_remote_run request = request_of(graph, inputs, n_inputs, outputs);
     abandon(graph);
@@ -256,7 +264,7 @@ static int begin(struct prony_graph *graph, const struct prony_tensor *inputs, s
 static int call(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
                 bool outputs, struct prony_error *err)
 {
-    const struct prn_host *host = graph->host;
+    const struct prn_graph_host *host = graph->host;
     struct remote *own = graph->place;
     struct prn_remote_run request = request_of(graph, inputs, n_inputs, outputs);
     struct prn_remote_begun *begun = own->begun;
@@ -269,10 +277,10 @@ static int call(struct prony_graph *graph, const struct prony_tensor *inputs, si
                  : host->remote->run(host->connection, &request, own->results, &own->reply, err);
 }
 
-static int run(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
-               bool outputs, struct prony_error *err)
+static int graph_remote_run(struct prony_graph *graph, const struct prony_tensor *inputs,
+                            size_t n_inputs, bool outputs, struct prony_error *err)
 {
-    const struct prn_host *host = graph->host;
+    const struct prn_graph_host *host = graph->host;
     const struct remote *own = graph->place;
     struct prony_error failure;
     forget_reply(graph);
@@ -301,11 +309,11 @@ static int outputs_of(struct prony_graph *graph, size_t backend, struct prony_ou
 }
 
 const struct prn_host_ops prn_host_remote = {
-    .load = load,
+    .load = graph_remote_load,
     .load_forms = load_forms,
-    .release = release,
-    .run = run,
-    .begin = begin,
+    .release = graph_remote_release,
+    .run = graph_remote_run,
+    .begin = graph_remote_begin,
     .abandon = abandon,
     .outputs = outputs_of,
 };

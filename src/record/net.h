@@ -20,10 +20,10 @@ struct prn_serve_options {
     const char *http; /* address of the page and the metrics; NULL: none */
     const char *tls_certificate, *tls_key;
     const char *state_folder; /* NULL: the user's own */
-    const char *ort_library;
-    const char *python;     /* the interpreter that has torch; NULL: as PRONY_PYTHON says */
-    const char *log_format; /* "text" or "json" */
-    bool ends_with_input;   /* also ends, at once, when standard input does */
+    const char *python;       /* the interpreter that has torch; NULL: as PRONY_PYTHON says */
+    const char *log_format;   /* "text" or "json" */
+    bool keeps_compiled;      /* for its one user, in the cache folder (instance/cache.h) */
+    bool ends_with_input;     /* also ends, at once, when standard input does */
     /* Told once, when it serves: where, as a client must be told, and where its page is; NULL: it
      * has none. */
     void (*ready)(const char *const *addresses, size_t n, const char *page);
@@ -36,10 +36,11 @@ struct prn_worker_options {
     const char *token_file;
     const char *join_file; /* a key that is good for one worker, once; "-": standard input */
     const char *ca_file;
-    bool insecure; /* no TLS */
-    const char *ort_library;
+    bool insecure;      /* no TLS */
     const char *python; /* the interpreter that has torch; NULL: as PRONY_PYTHON says */
     double idle_s;      /* leaves after so long without a session; 0: never */
+    const char
+        *peers; /* where other stages of a pipeline reach it, "auto", "none"; NULL: default */
 };
 
 /* `prony token` */

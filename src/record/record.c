@@ -18,6 +18,7 @@ struct prn_call {
     size_t n_graphs, n_samples, samples_capacity;
     int64_t *graphs;   /* the footprint */
     int64_t *local_ns; /* before each graph */
+    int64_t *own_ns;   /* what the program took to compute it; -1: it didn't */
     struct call_result *results;
     int64_t *samples;
 };
@@ -40,6 +41,7 @@ static void call_free(struct prn_call *call)
     call_clear(call);
     free(call->graphs);
     free(call->local_ns);
+    free(call->own_ns);
     free(call->results);
     free(call->samples);
     free(call);
@@ -74,6 +76,9 @@ static int call_grow(struct prn_call *call, size_t samples)
     int64_t *local_ns = prn_array_grow(call->local_ns, n, sizeof *local_ns);
     if (local_ns)
         call->local_ns = local_ns;
+    int64_t *own_ns = prn_array_grow(call->own_ns, n, sizeof *own_ns);
+    if (own_ns)
+        call->own_ns = own_ns;
     struct call_result *results =
         prn_array_grow(call->results, n, call->n_backends * sizeof *results);
     if (results)
@@ -86,7 +91,7 @@ static int call_grow(struct prn_call *call, size_t samples)
         call->samples = all;
         call->samples_capacity = 2 * needed;
     }
-    return graphs && local_ns && results ? 0 : PRONY_ENOMEM;
+    return graphs && local_ns && own_ns && results ? 0 : PRONY_ENOMEM;
 }
 
 static int copy_failures(struct call_result *results, const struct prn_graph_outcome *outcomes,
@@ -107,7 +112,7 @@ static int copy_failures(struct call_result *results, const struct prn_graph_out
     return 0;
 }
 
-int prn_call_graph(struct prn_call *call, int64_t local_ns, int64_t graph,
+int prn_call_graph(struct prn_call *call, int64_t local_ns, int64_t graph, int64_t own_ns,
                    const struct prn_graph_outcome *outcomes, struct prony_error *err)
 {
     int code = prn_call_check(call, err);
@@ -136,6 +141,7 @@ int prn_call_graph(struct prn_call *call, int64_t local_ns, int64_t graph,
     }
     call->graphs[call->n_graphs] = graph;
     call->local_ns[call->n_graphs] = local_ns;
+    call->own_ns[call->n_graphs] = own_ns;
     call->n_graphs++;
     return 0;
 }
@@ -216,8 +222,9 @@ static struct prn_tally *new_tally(struct prn_recorder *r, const struct prn_call
     if (!tally || !graphs)
         return NULL;
     tally->local = PRN_ARENA_ARRAY(&r->arena, n + 1, struct prn_series_builder);
+    tally->own = PRN_ARENA_ARRAY(&r->arena, n + 1, struct prn_series_builder);
     tally->results = PRN_ARENA_ARRAY(&r->arena, n * r->n_backends + 1, struct prn_tally_result);
-    if (!tally->local || !tally->results)
+    if (!tally->local || !tally->own || !tally->results)
         return NULL;
     if (n > 0)
         memcpy(graphs, call->graphs, n * sizeof *graphs);
@@ -302,7 +309,9 @@ static int reserve(struct prn_recorder *r, struct prn_tally *tally, const struct
                    struct prony_error *err)
 {
     for (size_t i = 0; i <= tally->n_graphs; i++)
-        if (prn_series_reserve(&tally->local[i], 1, &r->budget) < 0)
+        if (prn_series_reserve(&tally->local[i], 1, &r->budget) < 0 ||
+            prn_series_reserve(&tally->own[i], i < tally->n_graphs && call->own_ns[i] >= 0,
+                               &r->budget) < 0)
             return prn_fail_memory(err);
     for (size_t i = 0; i < tally->n_graphs * r->n_backends; i++) {
         const struct call_result *from = &call->results[i];
@@ -317,8 +326,11 @@ static int reserve(struct prn_recorder *r, struct prn_tally *tally, const struct
 static void add(struct prn_recorder *r, struct prn_tally *tally, const struct prn_call *call,
                 int64_t last_local_ns)
 {
-    for (size_t i = 0; i < tally->n_graphs; i++)
+    for (size_t i = 0; i < tally->n_graphs; i++) {
         prn_series_add(&tally->local[i], call->local_ns[i]);
+        if (call->own_ns[i] >= 0)
+            prn_series_add(&tally->own[i], call->own_ns[i]);
+    }
     prn_series_add(&tally->local[tally->n_graphs], last_local_ns);
     for (size_t i = 0; i < tally->n_graphs * r->n_backends; i++) {
         const struct call_result *from = &call->results[i];
@@ -333,8 +345,10 @@ static void add(struct prn_recorder *r, struct prn_tally *tally, const struct pr
 /* The runs so far compiled, and now there is one that didn't: it takes their place. */
 static void replace(struct prn_recorder *r, struct prn_tally *tally)
 {
-    for (size_t i = 0; i <= tally->n_graphs; i++)
+    for (size_t i = 0; i <= tally->n_graphs; i++) {
         prn_series_clear(&tally->local[i]);
+        prn_series_clear(&tally->own[i]);
+    }
     for (size_t i = 0; i < tally->n_graphs * r->n_backends; i++) {
         prn_series_clear(&tally->results[i].times);
         for (size_t k = 0; k < tally->results[i].n_failures; k++)
@@ -375,8 +389,10 @@ int prn_recorder_end(struct prn_recorder *r, struct prn_call *call, int64_t loca
 
 static void release_tally(const struct prn_recorder *r, struct prn_tally *tally)
 {
-    for (size_t i = 0; i <= tally->n_graphs; i++)
+    for (size_t i = 0; i <= tally->n_graphs; i++) {
         prn_series_release(&tally->local[i]);
+        prn_series_release(&tally->own[i]);
+    }
     for (size_t i = 0; i < tally->n_graphs * r->n_backends; i++)
         prn_series_release(&tally->results[i].times);
 }

@@ -83,15 +83,24 @@ struct prn_graph_outcome {
 /* Whether another graph fits into the call; PRONY_ELIMIT says what is too much. */
 PRONY_MUST_CHECK int prn_call_check(const struct prn_call *call, struct prony_error *err);
 
-/* Adds local code and the graph behind it, with one outcome per backend. */
+/* Adds local code and the graph after it, with one outcome per backend. `own_ns` is what the
+ * program took to compute the graph itself; -1: it didn't. */
 PRONY_MUST_CHECK int prn_call_graph(struct prn_call *call, int64_t local_ns, int64_t graph,
-                                    const struct prn_graph_outcome *outcomes,
+                                    int64_t own_ns, const struct prn_graph_outcome *outcomes,
                                     struct prony_error *err);
 
 /* Writes everything recorded into profile->profiles. The profile's results (one per backend, with
  * prices) and graphs (with their local_reason, ids counting from 1) are there already. */
 PRONY_MUST_CHECK int prn_recorder_fill(const struct prn_recorder *r, struct prn_profile *profile,
                                        struct prony_error *err);
+
+/* Whether a graph ran nowhere, and what the program did instead is in the local code after it. */
+bool prn_segment_is_in_local(const struct prn_profile *profile, const struct prn_segment *segment);
+
+/* Finds the medians and flags of a function's totals, whose means, graphs and segments are there;
+ * 0 or PRONY_ENOMEM. */
+PRONY_MUST_CHECK int prn_recorded_summarise(const struct prn_profile *profile,
+                                            struct prn_recorded *recorded);
 
 /* ---- For prn_recorder_fill() ---- */
 
@@ -109,6 +118,7 @@ struct prn_tally {
     size_t n_graphs;
     const int64_t *graphs;
     struct prn_series_builder *local; /* one more than there are graphs */
+    struct prn_series_builder *own;   /* of each graph: what the program took to compute it */
     struct prn_tally_result *results; /* by graph, then by backend */
 };
 

@@ -1,5 +1,6 @@
 #include "record/region.h"
 
+#include "base/clock.h"
 #include "exec/executor.h"
 
 #include <stdatomic.h>
@@ -52,7 +53,7 @@ int prn_regions_restart(struct prn_regions *regions, int64_t repeats, struct pro
     int code = 0;
     pthread_mutex_lock(&regions->lock);
     if (regions->open) {
-        code = prn_fail(err, PRONY_EUSAGE, "region '%s' is open, so recording can't begin anew",
+        code = prn_fail(err, PRONY_EUSAGE, "region '%s' is open, so recording cannot start over",
                         prn_call_function(regions->open->call));
     } else {
         const size_t n_backends = regions->recorder.n_backends;
@@ -213,13 +214,13 @@ int prn_region_check(struct prn_region *region, struct prony_error *err)
     return code;
 }
 
-int prn_region_graph(struct prn_region *region, int64_t graph,
+int prn_region_graph(struct prn_region *region, int64_t graph, int64_t own_ns,
                      const struct prn_graph_outcome *outcomes, struct prony_error *err)
 {
     if (!region)
         return 0;
     struct prony_error reason = {0};
-    int code = prn_call_graph(region->call, region->local_ns, graph, outcomes, &reason);
+    int code = prn_call_graph(region->call, region->local_ns, graph, own_ns, outcomes, &reason);
     region->local_ns = 0;
     if (code < 0) {
         prn_region_spoil(region, &reason);

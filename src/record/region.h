@@ -65,8 +65,8 @@ uint64_t prn_region_thread(void);
 void prn_region_compiled(struct prn_region *region);
 /* Whether another graph can be recorded. A region in which it can't is spoiled. */
 PRONY_MUST_CHECK int prn_region_check(struct prn_region *region, struct prony_error *err);
-/* Ends the local code so far and puts a graph behind it. */
-PRONY_MUST_CHECK int prn_region_graph(struct prn_region *region, int64_t graph,
+/* Ends the local code so far and puts a graph after it; `own_ns` as in prn_call_graph(). */
+PRONY_MUST_CHECK int prn_region_graph(struct prn_region *region, int64_t graph, int64_t own_ns,
                                       const struct prn_graph_outcome *outcomes,
                                       struct prony_error *err);
 /* This region can't be recorded as it happened; the first reason counts. */

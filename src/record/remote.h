@@ -37,6 +37,8 @@ struct prn_layer_order;
 struct prn_layer_entry;
 struct prn_layer_row;
 struct prn_layer_measurement;
+struct prn_simulation_setup;
+struct prn_stage_told;
 
 /* Where a waiting session stands. */
 struct prn_remote_place {
@@ -51,6 +53,7 @@ struct prn_remote_place {
 struct prn_remote_config {
     const char *address;      /* "host:port", "[::1]:port", "unix:/path" */
     bool insecure;            /* no TLS, whatever the address */
+    bool own_hosts;           /* each backend of a session has a host, even of equal hardware */
     const char *ca_file;      /* PEM; NULL: the system's authorities */
     const char *token;        /* sent over TLS only; NULL: none */
     const char *token_source; /* where it came from, for errors; NULL: not said */
@@ -152,6 +155,7 @@ struct prn_remote_result {
     const char *error;
     size_t n_samples;
     int64_t *samples_ns;
+    int64_t prepare_ns; /* of a model's first run: what went before the samples; 0: not told */
 };
 
 /* The answer, as long as outputs may be asked for. */
@@ -174,6 +178,8 @@ struct prn_remote_measure {
     double timeout_s;
     const struct prn_profile *resume;     /* NULL: none */
     const struct prn_layer_order *layers; /* measure layer by layer instead; NULL: don't */
+    /* Run a pipeline instead, a stage on each host; NULL: don't. */
+    const struct prn_simulation_setup *pipeline;
 };
 
 /* Something that a host has to say; profiles belong to who is told. */
@@ -186,7 +192,13 @@ struct prn_remote_event {
     const struct prn_layer_entry *layer;
     const struct prn_layer_row *row;
     const struct prn_layer_measurement *layers;
+    /* Of a stage: outputs of the whole model as prn_batch_write() has them, and at the end what it
+     * saw; NULL. Both are the event's. */
+    const void *batch;
+    size_t batch_bytes;
+    const struct prn_stage_told *stage;
     bool finished;  /* the host has no more to say */
+    bool aftermath; /* the error follows from that of another host */
     int error_code; /* why it has no result; 0: none */
     const char *error;
 };

@@ -1,8 +1,9 @@
 #include "record/remote_job.h"
 
-#include "measure/ops.h"
+#include "measure/ops/ops.h"
 #include "record/connect.h"
 #include "record/files.h"
+#include "runtime/runtime.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -39,7 +40,7 @@ static size_t keep_for_onnx(struct prn_spec *backends, size_t n)
 {
     size_t kept = 0;
     for (size_t i = 0; i < n; i++)
-        if (prn_software_takes_onnx(backends[i].software))
+        if (prn_runtime_takes_onnx(backends[i].software))
             backends[kept++] = backends[i];
     return kept;
 }
@@ -172,7 +173,7 @@ static int take_notes(struct work *w, struct prony_error *err)
             code = prn_profile_note(w->profile, latest->notes[i], err);
     }
     if (code == 0 && w->n_hosts > 1)
-        code = prn_profile_note(w->profile, "outputs were compared on each host by itself", err);
+        code = prn_profile_note(w->profile, "outputs were compared on each host separately", err);
     return code;
 }
 
@@ -245,7 +246,7 @@ static int take_event(void *context, const struct prn_remote_event *event, struc
 static int measure_there(struct work *w, struct prony_error *err)
 {
     const struct prn_job *job = w->job;
-    const struct prn_files_wanted wanted = {job->model_path, job->inputs, job->inputs_folder};
+    const struct prn_files_wanted wanted = {job->models->path, job->inputs, job->inputs_folder};
     struct prn_files_sent sent;
     int code = prn_files_send(w->ops, w->connection, &wanted, w->n_backends, &w->arena, &sent, err);
     if (code < 0)
@@ -253,7 +254,7 @@ static int measure_there(struct work *w, struct prony_error *err)
     struct prn_remote_measure request = {
         .model = sent.model,
         .model_file = PRN_FILES_MODEL,
-        .model_name = job->model_path,
+        .model_name = job->models->path,
         .dims = job->dims,
         .shapes = job->shapes,
         .inputs = sent.inputs,
@@ -285,8 +286,9 @@ static bool any_sent(const struct work *w)
     return false;
 }
 
-static int measure(void *context, const struct prn_job *job, const struct prn_spec *backends,
-                   size_t n, struct prn_profile *profile, struct prony_error *err)
+static int remote_job_measure(void *context, const struct prn_job *job,
+                              const struct prn_spec *backends, size_t n,
+                              struct prn_profile *profile, struct prony_error *err)
 {
     struct work *w = context;
     struct prony_error fault = {0};
@@ -325,7 +327,7 @@ int prn_remote_job_run(struct prn_remote_job *remote, const struct prn_job *job,
                        struct prn_profile **ret_profile, struct prony_error *err)
 {
     struct work w = {.remote = remote, .arena = PRN_ARENA_INIT(ARENA_BYTES)};
-    struct prn_job_place place = {.resolve = resolve, .measure = measure, .context = &w};
+    struct prn_job_place place = {.resolve = resolve, .measure = remote_job_measure, .context = &w};
     struct prn_job there = *job;
     there.place = &place;
     remote->config.cancelled = job->cancelled;

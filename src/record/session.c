@@ -1,8 +1,10 @@
 #include "record/session.h"
 
+#include "base/clock.h"
 #include "exec/program.h"
 #include "measure/measure.h"
 #include "record/connect.h"
+#include "exec/scratch.h"
 #include "record/temporary.h"
 
 #include <math.h>
@@ -32,15 +34,16 @@ static int open_here(struct prony_session *s, const struct prn_session_config *c
     char program[PATH_MAX];
     s->host.ops = &prn_host_local;
     int code = prn_program_find(config->program, program, err);
+    s->host.library.option = config->library.option;
     if (code == 0)
         code = copy_text(&s->arena, program, &s->host.program, err);
     if (code == 0)
-        code = copy_text(&s->arena, config->ort_library, &s->host.ort_library, err);
+        code = copy_text(&s->arena, config->library.path, &s->host.library.path, err);
     if (code == 0)
-        code = prn_backends_resolve(&config->backends,
-                                    &(struct prn_backends_here){.ort_library = s->host.ort_library,
-                                                                .program = s->host.program},
-                                    &s->arena, &backends, &s->host.n_backends, err);
+        code = prn_backends_resolve(
+            &config->backends,
+            &(struct prn_backends_here){.library = s->host.library, .program = s->host.program},
+            &s->arena, &backends, &s->host.n_backends, err);
     if (code < 0)
         return code;
     s->host.backends = backends;
@@ -237,6 +240,7 @@ struct source {
     const char *name, *path;
     const struct prony_graph_form *forms;
     size_t n_forms;
+    const char *const *refusals;
     const char *local_reason;
 };
 
@@ -246,8 +250,8 @@ static int make_graph(struct prony_session *s, const struct source *from,
     if (from->path)
         return prn_graph_load(&s->host, from->path, from->name, ret_graph, err);
     if (from->forms)
-        return prn_graph_load_forms(&s->host, from->name, from->forms, from->n_forms, ret_graph,
-                                    err);
+        return prn_graph_load_forms(&s->host, from->name, from->forms, from->n_forms,
+                                    from->refusals, ret_graph, err);
     return prn_graph_new_local(&s->host, from->name, from->local_reason, ret_graph, err);
 }
 
@@ -280,8 +284,8 @@ static int add_graph(struct prony_session *s, const struct source *from,
 }
 
 /* In its turn. What it takes is no local code, but makes the call one that compiled. */
-static int load(struct prony_session *s, const struct source *from, struct prony_graph **ret_graph,
-                struct prony_error *err)
+static int session_load(struct prony_session *s, const struct source *from,
+                        struct prony_graph **ret_graph, struct prony_error *err)
 {
     struct prn_region *region = prn_region_pause(&s->regions);
     prn_region_compiled(region);
@@ -298,23 +302,25 @@ int prn_session_load(struct prony_session *s, const char *path, struct prony_gra
                      struct prony_error *err)
 {
     const char *slash = strrchr(path, '/');
-    return load(s, &(struct source){.path = path, .name = slash ? slash + 1 : path}, ret_graph,
-                err);
+    return session_load(s, &(struct source){.path = path, .name = slash ? slash + 1 : path},
+                        ret_graph, err);
 }
 
 int prn_session_load_forms(struct prony_session *s, const char *name,
                            const struct prony_graph_form *forms, size_t n_forms,
-                           struct prony_graph **ret_graph, struct prony_error *err)
+                           const char *const *refusals, struct prony_graph **ret_graph,
+                           struct prony_error *err)
 {
-    int code =
-        load(s, &(struct source){.name = name, .forms = forms, .n_forms = n_forms}, ret_graph, err);
+    const struct source from = {
+        .name = name, .forms = forms, .n_forms = n_forms, .refusals = refusals};
+    int code = session_load(s, &from, ret_graph, err);
     return code < 0 ? prn_fail_in(err, code, "graph '%s'", name) : 0;
 }
 
 int prn_session_add_local(struct prony_session *s, const char *name, const char *reason,
                           struct prony_graph **ret_graph, struct prony_error *err)
 {
-    return load(s, &(struct source){.name = name, .local_reason = reason}, ret_graph, err);
+    return session_load(s, &(struct source){.name = name, .local_reason = reason}, ret_graph, err);
 }
 
 int prn_session_load_memory(struct prony_session *s, const char *name, const void *data,
@@ -324,9 +330,9 @@ int prn_session_load_memory(struct prony_session *s, const char *name, const voi
     struct prn_region *region = prn_region_pause(&s->regions);
     int code = prn_temporary_write(&file, "model.onnx", data, size, err);
     if (code == 0) {
-        code = load(s, &(struct source){.path = file.path, .name = name}, ret_graph, err);
+        code = session_load(s, &(struct source){.path = file.path, .name = name}, ret_graph, err);
         /* Every runtime has read it; nobody starts another one of this graph. */
-        prn_temporary_remove(&file);
+        prn_scratch_remove(file.folder);
         if (code < 0)
             prn_fail_in(err, code, "graph '%s'", name);
     }
@@ -358,7 +364,7 @@ static int find_backend(const struct prony_session *s, const char *text, size_t 
  * or the number of backends for whichever is the first to have succeeded. */
 static int judge(const struct prony_graph *graph, size_t *backend, struct prony_error *err)
 {
-    const struct prn_host *host = graph->host;
+    const struct prn_graph_host *host = graph->host;
     if (graph->session->strict) {
         int code = prn_graph_failure(graph, false, err);
         if (code < 0)
@@ -385,16 +391,18 @@ static void spoil(struct prn_region *region, const char *why)
 }
 
 /* One turn: runs everywhere, records, and fetches outputs before anybody else can run the graph. */
-static int run(struct prony_graph *graph, struct prn_region *region,
-               const struct prony_tensor *inputs, size_t n_inputs, size_t backend,
-               struct prony_outputs **ret_outputs, struct prony_error *err)
+static int session_run(const struct prony_run *started, struct prn_region *region, size_t backend,
+                       struct prony_outputs **ret_outputs, struct prony_error *err)
 {
-    int code = prn_graph_run(graph, inputs, n_inputs, ret_outputs != NULL, err);
+    struct prony_graph *graph = started->graph;
+    int code = prn_graph_run(graph, started->inputs, started->n_inputs, started->outputs, err);
     if (code < 0) {
         spoil(region, "it was interrupted");
         return code;
     }
-    code = prn_region_graph(region, graph->id, graph->outcomes, err);
+    code = prn_region_graph(region, graph->id, started->own_ns, graph->outcomes, err);
+    if (code == 0 && started->expected)
+        code = prn_graph_compare(graph, started->expected, started->n_expected, err);
     if (code == 0)
         code = judge(graph, &backend, err);
     if (code == 0 && ret_outputs)
@@ -403,7 +411,7 @@ static int run(struct prony_graph *graph, struct prn_region *region,
 }
 
 /* Lets it run from now on, if that is possible. */
-static int begin(struct prony_run *run, struct prony_error *err)
+static int session_begin(struct prony_run *run, struct prony_error *err)
 {
     struct prn_turn *turn = &run->graph->session->turn;
     int code = prn_turn_take(turn, err);
@@ -431,17 +439,24 @@ int prn_run_start(struct prony_graph *graph, const struct prony_tensor *inputs, 
                                   .inputs = inputs,
                                   .n_inputs = n_inputs,
                                   .outputs = outputs,
+                                  .own_ns = -1,
                                   .region = region,
                                   .region_number = prn_region_number(region)};
-        code = overlap ? begin(run, err) : 0;
+        code = overlap ? session_begin(run, err) : 0;
     }
     if (code < 0) {
         prn_region_resume(region);
         free(run);
         return code;
     }
+    run->started_ns = prn_clock_ns();
     *ret_run = run;
     return 0;
+}
+
+void prn_run_computed(struct prony_run *run)
+{
+    run->own_ns = prn_clock_ns() - run->started_ns;
 }
 
 void prn_run_cancel(struct prony_run *run)
@@ -459,8 +474,7 @@ void prn_run_cancel(struct prony_run *run)
 int prn_run_finish(struct prony_run *started, const char *backend,
                    struct prony_outputs **ret_outputs, struct prony_error *err)
 {
-    struct prony_graph *graph = started->graph;
-    struct prony_session *s = graph->session;
+    struct prony_session *s = started->graph->session;
     struct prn_region *region = prn_region_if(started->region, started->region_number);
     size_t wanted = s->host.n_backends;
     int code = backend ? find_backend(s, backend, &wanted, err) : 0;
@@ -472,7 +486,7 @@ int prn_run_finish(struct prony_run *started, const char *backend,
         prn_run_cancel(started);
         return code;
     }
-    code = run(graph, region, started->inputs, started->n_inputs, wanted, ret_outputs, err);
+    code = session_run(started, region, wanted, ret_outputs, err);
     prn_turn_give(&s->turn);
     prn_region_resume(region);
     free(started);
@@ -522,6 +536,68 @@ static int copy_results(const struct prn_profile *from, struct prn_profile *to,
     return 0;
 }
 
+static int copy_check(struct prn_arena *arena, const struct prn_graph_check *from,
+                      struct prn_graph_check *to, struct prony_error *err)
+{
+    *to = *from;
+    to->outputs = PRN_ARENA_ARRAY(arena, from->n_outputs + 1, struct prn_output_check);
+    if (!to->outputs)
+        return prn_fail_memory(err);
+    int code = copy_text(arena, from->failure, &to->failure, err);
+    for (size_t i = 0; code == 0 && i < from->n_outputs; i++) {
+        to->outputs[i] = from->outputs[i];
+        code = copy_text(arena, from->outputs[i].name, &to->outputs[i].name, err);
+    }
+    return code;
+}
+
+static int copy_checks(const struct prony_graph *graph, struct prn_recorded_graph *to,
+                       struct prn_profile *profile, struct prony_error *err)
+{
+    const size_t n = graph->host->n_backends;
+    bool any = false;
+    for (size_t i = 0; i < n; i++)
+        any |= graph->on[i].check.compared;
+    if (!any)
+        return 0;
+    to->checks = PRN_ARENA_ARRAY(&profile->arena, n + 1, struct prn_graph_check);
+    if (!to->checks)
+        return prn_fail_memory(err);
+    to->n_checks = n;
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < n; i++)
+        code = copy_check(&profile->arena, &graph->on[i].check, &to->checks[i], err);
+    return code;
+}
+
+static int64_t known(int64_t ns)
+{
+    return ns > 0 ? ns : -1;
+}
+
+static int copy_start(const struct prony_graph *graph, struct prn_recorded_graph *to,
+                      struct prn_profile *profile, struct prony_error *err)
+{
+    const size_t n = graph->host->n_backends;
+    if (graph->local_reason)
+        return 0;
+    struct prn_graph_launch *launches =
+        PRN_ARENA_ARRAY(&profile->arena, n + 1, struct prn_graph_launch);
+    if (!launches)
+        return prn_fail_memory(err);
+    to->start = (struct prn_graph_start){.capture_ns = -1,
+                                         .lower_ns = -1,
+                                         .export_ns = -1,
+                                         .upload_ns = known(graph->upload_ns),
+                                         .load_ns = known(graph->load_ns),
+                                         .n_launches = n,
+                                         .launches = launches};
+    for (size_t i = 0; i < n; i++)
+        launches[i] = (struct prn_graph_launch){known(graph->on[i].launch.load_ns),
+                                                known(graph->on[i].launch.prepare_ns)};
+    return 0;
+}
+
 static int copy_graphs(const struct prony_session *s, struct prn_profile *to,
                        struct prony_error *err)
 {
@@ -534,10 +610,22 @@ static int copy_graphs(const struct prony_session *s, struct prn_profile *to,
         int code = copy_text(&to->arena, s->graphs[i]->name, &copy->name, err);
         if (code == 0)
             code = copy_text(&to->arena, s->graphs[i]->local_reason, &copy->local_reason, err);
+        if (code == 0)
+            code = copy_checks(s->graphs[i], copy, to, err);
+        if (code == 0)
+            code = copy_start(s->graphs[i], copy, to, err);
         if (code < 0)
             return code;
     }
     return 0;
+}
+
+/* A backend with one wrong graph in what was recorded is flagged as a whole. */
+static void flag_results(struct prn_profile *p)
+{
+    for (size_t i = 0; i < p->n_profiles; i++)
+        for (size_t b = 0; b < p->n_results; b++)
+            p->results[b].flags |= p->profiles[i].totals[b].flags & PRN_FLAG_MISMATCH;
 }
 
 static int fill_profile(struct prony_session *s, struct prn_profile *p, struct prony_error *err)
@@ -553,6 +641,7 @@ static int fill_profile(struct prony_session *s, struct prn_profile *p, struct p
         code = prn_regions_fill(&s->regions, p, err);
     if (code < 0)
         return code;
+    flag_results(p);
     p->environment.load_after = p->environment.load_before;
     p->environment.load_before = s->load_before;
     p->timer_ns = prn_clock_cost_ns();

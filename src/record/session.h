@@ -15,9 +15,10 @@
 #define PRN_SESSION_GRAPHS_MAX 10000
 
 struct prn_session_config {
-    struct prn_texts backends;               /* none: all that work here, or are offered */
-    const char *ort_library, *hardware_file; /* NULL: search, none */
-    const char *program;                     /* of the executors; NULL: prn_program_find() */
+    struct prn_texts backends; /* none: all that work here, or are offered */
+    const char *hardware_file; /* NULL: none */
+    struct prn_library_choice library;
+    const char *program; /* of the executors; NULL: prn_program_find() */
     int64_t repeats, warmups;
     double timeout_s;
     bool strict; /* one backend's failure is the call's */
@@ -32,7 +33,7 @@ struct prn_session_config {
 
 struct prony_session {
     struct prn_arena arena;
-    struct prn_host host;
+    struct prn_graph_host host;
     struct prn_regions regions;
     bool strict;
     double load_before;       /* of the machine, when the session was opened */
@@ -63,6 +64,7 @@ PRONY_MUST_CHECK int prn_session_load_memory(struct prony_session *session, cons
 
 PRONY_MUST_CHECK int prn_session_load_forms(struct prony_session *session, const char *name,
                                             const struct prony_graph_form *forms, size_t n_forms,
+                                            const char *const *refusals,
                                             struct prony_graph **ret_graph,
                                             struct prony_error *err);
 /* A graph for which no backend is asked. */
@@ -79,6 +81,10 @@ struct prony_run {
     size_t n_inputs;
     bool outputs; /* are wanted */
     bool has_turn;
+    const struct prony_tensor *expected; /* what the caller computed; NULL: not told */
+    size_t n_expected;
+    int64_t started_ns;        /* when the caller could begin to compute it */
+    int64_t own_ns;            /* what that took; -1: not told */
     struct prn_region *region; /* if it still has that number */
     uint64_t region_number;
 };
@@ -86,6 +92,8 @@ struct prony_run {
 PRONY_MUST_CHECK int prn_run_start(struct prony_graph *graph, const struct prony_tensor *inputs,
                                    size_t n_inputs, bool outputs, bool overlap,
                                    struct prony_run **ret_run, struct prony_error *err);
+/* The caller has just computed the result. */
+void prn_run_computed(struct prony_run *run);
 PRONY_MUST_CHECK int prn_run_finish(struct prony_run *run, const char *backend,
                                     struct prony_outputs **ret_outputs, struct prony_error *err);
 void prn_run_cancel(struct prony_run *run);

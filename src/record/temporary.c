@@ -1,6 +1,7 @@
 #include "record/temporary.h"
 
 #include "base/io.h"
+#include "exec/scratch.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -22,19 +23,10 @@ static int write_file(const char *path, const void *data, size_t size)
     return error;
 }
 
-int prn_temporary_folder(char ret_folder[PATH_MAX], struct prony_error *err)
-{
-    const char *parent = secure_getenv("TMPDIR");
-    parent = parent && *parent ? parent : "/tmp";
-    if (snprintf(ret_folder, PATH_MAX, "%s/prony-XXXXXX", parent) >= PATH_MAX)
-        return prn_fail_errno(err, ENAMETOOLONG, "create a folder in", parent);
-    return mkdtemp(ret_folder) ? 0 : prn_fail_errno(err, errno, "create a folder in", parent);
-}
-
 int prn_temporary_write(struct prn_temporary *ret_file, const char *name, const void *data,
                         size_t size, struct prony_error *err)
 {
-    int code = prn_temporary_folder(ret_file->folder, err);
+    int code = prn_scratch_make(NULL, ret_file->folder, err);
     if (code < 0)
         return code;
     const char *folder = ret_file->folder;
@@ -42,16 +34,10 @@ int prn_temporary_write(struct prn_temporary *ret_file, const char *name, const 
     int error =
         n < (int)sizeof ret_file->path ? write_file(ret_file->path, data, size) : ENAMETOOLONG;
     if (error) {
-        prn_temporary_remove(ret_file);
+        prn_scratch_remove(folder);
         return prn_fail_errno(err, error, "write a model to", folder);
     }
     return 0;
-}
-
-void prn_temporary_remove(const struct prn_temporary *file)
-{
-    unlink(file->path);
-    rmdir(file->folder);
 }
 
 /* ---- Several files ---- */
@@ -85,34 +71,14 @@ static int write_below(const char *folder, const struct prony_file *file, char p
 int prn_temporary_write_all(struct prn_temporary *ret_files, const struct prony_file *files,
                             size_t n, struct prony_error *err)
 {
-    int code = prn_temporary_folder(ret_files->folder, err);
+    int code = prn_scratch_make(NULL, ret_files->folder, err);
     int error = 0;
     assert(n > 0);
     for (size_t i = n; code == 0 && !error && i-- > 0;)
         error = write_below(ret_files->folder, &files[i], ret_files->path);
     if (error) {
-        prn_temporary_remove_all(ret_files, files, n);
+        prn_scratch_remove(ret_files->folder);
         return prn_fail_errno(err, error, "write a model to", ret_files->folder);
     }
     return code;
-}
-
-void prn_temporary_remove_all(const struct prn_temporary *written, const struct prony_file *files,
-                              size_t n)
-{
-    char path[PATH_MAX];
-    size_t top = strlen(written->folder);
-    for (size_t i = 0; i < n; i++)
-        if (snprintf(path, sizeof path, "%s/%s", written->folder, files[i].name) < PATH_MAX)
-            unlink(path);
-    /* Each empty folder above a file, up to the one that holds them all. */
-    for (size_t i = 0; i < n; i++) {
-        if (snprintf(path, sizeof path, "%s/%s", written->folder, files[i].name) >= PATH_MAX)
-            continue;
-        for (char *slash = strrchr(path, '/'); slash > path + top; slash = strrchr(path, '/')) {
-            *slash = '\0';
-            rmdir(path);
-        }
-    }
-    rmdir(written->folder);
 }

@@ -11,19 +11,14 @@ struct prn_temporary {
     char path[PATH_MAX];
 };
 
-/* A new folder in TMPDIR, or in /tmp. */
-PRONY_MUST_CHECK int prn_temporary_folder(char ret_folder[PATH_MAX], struct prony_error *err);
-
-/* A file in such a folder. After a failure nothing is left behind. */
+/* One file. After a failure nothing is left behind; else the folder is the caller's to remove
+ * (prn_scratch_remove). */
 PRONY_MUST_CHECK int prn_temporary_write(struct prn_temporary *ret_file, const char *name,
                                          const void *data, size_t size, struct prony_error *err);
-void prn_temporary_remove(const struct prn_temporary *file);
 
 /* Several files, of which `path` is the first. Names are relative, and have no "..". */
 PRONY_MUST_CHECK int prn_temporary_write_all(struct prn_temporary *ret_files,
                                              const struct prony_file *files, size_t n,
                                              struct prony_error *err);
-void prn_temporary_remove_all(const struct prn_temporary *written, const struct prony_file *files,
-                              size_t n);
 
 #endif

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 struct prn_token *prn_token_new(void)
@@ -105,21 +104,6 @@ static int produce(int fd, const char *name, void *context, struct prony_error *
     return 0;
 }
 
-/* Makes the folders of a path that are missing. */
-static int make_folders(char *path, struct prony_error *err)
-{
-    for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        int failed = mkdir(path, 0700) < 0 && errno != EEXIST ? errno : 0;
-        if (failed)
-            prn_fail_errno(err, failed, "create", path);
-        *slash = '/';
-        if (failed)
-            return PRONY_EIO;
-    }
-    return 0;
-}
-
 int prn_token_save(const char *text, struct prony_error *err)
 {
     char path[PATH_MAX];
@@ -128,7 +112,10 @@ int prn_token_save(const char *text, struct prony_error *err)
     if (!path[0])
         return prn_fail(err, PRONY_ENOENT, "cannot save the token: there is no home folder");
     snprintf(temporary, sizeof temporary, "%s.%ld.tmp", path, (long)getpid());
-    int code = make_folders(path, err);
+    char *name = strrchr(path, '/');
+    *name = '\0';
+    int code = prn_make_folders(path, err);
+    *name = '/';
     return code < 0
                ? code
                : prn_write_and_rename(path, temporary, 0600, produce, (void *)(uintptr_t)text, err);

@@ -1,9 +1,9 @@
 /* The public functions for reports on recorded programs. */
 #include "base/io.h"
 #include "record/api.h"
-#include "report/profile_json.h"
-#include "report/profile_report.h"
-#include "report/recorded_report.h"
+#include "report/profile/json.h"
+#include "report/profile/report.h"
+#include "report/recorded/report.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -31,12 +31,16 @@ static int write_report(const struct prn_profile *profile, const struct prony_re
     };
     switch (o->format) {
     case PRONY_REPORT_CSV:
-        return prn_profile_report(profile, PRN_REPORT_FORMAT_CSV, out, err);
+        return prn_profile_report(profile, PRN_REPORT_FORMAT_CSV, NULL, out, err);
     case PRONY_REPORT_JSON:
-        return prn_profile_report(profile, PRN_REPORT_FORMAT_JSON, out, err);
+        return prn_profile_report(profile, PRN_REPORT_FORMAT_JSON, NULL, out, err);
     default:
-        return prn_recorded_report(profile, layouts[o->layout], o->verbose != 0,
-                                   o->format == PRONY_REPORT_MARKDOWN, out, err);
+        return prn_recorded_report(
+            profile, layouts[o->layout],
+            &(struct prn_look){.markdown = o->format == PRONY_REPORT_MARKDOWN,
+                               .verbose = o->verbose != 0,
+                               .width = PRN_LOOK_WIDTH},
+            out, err);
     }
 }
 

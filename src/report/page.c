@@ -1,10 +1,10 @@
 #include "report/page.h"
 
 #include "format/json.h"
-#include "report/profile_json.h"
+#include "report/profile/json.h"
 #include "report/thin.h"
-#include "report/timeline.h"
-#include "report/trace_view.h"
+#include "report/trace/timeline.h"
+#include "report/trace/view.h"
 #include "report/web.h"
 
 #include <math.h>
@@ -114,6 +114,75 @@ static int thin(json_t *value)
     return code;
 }
 
+/* ---- Folders ---- */
+
+/* Pages are passed on: they have the names of files, and don't say where these are. */
+static const char *file_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+static int shorten_in(json_t *object, const char *key, const char *path)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    const char *next;
+    if (!text || !strstr(text, path))
+        return 0;
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_PAGE_MAX);
+    for (; (next = strstr(text, path)); text = next + strlen(path)) {
+        prn_buffer_append(&out, text, (size_t)(next - text));
+        prn_buffer_add(&out, file_of(path));
+    }
+    prn_buffer_add(&out, text);
+    int code =
+        out.error ? -1 : json_object_set_new(object, key, json_string(prn_buffer_text(&out)));
+    prn_buffer_release(&out);
+    return code;
+}
+
+static bool is_path(const char *parent, const char *key, bool layers)
+{
+    if (strcmp(key, "name") == 0)
+        return strcmp(parent, "trace") == 0 || strcmp(parent, "first") == 0 ||
+               strcmp(parent, "second") == 0;
+    return strcmp(key, "path") == 0 || strcmp(key, "library") == 0 || strcmp(key, "model") == 0 ||
+           (layers && strcmp(key, "file") == 0);
+}
+
+/* `report` has "data" and "view"; depth is limited by the reader. */
+static int hide_folders(json_t *value, const char *parent, json_t *report)
+{
+    json_t *data = json_object_get(report, "data");
+    json_t *view = json_object_get(report, "view");
+    const char *schema = json_string_value(json_object_get(data, "schema"));
+    bool layers = schema && strcmp(schema, "prony.layers/1") == 0;
+    const char *key;
+    json_t *member;
+    size_t i;
+    void *next;
+    int code = 0;
+    if (json_is_array(value))
+        json_array_foreach(value, i, member) code =
+            code == 0 ? hide_folders(member, "", report) : code;
+    if (!json_is_object(value))
+        return code;
+    json_object_foreach_safe(value, next, key, member)
+    {
+        const char *path = json_string_value(member);
+        if (code == 0 && !path)
+            code = hide_folders(member, key, report);
+        if (code < 0 || !path || !is_path(parent, key, layers) || file_of(path) == path)
+            continue;
+        code = shorten_in(view, "text", path);
+        if (code == 0)
+            code = shorten_in(data, "verdict", path);
+        if (code == 0)
+            code = json_object_set_new(value, key, json_string(file_of(path)));
+    }
+    return code;
+}
+
 /* ---- Adding ---- */
 
 static int take_text(const char *text, size_t size, void *context)
@@ -146,8 +215,10 @@ static int add(struct prn_page *page, const char *name, json_t *data, json_t *vi
     json_t *report = title && thin(data) == 0
                          ? json_pack("{s:O, s:O, s:O}", "name", title, "data", data, "view", view)
                          : NULL;
+    if (code == 0 && (!report || hide_folders(data, "", report) < 0))
+        code = prn_fail_memory(err);
     if (code == 0)
-        code = report ? append(page, report, err) : prn_fail_memory(err);
+        code = append(page, report, err);
     json_decref(report);
     json_decref(title);
     json_decref(data);
@@ -234,7 +305,7 @@ int prn_page_add_json(struct prn_page *page, const char *name, const char *json,
     if (is_known(data))
         code = add_saved_profile(page, name, json, len, err);
     else
-        code = prn_fail(err, PRONY_EFORMAT, "'%s' is no report of prony: its schema is %s%s%s",
+        code = prn_fail(err, PRONY_EFORMAT, "'%s' is not a prony report: its schema is %s%s%s",
                         name, schema ? "'" : "", schema ? schema : "missing", schema ? "'" : "");
     json_decref(data);
     json_decref(beside);
@@ -334,7 +405,7 @@ int prn_page_add_trace(struct prn_page *page, const struct prn_trace_report *rep
     if (code == 0 && timeline)
         code = add_timeline(beside, timeline, err);
     if (code == 0) {
-        code = add(page, name, data, beside, err);
+        code = add(page, file_of(name), data, beside, err);
     } else {
         json_decref(data);
         json_decref(beside);
@@ -356,7 +427,7 @@ static int add_reports(struct prn_page *page, const char *name, const json_t *ro
     size_t i;
     int code = 0;
     if (!schema || strcmp(schema, PAGE_SCHEMA) != 0 || json_array_size(reports) == 0)
-        return prn_fail(err, PRONY_EFORMAT, "'%s' is no page of prony", name);
+        return prn_fail(err, PRONY_EFORMAT, "'%s' is not a prony page", name);
     json_array_foreach(reports, i, report)
     {
         if (code == 0 && !is_known(json_object_get(report, "data")))
@@ -377,7 +448,7 @@ int prn_page_add_html(struct prn_page *page, const char *name, const char *html,
     size_t left = data ? len - (size_t)(data - html) : 0;
     const char *end = data ? memmem(data, left, DATA_ENDS, strlen(DATA_ENDS)) : NULL;
     if (!end)
-        return prn_fail(err, PRONY_EFORMAT, "'%s' is no page of prony", name);
+        return prn_fail(err, PRONY_EFORMAT, "'%s' is not a prony page", name);
     int code = prn_json_parse(data, (size_t)(end - data), name, &root, err);
     if (code < 0)
         return code;

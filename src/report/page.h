@@ -17,6 +17,7 @@
 #define PRN_REPORT_PAGE_H
 
 #include "base/buffer.h"
+#include "report/look.h"
 
 struct prn_profile;
 struct prn_timeline;
@@ -34,6 +35,9 @@ struct prn_trace_report;
 struct prn_page {
     struct prn_buffer reports; /* members of a JSON array */
 };
+
+/* Of the text report on a page. */
+#define PRN_PAGE_TEXT_WIDTH 120
 
 #define PRN_PAGE_INIT ((struct prn_page){PRN_BUFFER_INIT(PRN_PAGE_MAX)})
 void prn_page_release(struct prn_page *page);

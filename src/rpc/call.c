@@ -108,8 +108,8 @@ static void copy_metadata(struct prn_rpc_call *call)
     }
 }
 
-static void start(struct prn_rpc_call *call, enum prn_call_event event, const grpc_op *ops,
-                  size_t n)
+static void call_start(struct prn_rpc_call *call, enum prn_call_event event, const grpc_op *ops,
+                       size_t n)
 {
     struct prn_call_tag *tag = &call->tags[event];
     prn_rpc_give(tag);
@@ -175,7 +175,7 @@ static grpc_op receive_close(struct prn_rpc_call *call)
                      .data.recv_close_on_server.cancelled = &call->cancelled};
 }
 
-static void begin(struct prn_rpc_call *call)
+static void call_begin(struct prn_rpc_call *call)
 {
     struct prn_server *server = call->server;
     pthread_mutex_lock(&server->lock);
@@ -197,7 +197,7 @@ static void begin(struct prn_rpc_call *call)
     call->close_asked = true;
     pthread_mutex_unlock(&call->lock);
     if (wait)
-        start(call, PRN_CALL_CLOSED, &op, 1);
+        call_start(call, PRN_CALL_CLOSED, &op, 1);
 }
 
 static void finish_now(struct prn_rpc_call *call);
@@ -279,7 +279,7 @@ void prn_call_event(struct prn_call_tag *tag, bool ok)
             return;
         }
         prn_call_request(call->server, call->slot);
-        begin(call);
+        call_begin(call);
         pthread_mutex_lock(&call->lock);
         hand_on(call);
         return;
@@ -409,7 +409,7 @@ void prn_rpc_call_read(struct prn_rpc_call *call)
     pthread_mutex_unlock(&call->lock);
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &call->message};
     if (!over)
-        start(call, PRN_CALL_READ, &op, 1);
+        call_start(call, PRN_CALL_READ, &op, 1);
 }
 
 /* Initial metadata goes with the first thing that is sent. The lock is held. */
@@ -443,7 +443,7 @@ void prn_rpc_call_send(struct prn_rpc_call *call, struct prn_out *out)
     pthread_mutex_unlock(&call->lock);
     if (!over) {
         ops[n++] = (grpc_op){.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = buffer};
-        start(call, PRN_CALL_SENT, ops, n);
+        call_start(call, PRN_CALL_SENT, ops, n);
     }
     /* gRPC has taken what is in it. */
     grpc_byte_buffer_destroy(buffer);
@@ -468,7 +468,7 @@ static void finish_now(struct prn_rpc_call *call)
                              .status = (grpc_status_code)call->status,
                              .status_details = &call->status_text,
                          }};
-    start(call, PRN_CALL_FINISHED, ops, n);
+    call_start(call, PRN_CALL_FINISHED, ops, n);
 }
 
 static void finish_with(struct prn_rpc_call *call, grpc_byte_buffer *last, enum prn_status status,

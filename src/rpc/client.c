@@ -318,7 +318,7 @@ static bool is_cancelled(const struct prn_channel *channel, bool ask)
            (ask && channel->interrupted && channel->interrupted(channel->context));
 }
 
-static void start(struct call *call, const grpc_op *ops, size_t n, void *tag)
+static void client_start(struct call *call, const grpc_op *ops, size_t n, void *tag)
 {
     prn_rpc_give(tag);
     grpc_call_error error = grpc_call_start_batch(call->core, ops, n, tag, NULL);
@@ -359,7 +359,7 @@ static const struct {
     const char *said, *meant;
 } reasons[] = {
     {"certificate verify failed",
-     "its certificate has run out, or nobody who is trusted has signed it; --ca, or ca_file of a "
+     "its certificate has expired, or is not signed by a trusted authority; --ca, or ca_file of a "
      "session, names who did"},
     {"is not in peer certificate", "its certificate is for other names than this one"},
     {"wrong version number", "it doesn't speak TLS"},
@@ -412,7 +412,7 @@ static int outcome(const struct call *call, struct prony_error *err)
         prn_fail(err, code, "'%s' didn't answer within %g s", call->channel->address,
                  call->timeout_s);
     else if (status == PRN_STATUS_UNIMPLEMENTED)
-        prn_fail(err, code, "'%s' is no service of prony, or one of another version: %s",
+        prn_fail(err, code, "'%s' is not a prony service, or has another version: %s",
                  call->channel->address, text);
     else
         prn_fail(err, code, "%s", text[0] ? text : prony_error_text(code));
@@ -472,7 +472,7 @@ int prn_channel_call(struct prn_channel *channel, const char *method, struct prn
         {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &reply},
         receive_status(&call),
     };
-    start(&call, ops, PRN_ARRAY_SIZE(ops), &call);
+    client_start(&call, ops, PRN_ARRAY_SIZE(ops), &call);
     bool ok;
     wait_for(&call, &call, gpr_inf_future(GPR_CLOCK_MONOTONIC), &ok);
     grpc_byte_buffer_destroy(message);
@@ -523,7 +523,7 @@ int prn_stream_open(struct prn_channel *channel, const char *method, double time
     stream->deadline = deadline_after(timeout_s);
     call_begin(&stream->call, channel, method, timeout_s);
     grpc_op ops[] = {send_metadata(&stream->call), receive_metadata(&stream->call)};
-    start(&stream->call, ops, PRN_ARRAY_SIZE(ops), &stream->opened);
+    client_start(&stream->call, ops, PRN_ARRAY_SIZE(ops), &stream->opened);
     *ret_stream = stream;
     return 0;
 }
@@ -535,7 +535,7 @@ static int stream_outcome(struct prn_stream *stream, struct prony_error *err)
     if (!stream->has_status) {
         grpc_op op = receive_status(&stream->call);
         bool ok;
-        start(&stream->call, &op, 1, &stream->finished);
+        client_start(&stream->call, &op, 1, &stream->finished);
         wait_for(&stream->call, &stream->finished, gpr_inf_future(GPR_CLOCK_MONOTONIC), &ok);
         stream->has_status = true;
     }
@@ -592,7 +592,7 @@ int prn_stream_send(struct prn_stream *stream, struct prn_out *out, double timeo
     stream->out = message;
     stream->sending = true;
     grpc_op op = {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = message};
-    start(&stream->call, &op, 1, &stream->out);
+    client_start(&stream->call, &op, 1, &stream->out);
     return flush(stream, timeout_s, err);
 }
 
@@ -605,7 +605,7 @@ int prn_stream_end(struct prn_stream *stream, struct prony_error *err)
         return r;
     stream->closed = true;
     grpc_op op = {.op = GRPC_OP_SEND_CLOSE_FROM_CLIENT};
-    start(&stream->call, &op, 1, &stream->ended);
+    client_start(&stream->call, &op, 1, &stream->ended);
     return 0;
 }
 
@@ -638,7 +638,7 @@ int prn_stream_receive(struct prn_stream *stream, double timeout_s, struct prn_b
 {
     grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &stream->in};
     if (!stream->receiving)
-        start(&stream->call, &op, 1, &stream->in);
+        client_start(&stream->call, &op, 1, &stream->in);
     return take_message(stream, timeout_s, ret_message, err);
 }
 
@@ -653,7 +653,7 @@ int prn_stream_ask(struct prn_stream *stream, struct prn_out *out, double timeou
         {.op = GRPC_OP_SEND_MESSAGE, .data.send_message.send_message = stream->out},
         {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &stream->in},
     };
-    start(&stream->call, ops, PRN_ARRAY_SIZE(ops), &stream->in);
+    client_start(&stream->call, ops, PRN_ARRAY_SIZE(ops), &stream->in);
     int r = take_message(stream, timeout_s, ret_message, err);
     if (stream->receiving)
         return r; /* the message is still gRPC's */

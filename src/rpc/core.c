@@ -38,7 +38,7 @@ void prn_rpc_forget_fault(void)
 static void set_log(void)
 {
     /* Who debugs gRPC sees what it says. */
-    if (getenv("GRPC_VERBOSITY") || getenv("GRPC_TRACE"))
+    if (secure_getenv("GRPC_VERBOSITY") || secure_getenv("GRPC_TRACE"))
         return;
     gpr_set_log_function(keep_fault);
     gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);

@@ -1,6 +1,6 @@
 /*
- * Reading and writing protobuf by hand, for the two messages that carry data, so that it isn't
- * copied into structures of protobuf-c; all other messages go through prn_rpc_unpack() and
+ * Reading and writing protobuf by hand, for the messages that carry tensors and files, so that data
+ * is not copied into structures of protobuf-c; all other messages go through prn_rpc_unpack() and
  * prn_rpc_pack().
  *
  * Lengths, counts and types are checked: what isn't a message of its kind is PRONY_EFORMAT with the
@@ -57,6 +57,7 @@ struct prn_rpc_result {
     int error_code;    /* ErrorCode of inference_base.proto */
     size_t n_times;
     uint64_t *times_ns;
+    uint64_t prepare_ns; /* as in struct prn_instance_result; 0: not told */
     size_t n_outputs;
     struct prn_rpc_tensor *outputs;
     const char *const *names; /* of the outputs; NULL: not told */

@@ -37,7 +37,7 @@ static int count(const struct prn_rpc_wire *w, uint32_t number, size_t most, siz
 static int copy_fixed(const struct prn_rpc_wire *w, const struct prn_rpc_field *field,
                       const char *name, void *to, size_t length)
 {
-    int r = prn_rpc_wire_expect(w, field, PRN_RPC_WIRE_BYTES);
+    int r = prn_rpc_wire_expect(w, field, PRN_WIRE_TYPE_BYTES);
     if (r < 0)
         return r;
     if (field->range.length != length)
@@ -50,7 +50,7 @@ static int copy_fixed(const struct prn_rpc_wire *w, const struct prn_rpc_field *
 static int copy_text(const struct prn_rpc_wire *w, const struct prn_rpc_field *field,
                      const char *name, size_t most, struct prn_arena *arena, const char **ret_text)
 {
-    int r = prn_rpc_wire_expect(w, field, PRN_RPC_WIRE_BYTES);
+    int r = prn_rpc_wire_expect(w, field, PRN_WIRE_TYPE_BYTES);
     if (r < 0)
         return r;
     if (field->range.length > most)
@@ -69,7 +69,7 @@ static int copy_text(const struct prn_rpc_wire *w, const struct prn_rpc_field *f
 static int number(const struct prn_rpc_wire *w, const struct prn_rpc_field *field,
                   uint64_t *ret_value)
 {
-    int r = prn_rpc_wire_expect(w, field, PRN_RPC_WIRE_VARINT);
+    int r = prn_rpc_wire_expect(w, field, PRN_WIRE_TYPE_VARINT);
     if (r == 0)
         *ret_value = field->value;
     return r;
@@ -80,7 +80,7 @@ static int number(const struct prn_rpc_wire *w, const struct prn_rpc_field *fiel
 static int numbers(const struct prn_rpc_wire *w, const struct prn_rpc_field *field, size_t room,
                    uint64_t *values, size_t *n)
 {
-    if (field->type != PRN_RPC_WIRE_BYTES) {
+    if (field->type != PRN_WIRE_TYPE_BYTES) {
         uint64_t value;
         int r = number(w, field, &value);
         if (r == 0 && *n < room)
@@ -186,7 +186,7 @@ static int read_tensor(struct prn_rpc_wire *w, struct prn_arena *arena,
             has_dtype = true;
             break;
         case 3:
-            r = prn_rpc_wire_expect(w, &field, PRN_RPC_WIRE_BYTES);
+            r = prn_rpc_wire_expect(w, &field, PRN_WIRE_TYPE_BYTES);
             tensor.range = field.range;
             has_data = true;
             break;
@@ -227,7 +227,7 @@ static int read_value(struct prn_rpc_wire *w, struct prn_arena *arena,
     while ((r = prn_rpc_wire_next(w, &field)) > 0) {
         if (field.number != 1)
             continue;
-        r = prn_rpc_wire_expect(w, &field, PRN_RPC_WIRE_BYTES);
+        r = prn_rpc_wire_expect(w, &field, PRN_WIRE_TYPE_BYTES);
         if (r < 0)
             return r;
         struct prn_rpc_wire inner = prn_rpc_wire_in(w, field.range);
@@ -255,7 +255,7 @@ int prn_rpc_read_values(const struct prn_rpc_wire *w, uint32_t wanted, const cha
     while ((r = prn_rpc_wire_next(&own, &field)) > 0) {
         if (field.number != wanted)
             continue;
-        r = prn_rpc_wire_expect(w, &field, PRN_RPC_WIRE_BYTES);
+        r = prn_rpc_wire_expect(w, &field, PRN_WIRE_TYPE_BYTES);
         struct prn_rpc_wire inner = prn_rpc_wire_in(&own, field.range);
         if (r == 0)
             r = read_value(&inner, arena, &tensors[i]);
@@ -303,7 +303,7 @@ static int read_maps(const struct prn_rpc_wire *w, struct prn_arena *arena, stru
     while ((r = prn_rpc_wire_next(&own, &field)) > 0) {
         if (field.number != 6)
             continue;
-        r = prn_rpc_wire_expect(w, &field, PRN_RPC_WIRE_BYTES);
+        r = prn_rpc_wire_expect(w, &field, PRN_WIRE_TYPE_BYTES);
         struct prn_rpc_wire inner = prn_rpc_wire_in(&own, field.range);
         if (r == 0)
             r = read_map(&inner, run->n_inputs, arena, &run->maps[i]);
@@ -433,6 +433,19 @@ static int read_names(const struct prn_rpc_wire *w, struct prn_arena *arena,
     return r;
 }
 
+static int read_prepare(const struct prn_rpc_wire *w, struct prn_rpc_result *result)
+{
+    struct prn_rpc_wire own = *w;
+    struct prn_rpc_field field;
+    int r;
+    while ((r = prn_rpc_wire_next(&own, &field)) > 0) {
+        r = field.number == 101 ? number(&own, &field, &result->prepare_ns) : 0;
+        if (r < 0)
+            return r;
+    }
+    return r;
+}
+
 int prn_rpc_read_result_value(struct prn_rpc_wire *w, struct prn_arena *arena,
                               struct prn_rpc_result *result)
 {
@@ -441,6 +454,8 @@ int prn_rpc_read_result_value(struct prn_rpc_wire *w, struct prn_arena *arena,
         r = all_numbers(w, 2, SIZE_MAX, arena, &result->times_ns, &result->n_times);
     if (r == 0)
         r = read_names(w, arena, result);
+    if (r == 0)
+        r = read_prepare(w, result);
     return r;
 }
 
@@ -454,7 +469,7 @@ static int read_result(struct prn_rpc_wire *w, struct prn_arena *arena,
     while ((r = prn_rpc_wire_next(w, &field)) > 0) {
         if (field.number != 1 && field.number != 2)
             continue;
-        r = prn_rpc_wire_expect(w, &field, PRN_RPC_WIRE_BYTES);
+        r = prn_rpc_wire_expect(w, &field, PRN_WIRE_TYPE_BYTES);
         if (r < 0)
             return r;
         struct prn_rpc_wire inner = prn_rpc_wire_in(w, field.range);
@@ -488,7 +503,7 @@ int prn_rpc_read_results(const struct prn_bytes *bytes, struct prn_arena *arena,
     while ((r = prn_rpc_wire_next(&w, &field)) > 0) {
         if (field.number != 1)
             continue;
-        r = prn_rpc_wire_expect(&w, &field, PRN_RPC_WIRE_BYTES);
+        r = prn_rpc_wire_expect(&w, &field, PRN_WIRE_TYPE_BYTES);
         struct prn_rpc_wire inner = prn_rpc_wire_in(&w, field.range);
         if (r == 0)
             r = read_result(&inner, arena, &results[i]);
@@ -504,7 +519,7 @@ int prn_rpc_read_results(const struct prn_bytes *bytes, struct prn_arena *arena,
 static int read_mask(const struct prn_rpc_wire *w, const struct prn_rpc_field *field,
                      struct prn_arena *arena, struct prn_rpc_component *component)
 {
-    int r = prn_rpc_wire_expect(w, field, PRN_RPC_WIRE_BYTES);
+    int r = prn_rpc_wire_expect(w, field, PRN_WIRE_TYPE_BYTES);
     if (r < 0)
         return r;
     if (field->range.length > MASK_MAX_BYTES)
@@ -539,7 +554,7 @@ static int read_component_fields(struct prn_rpc_wire w, struct prn_arena *arena,
             r = copy_text(&w, &field, "filename", FILENAME_MAX_BYTES, arena, &component->filename);
             break;
         case 5:
-            r = prn_rpc_wire_expect(&w, &field, PRN_RPC_WIRE_BYTES);
+            r = prn_rpc_wire_expect(&w, &field, PRN_WIRE_TYPE_BYTES);
             component->chunk = field.range;
             break;
         case 6:

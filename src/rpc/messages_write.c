@@ -51,7 +51,7 @@ void prn_rpc_lend(struct prn_out *out, const void *data, size_t length, struct p
     prn_out_borrow(out, data, length, prn_rpc_loan_end, loan);
 }
 
-static void put(struct prn_out *out, uint32_t number, enum prn_rpc_wire_type type, uint64_t value)
+static void put(struct prn_out *out, uint32_t number, enum prn_wire_type type, uint64_t value)
 {
     uint8_t data[FIELD_MAX_BYTES];
     prn_out_copy(out, data, prn_rpc_put_field(data, number, type, value));
@@ -59,12 +59,12 @@ static void put(struct prn_out *out, uint32_t number, enum prn_rpc_wire_type typ
 
 static void put_number(struct prn_out *out, uint32_t number, uint64_t value)
 {
-    put(out, number, PRN_RPC_WIRE_VARINT, value);
+    put(out, number, PRN_WIRE_TYPE_VARINT, value);
 }
 
 static void put_bytes(struct prn_out *out, uint32_t number, const void *data, size_t length)
 {
-    put(out, number, PRN_RPC_WIRE_BYTES, length);
+    put(out, number, PRN_WIRE_TYPE_BYTES, length);
     prn_out_copy(out, data, length);
 }
 
@@ -103,15 +103,15 @@ static void make_head(const struct prn_rpc_tensor *tensor, struct head *head)
 {
     bool other;
     int dtype = tensor_dtype(tensor->dtype, &other);
-    head->length = prn_rpc_put_field(head->data, 1, PRN_RPC_WIRE_VARINT, (uint64_t)dtype);
+    head->length = prn_rpc_put_field(head->data, 1, PRN_WIRE_TYPE_VARINT, (uint64_t)dtype);
     for (size_t i = 0; i < tensor->rank && i < PRN_RPC_RANK_MAX; i++)
-        head->length += prn_rpc_put_field(head->data + head->length, 2, PRN_RPC_WIRE_VARINT,
+        head->length += prn_rpc_put_field(head->data + head->length, 2, PRN_WIRE_TYPE_VARINT,
                                           (uint64_t)tensor->dims[i]);
     if (other)
-        head->length += prn_rpc_put_field(head->data + head->length, 100, PRN_RPC_WIRE_VARINT,
+        head->length += prn_rpc_put_field(head->data + head->length, 100, PRN_WIRE_TYPE_VARINT,
                                           (uint64_t)tensor->dtype);
     head->length +=
-        prn_rpc_put_field(head->data + head->length, 3, PRN_RPC_WIRE_BYTES, tensor->bytes);
+        prn_rpc_put_field(head->data + head->length, 3, PRN_WIRE_TYPE_BYTES, tensor->bytes);
 }
 
 size_t prn_rpc_value_length(const struct prn_rpc_tensor *tensor)
@@ -130,8 +130,8 @@ void prn_rpc_put_value(struct prn_out *out, uint32_t number, const struct prn_rp
     struct head head;
     make_head(tensor, &head);
     size_t inner = head.length + tensor->bytes;
-    put(out, number, PRN_RPC_WIRE_BYTES, bytes_length(1, inner));
-    put(out, 1, PRN_RPC_WIRE_BYTES, inner);
+    put(out, number, PRN_WIRE_TYPE_BYTES, bytes_length(1, inner));
+    put(out, 1, PRN_WIRE_TYPE_BYTES, inner);
     prn_out_copy(out, head.data, head.length);
     if (!source)
         prn_rpc_lend(out, tensor->data, tensor->bytes, loan);
@@ -144,7 +144,7 @@ static void put_map(struct prn_out *out, const struct prn_rpc_map *map)
     size_t length = 0;
     for (size_t i = 0; i < map->n; i++)
         length += prn_rpc_field_length(1, (uint64_t)map->indices[i]);
-    put(out, 6, PRN_RPC_WIRE_BYTES, length);
+    put(out, 6, PRN_WIRE_TYPE_BYTES, length);
     for (size_t i = 0; i < map->n; i++)
         put_number(out, 1, (uint64_t)map->indices[i]);
 }
@@ -183,6 +183,8 @@ static size_t result_length(const struct prn_rpc_result *result)
         length += prn_rpc_field_length(2, result->times_ns[i]);
     for (size_t i = 0; result->names && i < result->n_outputs; i++)
         length += bytes_length(100, strlen(result->names[i]));
+    if (result->prepare_ns > 0)
+        length += prn_rpc_field_length(101, result->prepare_ns);
     return length;
 }
 
@@ -190,8 +192,8 @@ static void put_error(struct prn_out *out, const struct prn_rpc_result *result)
 {
     size_t text = strlen(result->error);
     size_t length = bytes_length(1, text) + prn_rpc_field_length(2, (uint64_t)result->error_code);
-    put(out, 1, PRN_RPC_WIRE_BYTES, bytes_length(2, length));
-    put(out, 2, PRN_RPC_WIRE_BYTES, length);
+    put(out, 1, PRN_WIRE_TYPE_BYTES, bytes_length(2, length));
+    put(out, 2, PRN_WIRE_TYPE_BYTES, length);
     put_bytes(out, 1, result->error, text);
     put_number(out, 2, (uint64_t)result->error_code);
 }
@@ -199,19 +201,21 @@ static void put_error(struct prn_out *out, const struct prn_rpc_result *result)
 void prn_rpc_put_result_value(struct prn_out *out, uint32_t number,
                               const struct prn_rpc_result *result, struct prn_rpc_loan *loan)
 {
-    put(out, number, PRN_RPC_WIRE_BYTES, result_length(result));
+    put(out, number, PRN_WIRE_TYPE_BYTES, result_length(result));
     for (size_t i = 0; i < result->n_outputs; i++)
         prn_rpc_put_value(out, 1, &result->outputs[i], result->source, loan);
     for (size_t i = 0; i < result->n_times; i++)
         put_number(out, 2, result->times_ns[i]);
     for (size_t i = 0; result->names && i < result->n_outputs; i++)
         put_bytes(out, 100, result->names[i], strlen(result->names[i]));
+    if (result->prepare_ns > 0)
+        put_number(out, 101, result->prepare_ns);
 }
 
 static void put_result(struct prn_out *out, const struct prn_rpc_result *result,
                        struct prn_rpc_loan *loan)
 {
-    put(out, 1, PRN_RPC_WIRE_BYTES, bytes_length(1, result_length(result)));
+    put(out, 1, PRN_WIRE_TYPE_BYTES, bytes_length(1, result_length(result)));
     prn_rpc_put_result_value(out, 1, result, loan);
 }
 
@@ -245,7 +249,7 @@ struct prn_out *prn_rpc_write_component(const struct prn_rpc_component *componen
         if (component->skip)
             put_bytes(out, 6, component->skip, component->n_skip);
     }
-    put(out, 5, PRN_RPC_WIRE_BYTES, bytes);
+    put(out, 5, PRN_WIRE_TYPE_BYTES, bytes);
     prn_out_borrow(out, chunk, bytes, release, context);
     return out;
 }

@@ -46,7 +46,7 @@ static int find(const struct prn_bytes *bytes, uint32_t number, struct prn_rpc_w
     while ((r = prn_rpc_wire_next(&w, &field)) > 0) {
         if (field.number != number)
             continue;
-        r = prn_rpc_wire_expect(&w, &field, PRN_RPC_WIRE_BYTES);
+        r = prn_rpc_wire_expect(&w, &field, PRN_WIRE_TYPE_BYTES);
         if (r < 0)
             return r;
         *ret_body = prn_rpc_wire_in(&w, field.range);
@@ -65,14 +65,14 @@ static int read_field(const struct prn_rpc_wire *w, const struct prn_rpc_field *
         [6] = &run->repeat_for_ms, [7] = &outputs,
     };
     if (field->number == 8) {
-        int r = prn_rpc_wire_expect(w, field, PRN_RPC_WIRE_FIXED64);
+        int r = prn_rpc_wire_expect(w, field, PRN_WIRE_TYPE_FIXED64);
         if (r == 0)
             prn_bytes_copy(w->bytes, field->range, &run->timeout_s);
         return r;
     }
     if (field->number >= PRN_ARRAY_SIZE(numbers) || !numbers[field->number])
         return 0;
-    int r = prn_rpc_wire_expect(w, field, PRN_RPC_WIRE_VARINT);
+    int r = prn_rpc_wire_expect(w, field, PRN_WIRE_TYPE_VARINT);
     if (r < 0)
         return r;
     *numbers[field->number] = field->value;
@@ -138,7 +138,7 @@ struct head {
     uint8_t data[HEAD_MAX_BYTES];
 };
 
-static void put(struct head *head, uint32_t number, enum prn_rpc_wire_type type, uint64_t value)
+static void put(struct head *head, uint32_t number, enum prn_wire_type type, uint64_t value)
 {
     head->length += prn_rpc_put_field(head->data + head->length, number, type, value);
 }
@@ -156,21 +156,21 @@ struct prn_out *prn_relay_write_run(uint64_t id, const struct prn_relay_run *run
         return NULL;
     struct prn_out *out = prn_out_new();
     struct head fields = {0};
-    put(&fields, 1, PRN_RPC_WIRE_VARINT, run->model_id);
-    put(&fields, 2, PRN_RPC_WIRE_VARINT, run->backend);
-    put(&fields, 4, PRN_RPC_WIRE_VARINT, run->warmups);
-    put(&fields, 5, PRN_RPC_WIRE_VARINT, run->repeats);
-    put(&fields, 6, PRN_RPC_WIRE_VARINT, run->repeat_for_ms);
-    put(&fields, 7, PRN_RPC_WIRE_VARINT, run->outputs);
-    fields.data[fields.length++] = 8 << 3 | PRN_RPC_WIRE_FIXED64;
+    put(&fields, 1, PRN_WIRE_TYPE_VARINT, run->model_id);
+    put(&fields, 2, PRN_WIRE_TYPE_VARINT, run->backend);
+    put(&fields, 4, PRN_WIRE_TYPE_VARINT, run->warmups);
+    put(&fields, 5, PRN_WIRE_TYPE_VARINT, run->repeats);
+    put(&fields, 6, PRN_WIRE_TYPE_VARINT, run->repeat_for_ms);
+    put(&fields, 7, PRN_WIRE_TYPE_VARINT, run->outputs);
+    fields.data[fields.length++] = 8 << 3 | PRN_WIRE_TYPE_FIXED64;
     memcpy(fields.data + fields.length, &run->timeout_s, sizeof run->timeout_s);
     fields.length += sizeof run->timeout_s;
     size_t length = fields.length;
     for (size_t i = 0; i < run->n_inputs; i++)
         length += prn_rpc_value_length(&run->inputs[i]);
     struct head head = {0};
-    put(&head, FIELD_ID, PRN_RPC_WIRE_VARINT, id);
-    put(&head, PRN_RELAY_COMMAND_RUN, PRN_RPC_WIRE_BYTES, length);
+    put(&head, FIELD_ID, PRN_WIRE_TYPE_VARINT, id);
+    put(&head, PRN_RELAY_COMMAND_RUN, PRN_WIRE_TYPE_BYTES, length);
     prn_out_copy(out, head.data, head.length);
     prn_out_copy(out, fields.data, fields.length);
     for (size_t i = 0; i < run->n_inputs; i++)
@@ -187,7 +187,7 @@ struct prn_out *prn_relay_write_ran(uint64_t id, const struct prn_rpc_result *re
         return NULL;
     struct prn_out *out = prn_out_new();
     struct head head = {0};
-    put(&head, FIELD_ID, PRN_RPC_WIRE_VARINT, id);
+    put(&head, FIELD_ID, PRN_WIRE_TYPE_VARINT, id);
     prn_out_copy(out, head.data, head.length);
     prn_rpc_put_result_value(out, PRN_RELAY_REPORT_RAN, result, loan);
     prn_rpc_loan_end(loan);

@@ -6,6 +6,7 @@
  */
 #include "rpc/remote.h"
 
+#include "base/clock.h"
 #include "base/buffer.h"
 #include "exec/executor.h"
 #include "rpc/remote_parts.h"
@@ -360,9 +361,7 @@ static void beat(struct prn_remote *r)
 /* Waits for the next beat; false when there will be none. */
 static bool wait_for_beat(struct prn_remote *r)
 {
-    struct timespec when;
-    clock_gettime(CLOCK_MONOTONIC, &when);
-    when.tv_sec += BEAT_EVERY_S;
+    struct timespec when = prn_timespec(prn_monotonic_ns() + BEAT_EVERY_S * INT64_C(1000000000));
     pthread_mutex_lock(&r->lock);
     while (!r->stop && pthread_cond_timedwait(&r->wake, &r->lock, &when) != ETIMEDOUT)
         ;
@@ -517,6 +516,7 @@ static int create_session(struct prn_remote *r, const struct prn_spec *backends,
     ProtobufCMessage *reply = NULL;
     request.backends = wire_backends(backends, n, &arena);
     request.n_backends = n;
+    request.has_own_hosts = request.own_hosts = r->config.own_hosts;
     request.has_session_uuid = 1;
     request.session_uuid = (ProtobufCBinaryData){sizeof r->session, r->session};
     int code = request.backends ? 0 : prn_fail_memory(err);
@@ -602,7 +602,7 @@ static int open_session(struct prn_remote *r, const struct prn_spec *backends, s
         return code;
     }
     r->n_backends = n;
-    r->n_hosts = count_hosts(backends, n);
+    r->n_hosts = r->config.own_hosts ? n : count_hosts(backends, n);
     return 0;
 }
 

@@ -2,12 +2,14 @@
 #include "rpc/remote_parts.h"
 
 #include "base/buffer.h"
-#include "report/layers_json.h"
-#include "report/load_json.h"
-#include "report/profile_json.h"
-#include "report/profile_report.h"
+#include "pipeline/simulate/hosts.h"
+#include "report/layers/json.h"
+#include "report/load/json.h"
+#include "report/profile/json.h"
+#include "report/profile/report.h"
 #include "report/progress_json.h"
 
+#include <math.h>
 #include <prony.pb-c.h>
 #include <string.h>
 
@@ -19,7 +21,8 @@
 
 struct measuring {
     struct prn_remote *r;
-    bool layers; /* are what the events tell of */
+    bool layers;   /* are what the events tell of */
+    bool pipeline; /* is */
     int (*event)(void *context, const struct prn_remote_event *event, struct prony_error *err);
     void *context;
     size_t finished;
@@ -28,13 +31,41 @@ struct measuring {
 
 /* ---- The request ---- */
 
+/* Memory belongs to `arena`; texts are borrowed. */
+static Prony__Pipeline *wire_pipeline(const struct prn_simulation_setup *setup,
+                                      struct prn_arena *arena)
+{
+    size_t n = setup->n_stages;
+    Prony__Pipeline *p = PRN_ARENA_ARRAY(arena, 1, Prony__Pipeline);
+    Prony__Stage *stages = PRN_ARENA_ARRAY(arena, n + 1, Prony__Stage);
+    if (!p || !stages)
+        return NULL;
+    prony__pipeline__init(p);
+    p->stages = PRN_ARENA_ARRAY(arena, n + 1, Prony__Stage *);
+    if (!p->stages)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        const struct prn_stage_setup *from = &setup->stages[i];
+        prony__stage__init(&stages[i]);
+        stages[i].label = (char *)(uintptr_t)from->label;
+        stages[i].n_takes = from->n_names;
+        stages[i].takes = (char **)(uintptr_t)from->names;
+        stages[i].results = from->results;
+        p->stages[p->n_stages++] = &stages[i];
+    }
+    p->buffers_in = (uint64_t)setup->request->models.pipeline->buffers_in;
+    p->buffers_out = (uint64_t)setup->request->models.pipeline->buffers_out;
+    p->duration_s = setup->request->duration_s;
+    return p;
+}
+
 struct texts {
     struct prn_buffer settings, load, resume, layers;
 };
 
 static int write_texts(const struct prn_remote_measure *m, struct texts *t, struct prony_error *err)
 {
-    int code = prn_settings_write_json(m->settings, &t->settings, err);
+    int code = m->settings ? prn_settings_write_json(m->settings, &t->settings, err) : 0;
     if (code == 0 && m->load && prn_load_wanted(m->load))
         code = prn_load_settings_write_json(m->load, &t->load, err);
     if (code == 0 && m->resume)
@@ -60,7 +91,7 @@ static void fill_request(const struct prn_remote *r, const struct prn_remote_mea
     request->n_inputs = m->inputs.n;
     request->inputs = (char **)(uintptr_t)m->inputs.items;
     request->inputs_folder = (char *)(uintptr_t)m->inputs_folder;
-    request->settings = (char *)(uintptr_t)prn_buffer_text(&t->settings);
+    request->settings = m->settings ? (char *)(uintptr_t)prn_buffer_text(&t->settings) : NULL;
     request->has_ops = 1;
     request->ops = m->ops;
     request->load = t->load.len ? (char *)(uintptr_t)prn_buffer_text(&t->load) : NULL;
@@ -79,11 +110,15 @@ static int pack_request(const struct prn_remote *r, const struct prn_remote_meas
     Prony__MeasureRequest request = PRONY__MEASURE_REQUEST__INIT;
     struct texts t = {PRN_BUFFER_INIT(SETTINGS_MAX), PRN_BUFFER_INIT(SETTINGS_MAX),
                       PRN_BUFFER_INIT(PRN_REPORT_MAX), PRN_BUFFER_INIT(LAYERS_MAX)};
+    struct prn_arena arena = PRN_ARENA_INIT(SETTINGS_MAX);
     int code = write_texts(m, &t, err);
+    if (code == 0 && m->pipeline && !(request.pipeline = wire_pipeline(m->pipeline, &arena)))
+        code = prn_fail_memory(err);
     if (code == 0) {
         fill_request(r, m, &t, &request);
         *ret_out = prn_rpc_pack(&request.base);
     }
+    prn_arena_release(&arena);
     prn_buffer_release(&t.settings);
     prn_buffer_release(&t.load);
     prn_buffer_release(&t.resume);
@@ -146,6 +181,67 @@ static int take_layers(struct measuring *m, const ProtobufCBinaryData *json, boo
     return code;
 }
 
+static int take_spells(const int64_t *values, size_t n, struct prn_spells *spells)
+{
+    int code = n % 5 == 0 ? 0 : PRONY_EFORMAT;
+    for (size_t i = 0; code == 0 && i < n; i += 5) {
+        struct prn_spell spell = {.number = (size_t)values[i],
+                                  .alone = values[i + 1] != 0,
+                                  .begin_ns = values[i + 2],
+                                  .end_ns = values[i + 3],
+                                  .run_ns = values[i + 4]};
+        code = values[i] < 0 ? PRONY_EFORMAT : prn_spells_add(spells, &spell);
+    }
+    return code;
+}
+
+/* What a stage saw. */
+static int take_stage(struct measuring *m, const ProtobufCBinaryData *bytes,
+                      struct prn_remote_event *event, struct prony_error *err)
+{
+    Prony__StageResult *r = prony__stage_result__unpack(NULL, bytes->len, bytes->data);
+    struct prn_stage_told told = {0};
+    if (!r)
+        return prn_remote_odd(m->r, "with a malformed result of a stage", err);
+    int code = take_spells(r->runs, r->n_runs, &told.runs);
+    if (code == 0)
+        code = take_spells(r->sends, r->n_sends, &told.sends);
+    if (code == 0)
+        code = take_spells(r->arrivals, r->n_arrivals, &told.arrivals);
+    if (code == 0)
+        code = take_spells(r->whole, r->n_whole, &told.whole);
+    told.version = r->version;
+    told.host = r->host;
+    told.full_ns = r->full_ns;
+    told.end_ns = r->end_ns;
+    told.growth_bytes = r->has_growth_bytes ? r->growth_bytes : NAN;
+    told.sent_bytes = r->sent_bytes;
+    event->stage = &told;
+    event->finished = true;
+    if (code == PRONY_EFORMAT)
+        code = prn_remote_odd(m->r, "with a malformed result of a stage", err);
+    else if (code < 0)
+        code = prn_fail_memory(err);
+    else
+        code = m->event(m->context, event, err);
+    event->stage = NULL;
+    prn_stage_told_release(&told);
+    prony__stage_result__free_unpacked(r, NULL);
+    return code;
+}
+
+static int take_pipeline(struct measuring *m, const ProtobufCBinaryData *bytes, bool finished,
+                         struct prn_remote_event *event, struct prony_error *err)
+{
+    if (finished)
+        return take_stage(m, bytes, event, err);
+    event->batch = bytes->data;
+    event->batch_bytes = bytes->len;
+    int code = m->event(m->context, event, err);
+    event->batch = NULL;
+    return code;
+}
+
 static int take_event(struct measuring *m, const Prony__MeasureEvent *wire, struct prony_error *err)
 {
     struct prn_remote_event event = {.host = wire->has_host ? wire->host : 0};
@@ -153,7 +249,9 @@ static int take_event(struct measuring *m, const Prony__MeasureEvent *wire, stru
         return prn_remote_odd(m->r, "for a host that the session doesn't have", err);
     int code = 0;
     int (*take)(struct measuring *, const ProtobufCBinaryData *, bool, struct prn_remote_event *,
-                struct prony_error *) = m->layers ? take_layers : take_profile;
+                struct prony_error *) = m->pipeline ? take_pipeline
+                                        : m->layers ? take_layers
+                                                    : take_profile;
     if (wire->progress)
         code = take_progress(m, wire, &event, err);
     if (code == 0 && wire->has_checkpoint)
@@ -162,6 +260,7 @@ static int take_event(struct measuring *m, const Prony__MeasureEvent *wire, stru
         code = take(m, &wire->result, true, &event, err);
     if (code == 0 && !wire->has_result && wire->error) {
         event.finished = true;
+        event.aftermath = wire->aftermath;
         event.error_code = prn_remote_error_code((int)wire->error->code);
         event.error = wire->error->message;
         code = m->event(m->context, &event, err);
@@ -204,8 +303,11 @@ int prn_remote_measure(struct prn_remote *r, const struct prn_remote_measure *re
                                     struct prony_error *err),
                        void *context, struct prony_error *err)
 {
-    struct measuring m = {
-        .r = r, .layers = request->layers != NULL, .event = event, .context = context};
+    struct measuring m = {.r = r,
+                          .layers = request->layers != NULL,
+                          .pipeline = request->pipeline != NULL,
+                          .event = event,
+                          .context = context};
     struct prn_stream *stream = NULL;
     struct prn_out *out = NULL;
     int code = pack_request(r, request, &out, err);

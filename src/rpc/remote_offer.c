@@ -62,8 +62,8 @@ static int read_spec(const struct prn_remote *r, const OctomlProfile__BackendSpe
         prn_buffer_add_char(&text, ']');
     int code = prn_buffer_error(&text, err);
     if (code == 0 && prn_spec_parse(prn_buffer_text(&text), false, arena, ret_spec, &fault) < 0)
-        code = prn_fail(err, PRONY_EFORMAT, "'%s' lists what is no backend: %s", r->config.address,
-                        fault.text);
+        code = prn_fail(err, PRONY_EFORMAT, "'%s' lists something that is not a backend: %s",
+                        r->config.address, fault.text);
     prn_buffer_release(&text);
     return code;
 }

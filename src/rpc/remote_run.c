@@ -2,6 +2,7 @@
  * stay. */
 #include "rpc/remote_parts.h"
 
+#include "base/clock.h"
 #include "record/graph.h"
 
 #include <math.h>
@@ -143,6 +144,7 @@ static int take_result(const struct prn_rpc_result *from, struct prn_arena *aren
         to->error_code = prn_remote_error_code(from->error_code);
         return 0;
     }
+    to->prepare_ns = from->prepare_ns <= INT64_MAX ? (int64_t)from->prepare_ns : INT64_MAX;
     to->samples_ns = PRN_ARENA_ARRAY(arena, from->n_times + 1, int64_t);
     if (!to->samples_ns)
         return prn_fail_memory(err);

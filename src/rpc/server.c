@@ -6,6 +6,8 @@
  */
 #include "rpc/call.h"
 
+#include "base/clock.h"
+
 #include <grpc/grpc_security.h>
 #include <grpc/impl/codegen/compression_types.h>
 #include <grpc/support/time.h>
@@ -145,8 +147,11 @@ int prn_server_new(const struct prn_server_config *config, struct prn_server **r
 }
 
 /* gRPC would only say that it can't listen. */
-static int check_tls(const struct prn_server_tls *tls, struct prony_error *err)
+int prn_server_check_tls(const struct prn_server_tls *tls, const struct prn_server_tls *files,
+                         struct prony_error *err)
 {
+    const char *certificate_name = files ? files->certificate : "certificate";
+    const char *key_name = files ? files->key : "key";
     BIO *certificate = BIO_new_mem_buf(tls->certificate, -1);
     BIO *key = BIO_new_mem_buf(tls->key, -1);
     X509 *x509 = certificate ? PEM_read_bio_X509(certificate, NULL, NULL, NULL) : NULL;
@@ -154,11 +159,14 @@ static int check_tls(const struct prn_server_tls *tls, struct prony_error *err)
     EVP_PKEY *secret = key ? PEM_read_bio_PrivateKey(key, NULL, NULL, (char[]){""}) : NULL;
     int r = 0;
     if (!x509)
-        r = prn_fail(err, PRONY_EFORMAT, "the certificate is not one in PEM");
+        r = prn_fail(err, PRONY_EFORMAT, "'%s' holds no certificate in PEM format",
+                     certificate_name);
     else if (!secret)
-        r = prn_fail(err, PRONY_EFORMAT, "the key is not one in PEM without a password");
+        r = prn_fail(err, PRONY_EFORMAT, "'%s' holds no key in PEM format without a password",
+                     key_name);
     else if (X509_check_private_key(x509, secret) != 1)
-        r = prn_fail(err, PRONY_EFORMAT, "the key is not the certificate's");
+        r = prn_fail(err, PRONY_EFORMAT, "the key in '%s' isn't that of the certificate in '%s'",
+                     key_name, certificate_name);
     ERR_clear_error();
     EVP_PKEY_free(secret);
     X509_free(x509);
@@ -192,7 +200,7 @@ int prn_server_set_tls(struct prn_server *server, const struct prn_server_tls *t
 {
     if (!tls->certificate || !tls->key)
         return prn_fail(err, PRONY_EUSAGE, "TLS needs a certificate and its key");
-    int r = check_tls(tls, err);
+    int r = prn_server_check_tls(tls, NULL, err);
     if (r < 0)
         return r;
     char *certificate = strdup(tls->certificate);
@@ -254,13 +262,6 @@ int prn_server_listen(struct prn_server *server, const char *address,
     return 0;
 }
 
-static int64_t now_ns(void)
-{
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return (int64_t)at.tv_sec * 1000000000 + at.tv_nsec;
-}
-
 static void set_timer(struct prn_server *server)
 {
     static const struct itimerspec soon = {.it_value.tv_nsec = SOON_NS};
@@ -271,7 +272,7 @@ static void set_timer(struct prn_server *server)
  * it is, and so needn't be set again for every event of many. */
 static void stop_polling(struct prn_server *server)
 {
-    int64_t now = now_ns();
+    int64_t now = prn_monotonic_ns();
     bool set = server->config.threads > 1 && now - server->timer_set_ns > SOON_NS / 2;
     if (set)
         server->timer_set_ns = now;
@@ -347,19 +348,11 @@ int prn_server_start(struct prn_server *server, struct prony_error *err)
 
 static struct timespec after(double seconds)
 {
-    struct timespec at;
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    at.tv_sec += (time_t)seconds;
-    at.tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
-    if (at.tv_nsec >= 1000000000) {
-        at.tv_sec++;
-        at.tv_nsec -= 1000000000;
-    }
-    return at;
+    return prn_timespec(prn_monotonic_ns() + (int64_t)(seconds * 1e9));
 }
 
 /* A server that never started has nobody who looks at the queue. */
-static void drain(struct prn_server *server)
+static void server_drain(struct prn_server *server)
 {
     while (!server->stopped) {
         grpc_event event =
@@ -383,7 +376,7 @@ void prn_server_stop(struct prn_server *server, double grace_s)
     /* Connections on which nothing happens are closed by this too. */
     grpc_server_cancel_all_calls(server->core);
     if (server->n_threads == 0)
-        drain(server);
+        server_drain(server);
     pthread_mutex_lock(&server->lock);
     while (server->n_calls || !server->stopped)
         pthread_cond_wait(&server->changed, &server->lock);

@@ -85,6 +85,11 @@ PRONY_MUST_CHECK int prn_server_new(const struct prn_server_config *config,
 PRONY_MUST_CHECK int prn_server_listen(struct prn_server *server, const char *address,
                                        const struct prn_server_tls *tls, int *ret_port,
                                        struct prony_error *err);
+/* Whether both are what they should be and belong together. `files` are where they come from, for
+ * errors; NULL: not known. */
+PRONY_MUST_CHECK int prn_server_check_tls(const struct prn_server_tls *tls,
+                                          const struct prn_server_tls *files,
+                                          struct prony_error *err);
 /* Another certificate for new connections, of all addresses with TLS; open ones keep theirs. */
 PRONY_MUST_CHECK int prn_server_set_tls(struct prn_server *server, const struct prn_server_tls *tls,
                                         struct prony_error *err);

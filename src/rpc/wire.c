@@ -65,15 +65,15 @@ static int step_over(struct prn_rpc_wire *w, struct prn_rpc_field *field)
     uint64_t length = 0;
     int r = 0;
     switch (field->type) {
-    case PRN_RPC_WIRE_VARINT:
+    case PRN_WIRE_TYPE_VARINT:
         return prn_rpc_wire_varint(w, &field->value);
-    case PRN_RPC_WIRE_FIXED64:
+    case PRN_WIRE_TYPE_FIXED64:
         length = 8;
         break;
-    case PRN_RPC_WIRE_FIXED32:
+    case PRN_WIRE_TYPE_FIXED32:
         length = 4;
         break;
-    case PRN_RPC_WIRE_BYTES:
+    case PRN_WIRE_TYPE_BYTES:
         r = prn_rpc_wire_varint(w, &length);
         break;
     default:
@@ -99,7 +99,7 @@ int prn_rpc_wire_next(struct prn_rpc_wire *w, struct prn_rpc_field *ret_field)
     if (tag > UINT32_MAX || tag >> 3 == 0)
         return invalid(w, "an impossible field number");
     struct prn_rpc_field field = {.number = (uint32_t)(tag >> 3),
-                                  .type = (enum prn_rpc_wire_type)(tag & 7)};
+                                  .type = (enum prn_wire_type)(tag & 7)};
     r = step_over(w, &field);
     if (r < 0)
         return r;
@@ -108,32 +108,23 @@ int prn_rpc_wire_next(struct prn_rpc_wire *w, struct prn_rpc_field *ret_field)
 }
 
 int prn_rpc_wire_expect(const struct prn_rpc_wire *w, const struct prn_rpc_field *field,
-                        enum prn_rpc_wire_type type)
+                        enum prn_wire_type type)
 {
     if (field->type == type)
         return 0;
     return prn_fail(w->err, PRONY_EFORMAT, "field %u has a value of the wrong kind", field->number);
 }
 
-size_t prn_rpc_put_varint(uint8_t *to, uint64_t value)
-{
-    size_t n = 0;
-    for (; value >= 0x80; value >>= 7)
-        to[n++] = (uint8_t)(value | 0x80);
-    to[n++] = (uint8_t)value;
-    return n;
-}
-
 size_t prn_rpc_varint_length(uint64_t value)
 {
     uint8_t unused[10];
-    return prn_rpc_put_varint(unused, value);
+    return prn_wire_put_varint(unused, value);
 }
 
-size_t prn_rpc_put_field(uint8_t *to, uint32_t number, enum prn_rpc_wire_type type, uint64_t value)
+size_t prn_rpc_put_field(uint8_t *to, uint32_t number, enum prn_wire_type type, uint64_t value)
 {
-    size_t n = prn_rpc_put_varint(to, (uint64_t)number << 3 | type);
-    return n + prn_rpc_put_varint(to + n, value);
+    size_t n = prn_wire_put_varint(to, (uint64_t)number << 3 | type);
+    return n + prn_wire_put_varint(to + n, value);
 }
 
 size_t prn_rpc_field_length(uint32_t number, uint64_t value)

@@ -5,6 +5,7 @@
 #ifndef PRN_RPC_WIRE_H
 #define PRN_RPC_WIRE_H
 
+#include "format/wire.h"
 #include "rpc/bytes.h"
 
 struct prn_rpc_wire {
@@ -16,16 +17,9 @@ struct prn_rpc_wire {
     struct prony_error *err;
 };
 
-enum prn_rpc_wire_type {
-    PRN_RPC_WIRE_VARINT = 0,
-    PRN_RPC_WIRE_FIXED64 = 1,
-    PRN_RPC_WIRE_BYTES = 2,
-    PRN_RPC_WIRE_FIXED32 = 5,
-};
-
 struct prn_rpc_field {
     uint32_t number;
-    enum prn_rpc_wire_type type;
+    enum prn_wire_type type;
     uint64_t value;         /* of a varint */
     struct prn_range range; /* of bytes, and of fixed ones */
 };
@@ -42,14 +36,12 @@ PRONY_MUST_CHECK int prn_rpc_wire_next(struct prn_rpc_wire *w, struct prn_rpc_fi
 /* The field must be of this type. */
 PRONY_MUST_CHECK int prn_rpc_wire_expect(const struct prn_rpc_wire *w,
                                          const struct prn_rpc_field *field,
-                                         enum prn_rpc_wire_type type);
+                                         enum prn_wire_type type);
 
-/* Writes a varint of at most 10 bytes and returns its length. */
-size_t prn_rpc_put_varint(uint8_t *to, uint64_t value);
 size_t prn_rpc_varint_length(uint64_t value);
 
 /* A tag, and a varint behind it: a number, or the length of what follows. At most 15 bytes. */
-size_t prn_rpc_put_field(uint8_t *to, uint32_t number, enum prn_rpc_wire_type type, uint64_t value);
+size_t prn_rpc_put_field(uint8_t *to, uint32_t number, enum prn_wire_type type, uint64_t value);
 size_t prn_rpc_field_length(uint32_t number, uint64_t value);
 
 #endif

@@ -1,17 +1,19 @@
 /* The list of runtimes, and what is common to all of them. */
 #include "runtime/runtime.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct prn_runtime_ops prn_onnxrt_cpu, prn_onnxrt_cuda, prn_onnxrt_tensorrt,
-    prn_openvino_cpu, prn_torch_eager_cpu, prn_torch_eager_cuda, prn_torch_inductor_cpu,
-    prn_torch_inductor_cuda;
+#define PRN_RUNTIME(row) extern const struct prn_runtime_ops row;
+#include "runtime/rows.h"
+#undef PRN_RUNTIME
 
 const struct prn_runtime_ops *const prn_runtimes[] = {
-    &prn_onnxrt_cpu,         &prn_onnxrt_cuda,         &prn_onnxrt_tensorrt,
-    &prn_openvino_cpu,       &prn_torch_eager_cpu,     &prn_torch_eager_cuda,
-    &prn_torch_inductor_cpu, &prn_torch_inductor_cuda, NULL,
+#define PRN_RUNTIME(row) &row,
+#include "runtime/rows.h"
+#undef PRN_RUNTIME
+    NULL,
 };
 
 const struct prn_runtime_ops *prn_runtime_find(const char *software)
@@ -20,6 +22,37 @@ const struct prn_runtime_ops *prn_runtime_find(const char *software)
         if (strcmp(prn_runtimes[i]->software, software) == 0)
             return prn_runtimes[i];
     return NULL;
+}
+
+bool prn_runtime_takes_onnx(const char *software)
+{
+    const struct prn_runtime_ops *ops = prn_runtime_find(software);
+    return !ops || !ops->takes_fxproto;
+}
+
+size_t prn_runtime_libraries(const struct prn_library_search *ret[PRN_RUNTIME_LIBRARIES_MAX])
+{
+    size_t n = 0;
+    for (size_t i = 0; prn_runtimes[i]; i++) {
+        const struct prn_library_search *search = prn_runtimes[i]->search;
+        size_t k = 0;
+        while (k < n && ret[k] != search)
+            k++;
+        if (search && k == n) {
+            assert(n < PRN_RUNTIME_LIBRARIES_MAX);
+            ret[n++] = search;
+        }
+    }
+    return n;
+}
+
+const char *prn_runtime_option_of(const struct prn_runtime_config *config, const char *key,
+                                  const char *otherwise)
+{
+    for (size_t i = 0; i < config->n_options; i++)
+        if (strcmp(config->options[i].key, key) == 0)
+            return config->options[i].value;
+    return otherwise;
 }
 
 /* "threads" knows itself, "ort.*" everything that begins with "ort.". */
@@ -95,11 +128,11 @@ int prn_runtime_check_options(const struct prn_runtime_ops *ops,
     return 0;
 }
 
-void prn_runtime_list(struct prn_buffer *out)
+void prn_runtime_list(struct prn_buffer *out, bool only_onnx)
 {
     const char *separator = "";
     for (size_t i = 0; prn_runtimes[i]; i++) {
-        if (prn_runtimes[i]->python)
+        if (only_onnx && prn_runtimes[i]->takes_fxproto)
             continue;
         prn_buffer_printf(out, "%s%s", separator, prn_runtimes[i]->software);
         separator = ", ";

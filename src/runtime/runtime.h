@@ -1,7 +1,7 @@
 /*
- * The runtime vtable: what an inference runtime must offer. One folder per runtime; a row in
- * registry.c makes it known. All calls come from one thread, inside an executor process; only
- * lanes, where a runtime has them, run beside each other.
+ * The runtime vtable: what an inference runtime must offer, and all that the rest of prony knows of
+ * it. One folder per runtime; a line in rows.h makes it known. All calls come from one thread,
+ * inside an executor process; only lanes, where a runtime has them, run beside each other.
  *
  * Order: open (loads the library; nothing of the user's yet) → [the executor closes its sandbox] →
  * load → (bind → (prepare → run) … → output) … → close. With its profiler on: … → run →
@@ -25,7 +25,8 @@ struct prn_runtime_option {
     bool local_only; /* names files of this machine: refused when it comes over a network */
 };
 
-/* An input or output as the runtime sees it; data is borrowed. Strings as in model/tensor.h. */
+/* An input or output as the runtime sees it; data is borrowed. Strings as in model/tensor/tensor.h.
+ */
 struct prn_runtime_tensor {
     const char *name;
     int dtype;
@@ -39,32 +40,40 @@ struct prn_runtime_config {
     const char *software; /* "onnxrt-cuda" */
     const struct prn_spec_option *options;
     size_t n_options;
-    const char *library; /* NULL: search */
+    const char *library; /* the file to load; NULL: as runtime/library.h finds it */
+    const char *loaded;  /* the library that another instance in this process has; NULL: first */
     /* An empty folder: switches the runtime's own profiler on. See end_profiling. */
     const char *profile_folder;
+    const char *cache_folder;   /* that it may read; NULL: none (reuse) */
     const char *scratch_folder; /* of a runtime that compiles; NULL: none could be made */
     bool probe;                 /* nothing will be loaded: only what it is is asked */
 };
 
 struct prn_runtime; /* each implementation's own */
+struct prn_library_search;
 
 struct prn_runtime_ops {
     const char *software; /* name in a spec */
     const char *title;    /* "ONNX Runtime, CPU" */
     bool gpu;             /* needs devices that the sandbox must leave open */
     /* It is Python's, and so its executor is a Python process, whose functions stand in for those
-     * of this row (prn_executor_main). Its models are FXPROTO, the others' are ONNX. */
+     * of this row (prn_executor_main). */
     bool python;
+    bool takes_fxproto; /* its models are FXPROTO, the others' are ONNX */
+    bool in_default; /* octoml-profile's client, which asks for the preset "default", can use it */
     bool keeps_reshapes; /* nothing is fused across a Reshape, also one that changes nothing */
     bool compiles;       /* starts the machine's compiler, and writes into a scratch folder */
+    const struct prn_library_search *search;  /* for its library; NULL: it has none */
     const struct prn_runtime_option *options; /* ends in a row without key */
 
     /* Loads the library and checks the options. Fails with PRONY_EUNAVAILABLE when the library or
      * the hardware is absent, PRONY_EUSAGE when an option is wrong. */
     int (*open)(const struct prn_runtime_config *config, struct prn_runtime **ret_runtime,
                 struct prony_error *err);
-    const char *(*version)(const struct prn_runtime *runtime); /* "ONNX Runtime 1.30.0" */
+    const char *(*version)(const struct prn_runtime *runtime); /* "ONNX Runtime 1.31.1" */
     const char *(*library)(const struct prn_runtime *runtime); /* path of the loaded file */
+    /* Optional: who named that file, or where it was found. */
+    const char *(*origin)(const struct prn_runtime *runtime);
     /* Optional: folders that it reads beside the library's, ending in NULL. */
     const char *const *(*readable)(const struct prn_runtime *runtime);
     int (*load)(struct prn_runtime *runtime, const char *model_path, struct prony_error *err);
@@ -92,12 +101,24 @@ struct prn_runtime_ops {
     /* Optional, of a profiler that only knows averages: the runs that count begin here, and the
      * trace has one run, their mean. */
     int (*begin_profiling)(struct prn_runtime *runtime, struct prony_error *err);
+    /* Optional, of one that compiles. The first names a file with what `made` gave for this model
+     * before, NULL: none, before load; the second is a file, for the caller to close, with what
+     * bind has compiled by now, -1: nothing new. */
+    void (*reuse)(struct prn_runtime *runtime, const char *path);
+    int (*made)(struct prn_runtime *runtime);
     void (*close)(struct prn_runtime *runtime); /* NULL does nothing */
 };
 
 /* All runtimes, ending in NULL, and the one of a name or NULL. */
 extern const struct prn_runtime_ops *const prn_runtimes[];
 const struct prn_runtime_ops *prn_runtime_find(const char *software);
+
+/* Whether graphs go to it as ONNX, else as FXPROTO. A service may offer what is not known here. */
+bool prn_runtime_takes_onnx(const char *software);
+
+/* The libraries of all runtimes, each once; returns their number. */
+#define PRN_RUNTIME_LIBRARIES_MAX 8
+size_t prn_runtime_libraries(const struct prn_library_search *ret[PRN_RUNTIME_LIBRARIES_MAX]);
 
 #define PRN_RUNTIME_COUNT_MAX 4096
 
@@ -107,10 +128,14 @@ PRONY_MUST_CHECK int prn_runtime_check_options(const struct prn_runtime_ops *ops
                                                const struct prn_spec_option *options, size_t n,
                                                struct prony_error *err);
 
+/* The value of an option; `otherwise` when it isn't given. */
+const char *prn_runtime_option_of(const struct prn_runtime_config *config, const char *key,
+                                  const char *otherwise);
+
 /* What a switch that passed the check says: on, 1 and nothing at all mean on. */
 bool prn_runtime_switch(const char *value);
 
-/* "name, …" of those that take ONNX: for the error about an unknown software name. */
-void prn_runtime_list(struct prn_buffer *out);
+/* "name, …", of all or of those that take ONNX: for the error about an unknown software name. */
+void prn_runtime_list(struct prn_buffer *out, bool only_onnx);
 
 #endif

@@ -1,8 +1,9 @@
 /* Who calls, and how calls are refused. */
 #include "service/service.h"
 
+#include "base/clock.h"
 #include "service/peer.h"
-#include "service/slurm.h"
+#include "service/slurm/slurm.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,6 +33,15 @@ void *prn_unpack(struct prn_rpc_call *call, struct prn_bytes *message,
     return code < 0 ? NULL : unpacked;
 }
 
+void *prn_request(struct prn_rpc_call *call, struct prn_bytes *message,
+                  const ProtobufCMessageDescriptor *type, struct prn_identity *ret_identity)
+{
+    if (prn_access(call, ret_identity))
+        return prn_unpack(call, message, type);
+    prn_bytes_free(message);
+    return NULL;
+}
+
 void prn_reply(struct prn_rpc_call *call, const ProtobufCMessage *message)
 {
     struct prn_out *out = prn_rpc_pack(message);
@@ -51,14 +61,14 @@ static bool seen(struct prn_service *s, const char *peer, bool add)
     for (const char *c = peer; *c; c++)
         hash = hash * 33 + (unsigned char)*c;
     struct prn_seen_peer *p = &s->seen[hash % PRN_ARRAY_SIZE(s->seen)];
-    int64_t now_ns = prn_service_now();
-    pthread_mutex_lock(&s->seen_lock);
+    int64_t now_ns = prn_monotonic_ns();
+    prn_seen_lock(s);
     bool found = now_ns < p->until_ns && strcmp(p->peer, peer) == 0;
     if (add) {
         memcpy(p->peer, peer, strlen(peer) + 1);
         p->until_ns = now_ns + SEEN_NS;
     }
-    pthread_mutex_unlock(&s->seen_lock);
+    prn_seen_unlock(s);
     return found;
 }
 

@@ -1,5 +1,5 @@
 /* What there is: backends and presets. */
-#include "service/service.h"
+#include "service/host/host.h"
 
 #include "runtime/runtime.h"
 
@@ -36,8 +36,9 @@ static bool offered(const struct prn_service *s, const char *hardware, const cha
 }
 
 /* A host that has the backend, as far as it is offered; NULL: none is connected. */
-static const struct prn_host *find_host(const struct prn_service *s, const char *hardware,
-                                        const char *software, bool *ret_any)
+static const struct prn_host *find_host_locked(const struct prn_service *s, const char *hardware,
+                                               const char *software, bool *ret_any)
+    PRN_HOLDS(prn_service)
 {
     struct prn_queue_host *place = NULL;
     *ret_any = false;
@@ -72,13 +73,14 @@ static int check_options(const struct prn_spec *spec, const Prony__Software *sof
     return ops ? prn_runtime_check_options(ops, spec->options, spec->n_options, err) : 0;
 }
 
-int prn_backend_check(struct prn_service *s, const struct prn_spec *spec, struct prony_error *err)
+int prn_backend_check_locked(struct prn_service *s, const struct prn_spec *spec,
+                             struct prony_error *err)
 {
     bool any = false;
     if (!prn_queue_has(s->queue, spec->hardware))
         return prn_fail(err, PRONY_EUNAVAILABLE, "backend '%s': there is no hardware '%s' here",
                         spec->name, spec->hardware);
-    const struct prn_host *host = find_host(s, spec->hardware, spec->software, &any);
+    const struct prn_host *host = find_host_locked(s, spec->hardware, spec->software, &any);
     if (host)
         return check_options(spec, find_software(host, spec->software), err);
     /* Of hardware that is only promised, nobody knows more than its pool says. */
@@ -108,8 +110,8 @@ static bool listed(const struct list *list, const char *hardware, const char *so
 }
 
 /* One that a host has; or that a pool promises, without a host that could say more. */
-static int add_backend(struct list *list, const struct prn_host *host, const char *hardware,
-                       const Prony__Software *have)
+static int add_backend_locked(struct list *list, const struct prn_host *host, const char *hardware,
+                              const Prony__Software *have) PRN_HOLDS(prn_service)
 {
     struct prn_service *s = list->service;
     const struct prn_config_pool *pool = prn_config_pool(&s->config, hardware);
@@ -159,19 +161,20 @@ static int details_by_name(const void *a, const void *b)
 }
 
 /* Hosts that come when somebody waits have nobody to speak for them before. */
-static int add_promised(struct list *list, const struct prn_config_pool *pool)
+static int add_promised_locked(struct list *list, const struct prn_config_pool *pool)
+    PRN_HOLDS(prn_service)
 {
     for (size_t i = 0; i < pool->n_software; i++) {
         Prony__Software software = PRONY__SOFTWARE__INIT;
         software.name = (char *)(uintptr_t)pool->software[i];
         if (!listed(list, pool->hardware, software.name) &&
-            add_backend(list, NULL, pool->hardware, &software) < 0)
+            add_backend_locked(list, NULL, pool->hardware, &software) < 0)
             return PRONY_ENOMEM;
     }
     return 0;
 }
 
-static int fill_list(struct list *list)
+static int fill_list_locked(struct list *list) PRN_HOLDS(prn_service)
 {
     const struct prn_config *config = &list->service->config;
     size_t most = 1;
@@ -188,11 +191,12 @@ static int fill_list(struct list *list)
             const Prony__Software *have = host->hello->software[i];
             if (!listed(list, host->hello->hardware, have->name) &&
                 offered(list->service, host->hello->hardware, have->name) &&
-                add_backend(list, host, host->hello->hardware, have) < 0)
+                add_backend_locked(list, host, host->hello->hardware, have) < 0)
                 return PRONY_ENOMEM;
         }
     for (size_t i = 0; i < config->n_pools; i++)
-        if (config->pools[i].type == PRN_POOL_SLURM && add_promised(list, &config->pools[i]) < 0)
+        if (config->pools[i].type == PRN_POOL_SLURM &&
+            add_promised_locked(list, &config->pools[i]) < 0)
             return PRONY_ENOMEM;
     qsort(list->specs, list->n, sizeof *list->specs, by_name);
     qsort(list->details, list->n, sizeof *list->details, details_by_name);
@@ -264,8 +268,8 @@ void prn_list_backends(struct prn_rpc_call *call, struct prn_bytes *message)
     prn_bytes_free(message);
     if (!prn_access(call, &identity))
         return;
-    pthread_mutex_lock(&s->lock);
-    int code = fill_list(&list);
+    prn_service_lock(s);
+    int code = fill_list_locked(&list);
     if (code == 0)
         code = fill_presets(&list, &reply);
     reply.n_backends = reply.n_details = list.n;
@@ -275,6 +279,6 @@ void prn_list_backends(struct prn_rpc_call *call, struct prn_bytes *message)
         prn_reply(call, &reply.base);
     else
         prn_refuse(call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service is out of memory");
-    pthread_mutex_unlock(&s->lock);
+    prn_service_unlock(s);
     prn_arena_release(&list.arena);
 }

@@ -1,5 +1,7 @@
 #include "service/log.h"
 
+#include "base/clock.h"
+#include "base/lock.h"
 #include "base/buffer.h"
 #include "base/text.h"
 #include "format/json.h"
@@ -32,14 +34,18 @@ struct event {
     uint64_t suppressed;
 };
 
+PRN_LOCK(events);
+
 struct prn_log {
     pthread_mutex_t lock;
     int fd;
     enum prn_log_format format;
     enum prn_log_level least;
-    size_t n_events;
-    struct event events[EVENTS_MAX];
+    size_t n_events PRN_GUARDED(events);
+    struct event events[EVENTS_MAX] PRN_GUARDED(events);
 };
+
+PRN_LOCK_FUNCTIONS(events, struct prn_log, lock)
 
 static const char *const level_names[] = {"debug", "info", "warning", "error"};
 static const char *const format_names[] = {"text", "json"};
@@ -92,7 +98,8 @@ int prn_log_level_parse(const char *text, enum prn_log_level *ret_level, struct 
                     text);
 }
 
-static struct event *event_of(struct prn_log *log, const char *name, double now_s)
+static struct event *event_of_locked(struct prn_log *log, const char *name, double now_s)
+    PRN_HOLDS(events)
 {
     size_t i = 0;
     while (i < log->n_events && strcmp(log->events[i].name, name) != 0)
@@ -109,11 +116,9 @@ static struct event *event_of(struct prn_log *log, const char *name, double now_
 /* Whether the event may be written; `ret_suppressed` is how many before it weren't. */
 static bool allow(struct prn_log *log, const char *name, uint64_t *ret_suppressed)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    double now_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-    pthread_mutex_lock(&log->lock);
-    struct event *event = event_of(log, name, now_s);
+    double now_s = (double)prn_monotonic_ns() * 1e-9;
+    events_lock(log);
+    struct event *event = event_of_locked(log, name, now_s);
     event->allowance = fmin(event->allowance + (now_s - event->at_s) * RATE, BURST);
     event->at_s = now_s;
     bool allowed = event->allowance >= 1;
@@ -123,7 +128,7 @@ static bool allow(struct prn_log *log, const char *name, uint64_t *ret_suppresse
         event->suppressed = 0;
     } else
         event->suppressed++;
-    pthread_mutex_unlock(&log->lock);
+    events_unlock(log);
     return allowed;
 }
 

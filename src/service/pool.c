@@ -1,18 +1,25 @@
 #include "service/pool.h"
 
+#include "base/lock.h"
+
 #include <pthread.h>
 #include <stdlib.h>
+
+PRN_LOCK(pool);
 
 struct prn_pool {
     pthread_mutex_t lock;
     pthread_cond_t due;
-    struct prn_job_line *first, *last; /* lines with a job that is due */
-    bool ending;
+    struct prn_job_line *first PRN_GUARDED(pool),
+        *last PRN_GUARDED(pool); /* lines with a job that is due */
+    bool ending PRN_GUARDED(pool);
     size_t n_threads;
     pthread_t threads[];
 };
 
-static void append_line(struct prn_pool *pool, struct prn_job_line *line)
+PRN_LOCK_FUNCTIONS(pool, struct prn_pool, lock)
+
+static void append_line_locked(struct prn_pool *pool, struct prn_job_line *line) PRN_HOLDS(pool)
 {
     line->next = NULL;
     if (pool->last)
@@ -23,7 +30,7 @@ static void append_line(struct prn_pool *pool, struct prn_job_line *line)
     pthread_cond_signal(&pool->due);
 }
 
-static struct prn_job_line *take_line(struct prn_pool *pool)
+static struct prn_job_line *take_line_locked(struct prn_pool *pool) PRN_HOLDS(pool)
 {
     struct prn_job_line *line = pool->first;
     pool->first = line->next;
@@ -32,31 +39,31 @@ static struct prn_job_line *take_line(struct prn_pool *pool)
     return line;
 }
 
-static void *work(void *opaque)
+static void *pool_work(void *opaque)
 {
     struct prn_pool *pool = opaque;
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     for (;;) {
         while (!pool->first && !pool->ending)
             pthread_cond_wait(&pool->due, &pool->lock);
         if (!pool->first)
             break;
-        struct prn_job_line *line = take_line(pool);
+        struct prn_job_line *line = take_line_locked(pool);
         struct prn_pool_job *job = line->first;
         line->first = job->next;
         if (!line->first)
             line->last = NULL;
-        pthread_mutex_unlock(&pool->lock);
+        pool_unlock(pool);
         job->run(job);
-        pthread_mutex_lock(&pool->lock);
+        pool_lock(pool);
         line->busy = line->first != NULL;
         if (line->busy)
-            append_line(pool, line);
-        pthread_mutex_unlock(&pool->lock);
+            append_line_locked(pool, line);
+        pool_unlock(pool);
         job->over(job);
-        pthread_mutex_lock(&pool->lock);
+        pool_lock(pool);
     }
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     return NULL;
 }
 
@@ -68,7 +75,7 @@ int prn_pool_new(size_t threads, struct prn_pool **ret_pool, struct prony_error 
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->due, NULL);
     while (pool->n_threads < threads &&
-           pthread_create(&pool->threads[pool->n_threads], NULL, work, pool) == 0)
+           pthread_create(&pool->threads[pool->n_threads], NULL, pool_work, pool) == 0)
         pool->n_threads++;
     if (pool->n_threads == 0) {
         prn_pool_free(pool);
@@ -82,10 +89,10 @@ void prn_pool_free(struct prn_pool *pool)
 {
     if (!pool)
         return;
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     pool->ending = true;
     pthread_cond_broadcast(&pool->due);
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
     for (size_t i = 0; i < pool->n_threads; i++)
         pthread_join(pool->threads[i], NULL);
     pthread_cond_destroy(&pool->due);
@@ -95,7 +102,7 @@ void prn_pool_free(struct prn_pool *pool)
 
 void prn_pool_add(struct prn_pool *pool, struct prn_job_line *line, struct prn_pool_job *job)
 {
-    pthread_mutex_lock(&pool->lock);
+    pool_lock(pool);
     job->next = NULL;
     if (line->last)
         line->last->next = job;
@@ -104,7 +111,7 @@ void prn_pool_add(struct prn_pool *pool, struct prn_job_line *line, struct prn_p
     line->last = job;
     if (!line->busy) {
         line->busy = true;
-        append_line(pool, line);
+        append_line_locked(pool, line);
     }
-    pthread_mutex_unlock(&pool->lock);
+    pool_unlock(pool);
 }

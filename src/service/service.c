@@ -1,9 +1,16 @@
 /* `prony serve`: set-up, the timer, reload and the end. */
-#include "service/service.h"
+#include "service/host/host.h"
 
-#include "service/names.h"
-#include "service/slurm.h"
-#include "service/slurm_command.h"
+#include "base/clock.h"
+#include "instance/cache.h"
+#include "instance/names.h"
+#include "service/pool.h"
+#include "service/slurm/command.h"
+#include "service/slurm/slurm.h"
+#include "service/store/history.h"
+#include "service/store/state.h"
+#include "service/web/dashboard.h"
+#include "service/web/metrics.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -24,13 +31,6 @@
 #define JOIN_NS ((int64_t)20 * 1000000000) /* for its own workers to join before it says ready */
 #define DRAIN_NS ((int64_t)60 * 1000000000)
 #define STOP_S 2.0
-
-int64_t prn_service_now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 #define METHOD(service, name) "/" service "/" name
 
@@ -86,15 +86,15 @@ static void collect(void *opaque)
     prn_blobs_stats(s->blobs, &stats);
     prn_meter_set(prn_metric_meter(cache, "used", NULL), (double)stats.bytes);
     prn_meter_set(prn_metric_meter(cache, "limit", NULL), (double)stats.limit_bytes);
-    pthread_mutex_lock(&s->lock);
+    prn_service_lock(s);
     prn_meter_set(prn_metric_meter(sessions, NULL, NULL), (double)s->n_sessions);
     for (size_t i = 0; prn_queue_hardware(s->queue, i, &counts); i++) {
         prn_meter_set(prn_metric_meter(hosts, counts.name, "free"), (double)counts.free);
         prn_meter_set(prn_metric_meter(hosts, counts.name, "held"), (double)counts.held);
         prn_meter_set(prn_metric_meter(waiting, counts.name, NULL), (double)counts.waiting);
     }
-    prn_slurm_collect(s);
-    pthread_mutex_unlock(&s->lock);
+    prn_slurm_collect_locked(s);
+    prn_service_unlock(s);
 }
 
 static void make_metrics(struct prn_service *s)
@@ -133,7 +133,7 @@ static int open_sessions_folder(struct prn_service *s, struct prony_error *err)
     return code;
 }
 
-static int open_state(struct prn_service *s, struct prony_error *err)
+static int open_state(struct prn_service *s, struct prony_error *err) PRN_ALONE
 {
     int code = prn_state_open(s->config.state_folder, true, &s->state, err);
     if (code == 0)
@@ -169,7 +169,7 @@ static const char *told_address(struct prn_arena *arena, const char *text, int p
 }
 
 static int listen_all(struct prn_service *s, const struct prn_server_tls *tls,
-                      const char **addresses, struct prony_error *err)
+                      const char **addresses, struct prony_error *err) PRN_ALONE
 {
     const struct prn_config *c = &s->config;
     int port;
@@ -191,7 +191,8 @@ static int listen_all(struct prn_service *s, const struct prn_server_tls *tls,
     return code;
 }
 
-static int start_server(struct prn_service *s, const char **addresses, struct prony_error *err)
+static int start_server(struct prn_service *s, const char **addresses,
+                        struct prony_error *err) PRN_ALONE
 {
     const struct prn_server_config config = {
         .methods = methods, .service = s, .message_max = s->config.limits.message_bytes};
@@ -215,7 +216,7 @@ static int start_server(struct prn_service *s, const char **addresses, struct pr
 
 /* ---- The timer ---- */
 
-void prn_service_look_by(struct prn_service *s, int64_t ns)
+void prn_service_look_by_locked(struct prn_service *s, int64_t ns)
 {
     if (ns >= s->timer_ns)
         return;
@@ -227,35 +228,35 @@ void prn_service_look_by(struct prn_service *s, int64_t ns)
 static void *keep_time(void *opaque)
 {
     struct prn_service *s = opaque;
-    int64_t flush_ns = prn_service_now() + FLUSH_NS;
-    pthread_mutex_lock(&s->lock);
+    int64_t flush_ns = prn_monotonic_ns() + FLUSH_NS;
+    prn_service_lock(s);
     while (!s->ended) {
-        int64_t now_ns = prn_service_now();
+        int64_t now_ns = prn_monotonic_ns();
         int64_t next_ns = now_ns + TICK_NS;
         s->timer_ns = INT64_MAX;
-        int64_t due[] = {prn_sessions_tick(s, now_ns), prn_hosts_tick(s, now_ns),
-                         prn_locals_tick(s, now_ns)};
+        int64_t due[] = {prn_sessions_tick_locked(s, now_ns), prn_hosts_tick_locked(s, now_ns),
+                         prn_locals_tick_locked(s, now_ns)};
         for (size_t i = 0; i < PRN_ARRAY_SIZE(due); i++)
             next_ns = due[i] < next_ns ? due[i] : next_ns;
         if (now_ns >= flush_ns) {
-            pthread_mutex_unlock(&s->lock);
+            prn_service_unlock(s);
             prn_blobs_flush(s->blobs);
             prn_tokens_flush(s->tokens);
-            pthread_mutex_lock(&s->lock);
+            prn_service_lock(s);
             flush_ns = now_ns + FLUSH_NS;
         }
         /* What came while the lock wasn't held. */
         next_ns = s->timer_ns < next_ns ? s->timer_ns : next_ns;
         s->timer_ns = next_ns;
-        struct timespec until = {next_ns / 1000000000, next_ns % 1000000000};
+        struct timespec until = prn_timespec(next_ns);
         pthread_cond_timedwait(&s->wake, &s->lock, &until);
     }
-    pthread_mutex_unlock(&s->lock);
+    prn_service_unlock(s);
     return NULL;
 }
 
-/* With the lock: whether all workers of its own are there. */
-static bool joined(const struct prn_service *s)
+/* Whether all workers of its own are there. */
+static bool joined_locked(const struct prn_service *s) PRN_HOLDS(prn_service)
 {
     size_t wanted = 0;
     size_t there = 0;
@@ -270,7 +271,7 @@ static bool joined(const struct prn_service *s)
 
 static int next_signal(const sigset_t *signals, int64_t wait_ns)
 {
-    struct timespec t = {wait_ns / 1000000000, wait_ns % 1000000000};
+    struct timespec t = prn_timespec(wait_ns);
     int signal = wait_ns < 0 ? sigwaitinfo(signals, NULL) : sigtimedwait(signals, NULL, &t);
     return signal > 0 ? signal : 0;
 }
@@ -294,7 +295,7 @@ static void reload_tls(struct prn_service *s, const struct prn_config *after)
     char *certificate = NULL;
     char *key = NULL;
     struct prony_error err;
-    if (!s->config.tls_certificate || !after->tls_certificate)
+    if (!s->tls || !after->tls_certificate)
         return;
     int code = prn_config_read_tls(after, &certificate, &key, &err);
     if (code == 0)
@@ -322,27 +323,19 @@ static void reload(struct prn_service *s)
     }
     say_changes(s, &after);
     reload_tls(s, &after);
-    pthread_mutex_lock(&s->lock);
+    prn_service_lock(s);
     struct prn_old_config *old = calloc(1, sizeof *old);
     if (old) {
         old->config = s->config;
         old->next = s->old_configs;
         s->old_configs = old;
-        after.listen = s->config.listen;
-        after.n_listen = s->config.n_listen;
-        /* Whether there is TLS at all stays; which files it is of doesn't matter here. */
-        after.tls_certificate = s->config.tls_certificate;
-        after.tls_key = s->config.tls_key;
-        after.http = s->config.http;
-        after.python = s->config.python;
-        after.state_folder = s->config.state_folder;
-        after.limits.message_bytes = s->config.limits.message_bytes;
+        prn_config_keep(&s->config, &after);
         s->config = after;
-        if (prn_locals_start(s, &err) < 0 || prn_slurm_start(s, NULL, &err) < 0)
+        if (prn_locals_start_locked(s, &err) < 0 || prn_slurm_start_locked(s, NULL, &err) < 0)
             PRN_LOG(s->log, PRN_LOG_ERROR, "config.workers", PRN_LOG_TEXT("error", err.text));
         pthread_cond_signal(&s->wake);
     }
-    pthread_mutex_unlock(&s->lock);
+    prn_service_unlock(s);
     if (old)
         prn_blobs_set_limit(s->blobs, after.cache_bytes);
     else
@@ -382,22 +375,22 @@ static int start_watching(struct prony_error *err)
 
 /* No new sessions; those that are there may finish, unless a second signal comes, or who started
  * the service is gone. */
-static void drain(struct prn_service *s, const sigset_t *signals)
+static void service_drain(struct prn_service *s, const sigset_t *signals)
 {
-    int64_t until_ns = prn_service_now() + DRAIN_NS;
+    int64_t until_ns = prn_monotonic_ns() + DRAIN_NS;
     prn_server_set_serving(s->server, false);
-    pthread_mutex_lock(&s->lock);
+    prn_service_lock(s);
     PRN_LOG(s->log, PRN_LOG_INFO, "service.drain", PRN_LOG_INTEGER("sessions", s->n_sessions));
     s->draining = true;
-    while (s->n_sessions > 0 && prn_service_now() < until_ns && !atomic_load(&input_ended)) {
-        pthread_mutex_unlock(&s->lock);
+    while (s->n_sessions > 0 && prn_monotonic_ns() < until_ns && !atomic_load(&input_ended)) {
+        prn_service_unlock(s);
         int signal = next_signal(signals, TICK_NS / 5);
-        pthread_mutex_lock(&s->lock);
+        prn_service_lock(s);
         if (signal == SIGTERM || signal == SIGINT)
             break;
     }
-    prn_sessions_close_all(s, "the service ended");
-    pthread_mutex_unlock(&s->lock);
+    prn_sessions_close_all_locked(s, "the service ended");
+    prn_service_unlock(s);
 }
 
 static void serve_until_signal(struct prn_service *s, const sigset_t *signals)
@@ -409,39 +402,39 @@ static void serve_until_signal(struct prn_service *s, const sigset_t *signals)
         if (signal == SIGTERM || signal == SIGINT)
             break;
     }
-    drain(s, signals);
+    service_drain(s, signals);
 }
 
 /* ---- From the beginning to the end ---- */
 
 static void wait_for_workers(struct prn_service *s, const sigset_t *signals, bool *ret_ended)
 {
-    int64_t until_ns = prn_service_now() + JOIN_NS;
+    int64_t until_ns = prn_monotonic_ns() + JOIN_NS;
     *ret_ended = false;
-    pthread_mutex_lock(&s->lock);
-    while (!joined(s) && prn_service_now() < until_ns && !*ret_ended) {
-        pthread_mutex_unlock(&s->lock);
+    prn_service_lock(s);
+    while (!joined_locked(s) && prn_monotonic_ns() < until_ns && !*ret_ended) {
+        prn_service_unlock(s);
         int signal = next_signal(signals, 5000000);
         *ret_ended = signal == SIGTERM || signal == SIGINT;
-        pthread_mutex_lock(&s->lock);
+        prn_service_lock(s);
     }
-    pthread_mutex_unlock(&s->lock);
+    prn_service_unlock(s);
 }
 
 /* Sessions that are closed end when their hosts have let go of them. */
 static void wait_for_sessions(struct prn_service *s)
 {
-    int64_t until_ns = prn_service_now() + (int64_t)10 * 1000000000;
-    pthread_mutex_lock(&s->lock);
-    while ((!TAILQ_EMPTY(&s->closing) || s->n_threads > 0) && prn_service_now() < until_ns) {
-        pthread_mutex_unlock(&s->lock);
+    int64_t until_ns = prn_monotonic_ns() + (int64_t)10 * 1000000000;
+    prn_service_lock(s);
+    while ((!TAILQ_EMPTY(&s->closing) || s->n_threads > 0) && prn_monotonic_ns() < until_ns) {
+        prn_service_unlock(s);
         poll(NULL, 0, 5);
-        pthread_mutex_lock(&s->lock);
+        prn_service_lock(s);
     }
-    pthread_mutex_unlock(&s->lock);
+    prn_service_unlock(s);
 }
 
-static void release(struct prn_service *s)
+static void service_release(struct prn_service *s) PRN_ALONE
 {
     prn_slurm_free(s);
     prn_pool_free(s->pool);
@@ -470,7 +463,7 @@ static void release(struct prn_service *s)
 
 /* Where a machine elsewhere finds the service, as far as it knows itself: an address of its own
  * that isn't a socket in the file system, by the machine's name where it listens everywhere. */
-static const char *worker_address(struct prn_service *s, const char *const *addresses)
+static const char *worker_address(struct prn_service *s, const char *const *addresses) PRN_ALONE
 {
     char host[HOST_NAME_MAX + 1] = "localhost";
     const char *found = "";
@@ -487,8 +480,8 @@ static const char *worker_address(struct prn_service *s, const char *const *addr
     return copy ? copy : found;
 }
 
-static int start(struct prn_service *s, const char **addresses, pthread_t *timer,
-                 struct prony_error *err)
+static int service_start(struct prn_service *s, const char **addresses, pthread_t *timer,
+                         struct prony_error *err)
 {
     int code = prn_slurm_check(&s->config, s->options->config_file, err);
     if (code == 0)
@@ -497,11 +490,11 @@ static int start(struct prn_service *s, const char **addresses, pthread_t *timer
         code = start_server(s, addresses, err);
     if (code < 0)
         return code;
-    pthread_mutex_lock(&s->lock);
-    code = prn_locals_start(s, err);
+    prn_service_lock(s);
+    code = prn_locals_start_locked(s, err);
     if (code == 0)
-        code = prn_slurm_start(s, worker_address(s, addresses), err);
-    pthread_mutex_unlock(&s->lock);
+        code = prn_slurm_start_locked(s, worker_address(s, addresses), err);
+    prn_service_unlock(s);
     if (code == 0 && pthread_create(timer, NULL, keep_time, s) != 0)
         code = prn_fail(err, PRONY_ENOMEM, "cannot start a thread");
     return code;
@@ -509,19 +502,19 @@ static int start(struct prn_service *s, const char **addresses, pthread_t *timer
 
 static void stop(struct prn_service *s, pthread_t timer)
 {
-    pthread_mutex_lock(&s->lock);
+    prn_service_lock(s);
     s->draining = true;
-    prn_sessions_close_all(s, "the service ended");
-    pthread_mutex_unlock(&s->lock);
+    prn_sessions_close_all_locked(s, "the service ended");
+    prn_service_unlock(s);
     prn_slurm_stop(s);
     prn_locals_stop(s);
     prn_dashboard_stop(s);
     prn_server_stop(s->server, STOP_S);
     wait_for_sessions(s);
-    pthread_mutex_lock(&s->lock);
+    prn_service_lock(s);
     s->ended = true;
     pthread_cond_signal(&s->wake);
-    pthread_mutex_unlock(&s->lock);
+    prn_service_unlock(s);
     pthread_join(timer, NULL);
     prn_locals_free(s);
     unlink(s->worker_address + strlen("unix:"));
@@ -541,7 +534,7 @@ static struct prn_service *new_service(const struct prn_serve_options *options)
     pthread_condattr_destroy(&monotonic);
     s->options = options;
     s->sessions_fd = -1;
-    s->start_ns = prn_service_now();
+    s->start_ns = prn_monotonic_ns();
     TAILQ_INIT(&s->closing);
     TAILQ_INIT(&s->waiters);
     TAILQ_INIT(&s->closers);
@@ -567,7 +560,7 @@ int prn_serve(const struct prn_serve_options *options, struct prony_error *err)
     s->tls = s->config.tls_certificate;
     code = prn_log_format_parse(s->config.log_format, &log_format, err);
     if (code < 0) {
-        release(s);
+        service_release(s);
         return code;
     }
     /* Every thread from here on leaves them to this one. */
@@ -582,10 +575,12 @@ int prn_serve(const struct prn_serve_options *options, struct prony_error *err)
     const char **addresses =
         PRN_ARENA_ARRAY(&s->config.arena, s->config.n_listen + 1, const char *);
     code = addresses ? 0 : prn_fail_memory(err);
+    if (!options->keeps_compiled || !prn_cache_folder(s->cache))
+        s->cache[0] = '\0';
     if (code == 0 && options->ends_with_input)
         code = start_watching(err);
     if (code == 0)
-        code = start(s, addresses, &timer, err);
+        code = service_start(s, addresses, &timer, err);
     if (code == 0) {
         bool ended;
         wait_for_workers(s, &signals, &ended);
@@ -599,7 +594,7 @@ int prn_serve(const struct prn_serve_options *options, struct prony_error *err)
     }
     prn_dashboard_stop(s);
     prn_server_free(s->server);
-    release(s);
+    service_release(s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return code;
 }

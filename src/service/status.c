@@ -1,9 +1,10 @@
 /* How the service is: hardware, sessions, workers, the cache. */
-#include "service/service.h"
+#include "service/host/host.h"
 
+#include "base/clock.h"
 #include "report/status_json.h"
 #include "rpc/remote.h"
-#include "service/slurm.h"
+#include "service/slurm/slurm.h"
 
 #include <math.h>
 #include <string.h>
@@ -25,7 +26,7 @@ struct report {
     Prony__StatusReply reply;
 };
 
-static int report_hardware(struct report *r)
+static int report_hardware_locked(struct report *r) PRN_HOLDS(prn_service)
 {
     struct prn_queue_hardware counts;
     size_t n = 0;
@@ -47,14 +48,14 @@ static int report_hardware(struct report *r)
         row->hosts = counts.hosts;
         row->free = counts.free;
         row->waiting = counts.waiting;
-        row->note = prn_slurm_note(r->service, counts.name, &r->arena);
+        row->note = prn_slurm_note_locked(r->service, counts.name, &r->arena);
         r->reply.n_hardware++;
     }
     return 0;
 }
 
-static int report_session(struct report *r, const struct prn_session *session,
-                          Prony__SessionStatus *row)
+static int report_session_locked(struct report *r, const struct prn_session *session,
+                                 Prony__SessionStatus *row) PRN_HOLDS(prn_service)
 {
     prony__session_status__init(row);
     row->id = (char *)(uintptr_t)session->label;
@@ -76,7 +77,7 @@ static int report_session(struct report *r, const struct prn_session *session,
     for (size_t i = 0;
          row->has_place && !row->note && (hardware = prn_queue_session_hardware(session->place, i));
          i++)
-        row->note = prn_slurm_place_note(
+        row->note = prn_slurm_place_note_locked(
             r->service, hardware, prn_queue_session_place(session->place, hardware), &r->arena);
     row->models = session->n_models;
     row->runs = session->runs;
@@ -87,8 +88,8 @@ static int report_session(struct report *r, const struct prn_session *session,
 /* Own ones first, then those that have hosts, then who came first: that is
  * the place in a queue.
  */
-static bool comes_before(const struct report *r, const struct prn_session *a,
-                         const struct prn_session *b)
+static bool comes_before_locked(const struct report *r, const struct prn_session *a,
+                                const struct prn_session *b) PRN_HOLDS(prn_service)
 {
     bool own = strcmp(a->owner.user, r->identity->user) == 0;
     bool other_own = strcmp(b->owner.user, r->identity->user) == 0;
@@ -100,12 +101,12 @@ static bool comes_before(const struct report *r, const struct prn_session *a,
 }
 
 /* Keeps the first ones, sorted, of more than there is room for. */
-static void keep_first(struct report *r, const struct prn_session **kept, size_t *n,
-                       const struct prn_session *session)
+static void keep_first_locked(struct report *r, const struct prn_session **kept, size_t *n,
+                              const struct prn_session *session) PRN_HOLDS(prn_service)
 {
     if (*n == r->sessions_max) {
         r->sessions_left_out++;
-        if (!comes_before(r, session, kept[*n - 1]))
+        if (!comes_before_locked(r, session, kept[*n - 1]))
             return;
         --*n;
     }
@@ -113,7 +114,7 @@ static void keep_first(struct report *r, const struct prn_session **kept, size_t
     size_t high = *n;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (comes_before(r, session, kept[middle]))
+        if (comes_before_locked(r, session, kept[middle]))
             high = middle;
         else
             low = middle + 1;
@@ -124,6 +125,7 @@ static void keep_first(struct report *r, const struct prn_session **kept, size_t
 }
 
 static const struct prn_session **choose_sessions(struct report *r, size_t *ret_n)
+    PRN_HOLDS(prn_service)
 {
     struct prn_service *s = r->service;
     bool all = r->sessions_max >= s->n_sessions;
@@ -137,7 +139,7 @@ static const struct prn_session **choose_sessions(struct report *r, size_t *ret_
                 if (r->sessions_max == SIZE_MAX)
                     kept[n++] = session;
                 else
-                    keep_first(r, kept, &n, session);
+                    keep_first_locked(r, kept, &n, session);
             } else {
                 r->reply.has_sessions_others = true;
                 r->reply.sessions_others++;
@@ -147,7 +149,7 @@ static const struct prn_session **choose_sessions(struct report *r, size_t *ret_
     return kept;
 }
 
-static int report_sessions(struct report *r)
+static int report_sessions_locked(struct report *r) PRN_HOLDS(prn_service)
 {
     size_t n = 0;
     const struct prn_session **chosen = choose_sessions(r, &n);
@@ -157,14 +159,15 @@ static int report_sessions(struct report *r)
         return PRONY_ENOMEM;
     for (; r->reply.n_sessions < n; r->reply.n_sessions++) {
         size_t i = r->reply.n_sessions;
-        if (report_session(r, chosen[i], &rows[i]) < 0)
+        if (report_session_locked(r, chosen[i], &rows[i]) < 0)
             return PRONY_ENOMEM;
         r->reply.sessions[i] = &rows[i];
     }
     return 0;
 }
 
-static int report_worker(struct report *r, const struct prn_host *host, Prony__WorkerStatus *row)
+static int report_worker_locked(struct report *r, const struct prn_host *host,
+                                Prony__WorkerStatus *row) PRN_HOLDS(prn_service)
 {
     const Prony__Hello *hello = host->hello;
     prony__worker_status__init(row);
@@ -172,7 +175,7 @@ static int report_worker(struct report *r, const struct prn_host *host, Prony__W
     row->hardware = hello->hardware;
     row->state = prn_arena_strdup(&r->arena, host->held ? "held" : "free");
     row->sandbox = hello->sandbox;
-    row->note = prn_slurm_worker_note(host, &r->arena);
+    row->note = prn_slurm_worker_note_locked(host, &r->arena);
     row->has_connected_ms = true;
     row->connected_ms = MS(r->now_ns - host->connected_ns);
     if (host->held)
@@ -193,7 +196,7 @@ static int report_worker(struct report *r, const struct prn_host *host, Prony__W
     return 0;
 }
 
-static int report_workers(struct report *r)
+static int report_workers_locked(struct report *r) PRN_HOLDS(prn_service)
 {
     size_t n = 0;
     for (const struct prn_host *host = r->service->hosts; host && n < r->workers_max;
@@ -211,7 +214,7 @@ static int report_workers(struct report *r)
             r->workers_left_out++;
             continue;
         }
-        if (report_worker(r, host, &rows[i]) < 0)
+        if (report_worker_locked(r, host, &rows[i]) < 0)
             return PRONY_ENOMEM;
         r->reply.workers[i] = &rows[i];
         r->reply.n_workers++;
@@ -236,18 +239,18 @@ static void report_cache(struct report *r)
 }
 
 /* Everything but the message's frame; what it says is borrowed until the lock is given up. */
-static int report_all(struct report *r)
+static int report_all_locked(struct report *r) PRN_HOLDS(prn_service)
 {
     struct prn_service *s = r->service;
     r->reply.version = (char *)(uintptr_t)prony_version();
     r->reply.has_uptime_ms = r->reply.has_draining = true;
     r->reply.uptime_ms = MS(r->now_ns - s->start_ns);
     r->reply.draining = s->draining;
-    int code = report_hardware(r);
+    int code = report_hardware_locked(r);
     if (code == 0)
-        code = report_sessions(r);
+        code = report_sessions_locked(r);
     if (code == 0)
-        code = report_workers(r);
+        code = report_workers_locked(r);
     return code;
 }
 
@@ -261,17 +264,17 @@ void prn_status(struct prn_rpc_call *call, struct prn_bytes *message)
     struct report r = {.service = s,
                        .arena = PRN_ARENA_INIT(ARENA_BYTES),
                        .identity = &identity,
-                       .now_ns = prn_service_now(),
+                       .now_ns = prn_monotonic_ns(),
                        .sessions_max = SIZE_MAX,
                        .workers_max = SIZE_MAX,
                        .reply = PRONY__STATUS_REPLY__INIT};
     report_cache(&r);
-    pthread_mutex_lock(&s->lock);
-    if (report_all(&r) == 0)
+    prn_service_lock(s);
+    if (report_all_locked(&r) == 0)
         prn_reply(call, &r.reply.base);
     else
         prn_refuse(call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service is out of memory");
-    pthread_mutex_unlock(&s->lock);
+    prn_service_unlock(s);
     prn_arena_release(&r.arena);
 }
 
@@ -283,22 +286,22 @@ int prn_status_write(struct prn_service *s, const struct prn_identity *identity,
     struct report r = {.service = s,
                        .arena = PRN_ARENA_INIT(ARENA_BYTES),
                        .identity = identity,
-                       .now_ns = prn_service_now(),
+                       .now_ns = prn_monotonic_ns(),
                        .sessions_max = PAGE_SESSIONS_MAX,
                        .workers_max = PAGE_WORKERS_MAX,
                        .reply = PRONY__STATUS_REPLY__INIT};
     report_cache(&r);
-    pthread_mutex_lock(&s->lock);
-    int code = report_all(&r) < 0 ? prn_fail_memory(err) : 0;
+    prn_service_lock(s);
+    int code = report_all_locked(&r) < 0 ? prn_fail_memory(err) : 0;
     if (code == 0)
         code = prn_remote_read_status(&r.reply, &copies, &status, err);
-    pthread_mutex_unlock(&s->lock);
+    prn_service_unlock(s);
     prn_arena_release(&r.arena);
     if (code == 0) {
         const struct prn_status_viewer viewer = {.user = identity->user,
                                                  .admin = identity->role == PRN_ROLE_ADMIN,
                                                  .signed_in_by = signed_in_by,
-                                                 .time_ms = prn_now_ms(),
+                                                 .time_ms = prn_wall_clock_ms(),
                                                  .sessions_left_out = r.sessions_left_out,
                                                  .workers_left_out = r.workers_left_out};
         prn_status_write_json(&status, &viewer, out);

@@ -65,7 +65,7 @@ static int parse_names(const char *text, const char *end, bool allow_short,
     if (hardware.len == 0)
         return fault(err, text, "no hardware before the '/'");
     if (software.len == 0)
-        return fault(err, text, slash ? "no software behind the '/'" : "no software");
+        return fault(err, text, slash ? "no software after the '/'" : "no software");
     if (memchr(software.at, '/', software.len))
         return fault(err, text, "a second '/'");
     *ret_hardware = hardware;
@@ -129,7 +129,7 @@ static int find_brackets(const char *text, const char **ret_open, const char **r
         if (*close == '\0')
             return fault(err, text, "a '[' without ']'");
         if (trimmed(close + 1, close + strlen(close)).len > 0)
-            return fault(err, text, "text behind the ']'");
+            return fault(err, text, "text after the ']'");
     }
     *ret_open = open;
     *ret_close = close;
@@ -295,9 +295,4 @@ bool prn_spec_equal(const struct prn_spec *a, const struct prn_spec *b)
             return false;
     }
     return true;
-}
-
-bool prn_software_takes_onnx(const char *software)
-{
-    return strncmp(software, "torch-", 6) != 0;
 }

@@ -43,9 +43,6 @@ const char *prn_spec_option(const struct prn_spec *spec, const char *key);
 /* Equal hardware and software, and options equal as a map. */
 bool prn_spec_equal(const struct prn_spec *a, const struct prn_spec *b);
 
-/* Whether graphs go to such a software as ONNX; "torch-…" takes FXPROTO. */
-bool prn_software_takes_onnx(const char *software);
-
 /* ---- Hardware ---- */
 
 struct prn_hardware {

@@ -13,6 +13,7 @@
 const char *prn_trace_verdict_name(enum prn_trace_verdict verdict)
 {
     static const char *const names[] = {
+        [PRN_TRACE_NOT_SHOWN] = "not shown",
         [PRN_TRACE_SAME] = "same",
         [PRN_TRACE_SLOWER] = "slower",
         [PRN_TRACE_FASTER] = "faster",
@@ -93,12 +94,30 @@ static double per_run(const struct prn_trace_group *group)
     return (double)group->total.count / (double)group->per_run.count;
 }
 
-static void fill_row(struct prn_trace_difference *row, const struct prn_sketch *a,
-                     const struct prn_sketch *b, double events)
+/* A machine that is slow now is slow in the next run too, so runs are worth less than their
+ * number. */
+static double persistence_of(const struct prn_trace_order *order)
 {
-    struct prn_ratio r = prn_sketch_median_ratio(a, b, ROUNDING_NS * sqrt(events), SEED);
-    row->median_a_ns = prn_sketch_quantile(a, 0.5);
-    row->median_b_ns = prn_sketch_quantile(b, 0.5);
+    double ns[PRN_TRACE_ORDER_MAX];
+    for (size_t i = 0; i < order->n; i++)
+        ns[i] = order->ns[i];
+    double persistence = prn_stats_persistence(ns, order->n);
+    return isnan(persistence) ? 1 : persistence;
+}
+
+/* One side of a row. */
+struct side {
+    const struct prn_sketch *per_run;
+    const struct prn_trace_order *order;
+};
+
+static void fill_row(struct prn_trace_difference *row, struct side a, struct side b, double events)
+{
+    const double persistence[] = {persistence_of(a.order), persistence_of(b.order)};
+    struct prn_ratio r = prn_sketch_median_ratio(a.per_run, b.per_run, ROUNDING_NS * sqrt(events),
+                                                 SEED, persistence);
+    row->median_a_ns = prn_sketch_quantile(a.per_run, 0.5);
+    row->median_b_ns = prn_sketch_quantile(b.per_run, 0.5);
     row->ratio = r.ratio;
     row->p = r.p;
 }
@@ -106,7 +125,9 @@ static void fill_row(struct prn_trace_difference *row, const struct prn_sketch *
 static void compare_row(struct prn_trace_difference *row)
 {
     if (row->a && row->b) {
-        fill_row(row, &row->a->per_run, &row->b->per_run, fmax(per_run(row->a), per_run(row->b)));
+        struct side a = {&row->a->per_run, &row->a->order};
+        struct side b = {&row->b->per_run, &row->b->order};
+        fill_row(row, a, b, fmax(per_run(row->a), per_run(row->b)));
         return;
     }
     row->verdict = row->a ? PRN_TRACE_ONLY_A : PRN_TRACE_ONLY_B;
@@ -116,13 +137,23 @@ static void compare_row(struct prn_trace_difference *row)
     row->p = NAN;
 }
 
-static enum prn_trace_verdict judge(const struct prn_trace_difference *row, bool enough)
+/* Too few runs have neither interval nor p. */
+static enum prn_trace_verdict judge(struct prn_trace_difference *row, bool enough)
 {
-    if (!enough)
+    if (!enough) {
+        row->ratio.low = row->ratio.high = row->p = NAN;
         return PRN_TRACE_TOO_FEW_RUNS;
-    if (!(row->p < SIGNIFICANT))
+    }
+    const double most = 1 + PRN_TRACE_SMALLEST_DIFFERENCE;
+    if (row->ratio.low >= 1 / most && row->ratio.high <= most)
         return PRN_TRACE_SAME;
-    return row->ratio.estimate > 1 ? PRN_TRACE_SLOWER : PRN_TRACE_FASTER;
+    /* A ratio to 0 has no interval. */
+    bool shown = row->p < SIGNIFICANT;
+    if (shown && (row->ratio.low > most || isinf(row->ratio.estimate)))
+        return PRN_TRACE_SLOWER;
+    if (shown && (row->ratio.high < 1 / most || row->ratio.estimate == 0))
+        return PRN_TRACE_FASTER;
+    return PRN_TRACE_NOT_SHOWN;
 }
 
 /* Many rows, so some differ by chance: the p of all are corrected together. */
@@ -167,11 +198,13 @@ int prn_trace_compare(const struct prn_trace *a, const struct prn_trace *b,
     struct prn_trace_comparison c = {.has_run = a->has_ledger && b->has_ledger};
     bool enough =
         a->n_selected >= PRN_TRACE_COMPARE_RUNS_MIN && b->n_selected >= PRN_TRACE_COMPARE_RUNS_MIN;
+    int code = 0;
     if (c.has_run) {
-        fill_row(&c.run, &a->ledger[PRN_LEDGER_TOTAL], &b->ledger[PRN_LEDGER_TOTAL], 1);
+        struct side whole_a = {&a->ledger[PRN_LEDGER_TOTAL], &a->order};
+        struct side whole_b = {&b->ledger[PRN_LEDGER_TOTAL], &b->order};
+        fill_row(&c.run, whole_a, whole_b, 1);
         c.run.verdict = judge(&c.run, enough);
     }
-    int code = 0;
     for (size_t i = 0; code == 0 && i < 2; i++) {
         code = match(&a->cpu[i], &b->cpu[i], &c.rows[i], &c.n[i], err);
         for (size_t row = 0; code == 0 && row < c.n[i]; row++)

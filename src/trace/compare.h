@@ -10,8 +10,12 @@
 /* Runs that each side needs before a difference is called one. */
 #define PRN_TRACE_COMPARE_RUNS_MIN 5
 
+/* A smaller difference doesn't count: two processes of the same program differ by that much. */
+#define PRN_TRACE_SMALLEST_DIFFERENCE 0.005
+
 enum prn_trace_verdict {
-    PRN_TRACE_SAME, /* no difference shown */
+    PRN_TRACE_NOT_SHOWN, /* neither that they differ nor that they don't */
+    PRN_TRACE_SAME,      /* the interval lies within the smallest difference that counts */
     PRN_TRACE_SLOWER,
     PRN_TRACE_FASTER,
     PRN_TRACE_ONLY_A,

@@ -146,7 +146,7 @@ static int set_actions(posix_spawn_file_actions_t *actions, const struct child *
     return error;
 }
 
-static int start(struct child *c, struct prony_error *err)
+static int demangle_start(struct child *c, struct prony_error *err)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -207,9 +207,9 @@ static int check_status(const struct child *c, int status, struct prony_error *e
     return 0;
 }
 
-static int run(struct child *c, int timeout_ms, struct prony_error *err)
+static int demangle_run(struct child *c, int timeout_ms, struct prony_error *err)
 {
-    int code = start(c, err);
+    int code = demangle_start(c, err);
     if (code < 0)
         return code;
     code = wait_for_end(c, timeout_ms, err);
@@ -289,7 +289,7 @@ static int demangle(struct child *c, const char *const *names, size_t n, int tim
     if (code == 0)
         code = write_names(c->input_fd, names, n, err);
     if (code == 0)
-        code = run(c, timeout_ms, err);
+        code = demangle_run(c, timeout_ms, err);
     if (code == 0)
         code = read_output(c, &text, err);
     if (code == 0)

@@ -307,8 +307,15 @@ static bool shape_map(struct prn_event_parser *p, struct prn_scan *s, struct prn
     s->at++;
     prn_buffer_add_char(out, ')');
     prn_scan_space(s);
-    if (*s->at == ',')
-        return prn_scan_fail(s, "a shape with two types");
+    while (*s->at == ',') {
+        p->odd = true;
+        s->at++;
+        prn_scan_space(s);
+        if (!prn_scan_text(s, &type) || !expect(s, ':', "':' is missing here") ||
+            !prn_scan_value(s))
+            return false;
+        prn_scan_space(s);
+    }
     return expect(s, '}', "'}' is missing here");
 }
 
@@ -399,7 +406,7 @@ static bool resolve_shapes(struct prn_event_parser *p, struct prn_scan *s, const
         return false;
     if (code < 0)
         return fail(p, code, PRN_EVENT_SHAPES);
-    *known = remember_shapes(p, raw, shape);
+    *known = p->odd ? NULL : remember_shapes(p, raw, shape);
     *ret_shape = shape;
     return true;
 }
@@ -871,8 +878,11 @@ bool prn_event_parse(struct prn_event_parser *p, struct prn_scan *s,
         event.duration_ns = e.duration_ns;
         event.thread = e.category == PRN_TRACE_KERNEL ? e.stream : e.thread;
         event.name = e.name;
+        p->odd = false;
         if (!find_texts(p, s, &e, &event))
             return false;
+        if (p->odd)
+            event.category = PRN_TRACE_NONE;
         follow_name(p, e.name, e.category == PRN_TRACE_KERNEL);
     }
     *ret_event = event;

@@ -36,6 +36,7 @@ struct prn_event_parser {
     bool want_shapes, want_dimensions;
     int error;        /* a failure that isn't the event's fault */
     const char *over; /* PRONY_ELIMIT: of what there are too many */
+    bool odd;         /* the event has a shape of two types, which says nothing */
 };
 
 void prn_event_parser_init(struct prn_event_parser *p,

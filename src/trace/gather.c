@@ -8,7 +8,7 @@
 #include "trace/gather.h"
 
 #include "base/format.h"
-#include "trace/gather_tree.h"
+#include "trace/gather_parse.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
@@ -199,12 +199,128 @@ static int evaluate_truth(struct evaluation *e, const struct prn_gather_node *no
     return 0;
 }
 
+static int append_all(struct evaluation *e, const struct prn_gather_node *node, struct list *list)
+{
+    struct list more;
+    int code = evaluate_list(e, node, &more);
+    if (code < 0)
+        return code;
+    code = concatenate(e, node, list, &more);
+    release_list(&more);
+    return code;
+}
+
+static int ascending(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a;
+    int64_t y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* sorted(), reversed() and set(), of a list that is made already. */
+static int arrange(struct evaluation *e, const struct prn_gather_node *node, struct list *list)
+{
+    int code = extend(e, node, list, 0);
+    if (code == 0)
+        code = take_steps(e, node, list->n);
+    if (code < 0 || list->n == 0)
+        return code;
+    if (node->kind == PRN_GATHER_KIND_REVERSED) {
+        for (size_t i = 0; i < list->n / 2; i++) {
+            int64_t item = list->items[i];
+            list->items[i] = list->items[list->n - 1 - i];
+            list->items[list->n - 1 - i] = item;
+        }
+        return 0;
+    }
+    qsort(list->items, list->n, sizeof *list->items, ascending);
+    size_t kept = 1;
+    for (size_t i = 1; i < list->n; i++)
+        if (node->kind == PRN_GATHER_KIND_SORTED || list->items[i] != list->items[kept - 1])
+            list->items[kept++] = list->items[i];
+    list->n = kept;
+    return 0;
+}
+
+/* An index from the end made one from the beginning, and not outside low to high. */
+static int64_t clip(int64_t index, int64_t n, int64_t low, int64_t high)
+{
+    if (index < 0)
+        index = index < -n ? -1 : index + n;
+    return index < low ? low : index > high ? high : index;
+}
+
+/* The three numbers of a slice, with Python's defaults for those that are left out. */
+static int evaluate_bounds(struct evaluation *e, const struct prn_gather_node *first, int64_t n,
+                           int64_t bounds[3])
+{
+    bool given[3] = {false};
+    size_t i = 0;
+    for (const struct prn_gather_node *b = first; b; b = b->next, i++) {
+        given[i] = b->kind != PRN_GATHER_KIND_NONE;
+        int code = given[i] ? evaluate_number(e, b, &bounds[i]) : 0;
+        if (code < 0)
+            return code;
+        if (i == 2 && given[i] && bounds[i] == 0)
+            return fault(e, b, "the step of a slice can't be 0");
+    }
+    bounds[2] = given[2] ? bounds[2] : 1;
+    bool down = bounds[2] < 0;
+    int64_t low = down ? -1 : 0;
+    int64_t high = down ? n - 1 : n;
+    bounds[0] = given[0] ? clip(bounds[0], n, low, high) : down ? high : low;
+    bounds[1] = given[1] ? clip(bounds[1], n, low, high) : down ? low : high;
+    return 0;
+}
+
+static int evaluate_slice(struct evaluation *e, const struct prn_gather_node *node,
+                          struct list *ret_list)
+{
+    struct list base;
+    int64_t bounds[3];
+    int code = evaluate_list(e, node->first, &base);
+    if (code < 0)
+        return code;
+    code = evaluate_bounds(e, node->first->next, (int64_t)base.n, bounds);
+    int64_t stride = code < 0 ? 1 : bounds[2];
+    /* A list is so short that no step beyond its length makes a difference. */
+    if (stride > (int64_t)LIST_VALUES_MAX || stride < -(int64_t)LIST_VALUES_MAX)
+        stride = stride > 0 ? (int64_t)LIST_VALUES_MAX : -(int64_t)LIST_VALUES_MAX;
+    for (int64_t i = bounds[0]; code == 0 && (stride > 0 ? i < bounds[1] : i > bounds[1]);
+         i += stride)
+        code = append(e, node, ret_list, list_item(&base, (size_t)i));
+    release_list(&base);
+    return code;
+}
+
+static int evaluate_index(struct evaluation *e, const struct prn_gather_node *node,
+                          struct value *ret_value)
+{
+    struct list base;
+    int64_t index = 0;
+    int code = evaluate_list(e, node->first, &base);
+    if (code < 0)
+        return code;
+    code = evaluate_number(e, node->first->next, &index);
+    int64_t n = (int64_t)base.n;
+    if (code == 0 && (index >= n || index < -n))
+        code = fault(e, node->first->next, "the list has no such value");
+    if (code == 0)
+        *ret_value = number_value(list_item(&base, (size_t)(index < 0 ? index + n : index)));
+    release_list(&base);
+    return code;
+}
+
 static int evaluate_items(struct evaluation *e, const struct prn_gather_node *node,
                           struct list *list)
 {
     int code = 0;
     for (const struct prn_gather_node *item = node->first; item && code == 0; item = item->next) {
         int64_t number;
+        if (item->kind == PRN_GATHER_KIND_SPREAD) {
+            code = append_all(e, item->first, list);
+            continue;
+        }
         code = evaluate_number(e, item, &number);
         if (code == 0)
             code = append(e, item, list, number);
@@ -552,8 +668,13 @@ static int evaluate_any_list(struct evaluation *e, const struct prn_gather_node 
         code = run_clause(e, node, node->clauses, &list);
     else if (node->kind == PRN_GATHER_KIND_RANGE)
         code = evaluate_range(e, node, &list);
+    else if (node->kind == PRN_GATHER_KIND_SLICE)
+        code = evaluate_slice(e, node, &list);
     else
         code = evaluate_list(e, node->first, &list);
+    if (code == 0 && (node->kind == PRN_GATHER_KIND_SORTED ||
+                      node->kind == PRN_GATHER_KIND_REVERSED || node->kind == PRN_GATHER_KIND_SET))
+        code = arrange(e, node, &list);
     if (code < 0)
         release_list(&list);
     else
@@ -587,6 +708,10 @@ static int evaluate(struct evaluation *e, const struct prn_gather_node *node,
         return evaluate_comparison(e, node, ret_value);
     case PRN_GATHER_KIND_ARITHMETIC:
         return evaluate_arithmetic(e, node, ret_value);
+    case PRN_GATHER_KIND_INDEX:
+        return evaluate_index(e, node, ret_value);
+    case PRN_GATHER_KIND_SPREAD:
+        return fault(e, node, "'*' unpacks a list among the values of another one only");
     default:
         return evaluate_any_list(e, node, ret_value);
     }

@@ -4,7 +4,9 @@
  * code: there are whole numbers of 64 bits, flat lists of them, and nothing else.
  *
  * What it knows, with Python's precedence and meaning:
- *   12  True  False  [a, b]  range(stop)  range(start, stop[, step])  list(x)  (x)
+ *   12  0x1f  1_000  True  False  [a, b]  (a, b)  {a, b}  a, b  [*x, a]  (x)
+ *   range(stop)  range(start, stop[, step])  list(x)  tuple(x)  set(x)  sorted(x)  reversed(x)
+ *   x[a]  x[a:b:c]
  *   + - * // % **   on numbers; + and * also on lists ([0] * 3, [0] + range(4))
  *   < <= > >= == !=  in  not in  and  or  not
  *   [x for v in list if condition for w in list ...]

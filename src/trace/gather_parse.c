@@ -5,7 +5,7 @@
  * `for` that binds them.
  */
 #include "base/text.h"
-#include "trace/gather_tree.h"
+#include "trace/gather_parse.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +14,7 @@
 #define DEPTH_MAX 100
 /* In the whole expression: an evaluation recurses into each, and so does the look-up of names. */
 #define CLAUSES_MAX 100
+#define SUBSCRIPTS_MAX 100
 
 #define DIGITS "0123456789"
 #define WORD "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz_" DIGITS
@@ -30,6 +31,7 @@ struct parser {
     size_t end; /* of the token before it */
     int depth;
     int n_clauses;
+    int n_subscripts;
     int code; /* 0, or the first fault */
 };
 
@@ -98,7 +100,9 @@ static struct token sign_token(const char *text, size_t at)
         {"*", PRN_GATHER_TIMES},       {"%", PRN_GATHER_MODULO},
         {"(", PRN_GATHER_OPEN_ROUND},  {")", PRN_GATHER_CLOSE_ROUND},
         {"[", PRN_GATHER_OPEN_SQUARE}, {"]", PRN_GATHER_CLOSE_SQUARE},
+        {"{", PRN_GATHER_OPEN_CURLY},  {"}", PRN_GATHER_CLOSE_CURLY},
         {",", PRN_GATHER_COMMA},       {".", PRN_GATHER_DOT},
+        {":", PRN_GATHER_COLON},
     };
     for (size_t i = 0; i < PRN_ARRAY_SIZE(signs); i++)
         if (strncmp(text + at, signs[i].sign, strlen(signs[i].sign)) == 0)
@@ -203,19 +207,56 @@ static struct prn_gather_node *parse_expression(struct parser *p)
     return node;
 }
 
+/* 10, or 16, 8, 2 for what begins with 0x, 0o or 0b. */
+static int base_of(const char *digits, size_t len)
+{
+    static const char letters[] = "xXoObB";
+    static const int bases[] = {16, 8, 2};
+    const char *letter = len > 2 && digits[0] == '0' ? memchr(letters, digits[1], 6) : NULL;
+    return letter ? bases[(letter - letters) / 2] : 10;
+}
+
+/* The value of a digit, or the base if it isn't one. */
+static int digit_of(char c, int base)
+{
+    static const char digits[] = "0123456789abcdef";
+    const char *at = strchr(digits, c >= 'A' && c <= 'F' ? c - 'A' + 'a' : c);
+    return c && at && at - digits < base ? (int)(at - digits) : base;
+}
+
+/* As Python writes numbers, with '_' between digits. False when they are something else. */
+static bool read_number(const char *digits, size_t len, int64_t *ret_number, bool *ret_overflow)
+{
+    int base = base_of(digits, len);
+    size_t i = base == 10 ? 0 : 2;
+    bool zeros = base == 10 && len > 1 && digits[0] == '0';
+    int64_t number = 0;
+    for (bool between = base != 10; i < len; i++) {
+        if (digits[i] == '_' && between && i + 1 < len) {
+            between = false;
+            continue;
+        }
+        int digit = digit_of(digits[i], base);
+        if (digit == base || (zeros && digit > 0))
+            return false;
+        *ret_overflow = __builtin_mul_overflow(number, base, &number) ||
+                        __builtin_add_overflow(number, digit, &number) || *ret_overflow;
+        between = true;
+    }
+    *ret_number = number;
+    return true;
+}
+
 static struct prn_gather_node *parse_number(struct parser *p)
 {
     const struct token t = p->token;
     const char *digits = p->source->text + t.at;
     int64_t number = 0;
     bool overflow = false;
-    bool whole = strspn(digits, DIGITS) == t.len && (digits[0] != '0' || t.len == 1);
-    for (size_t i = 0; i < t.len && whole; i++)
-        overflow = __builtin_mul_overflow(number, 10, &number) ||
-                   __builtin_add_overflow(number, digits[i] - '0', &number) || overflow;
+    bool whole = read_number(digits, t.len, &number, &overflow);
     if (!whole || overflow) {
         p->code = prn_gather_fault(p->source, t.at, "%.*s: %s", prn_gather_shown(t.len), digits,
-                                   whole ? "too large" : "only whole decimal numbers are known");
+                                   whole ? "too large" : "not a whole number");
         return NULL;
     }
     advance(p);
@@ -233,24 +274,6 @@ static struct prn_gather_node *parse_truth(struct parser *p)
     struct prn_gather_node *node = new_node(p, PRN_GATHER_KIND_NUMBER, at);
     if (node)
         node->number = number;
-    return node;
-}
-
-static struct prn_gather_node *parse_parentheses(struct parser *p)
-{
-    size_t open = p->token.at;
-    advance(p);
-    struct prn_gather_node *node = parse_expression(p);
-    if (!node)
-        return NULL;
-    if (p->token.symbol == PRN_GATHER_COMMA) {
-        p->code = prn_gather_fault(p->source, p->token.at, "a list is written with [ and ]");
-        return NULL;
-    }
-    if (!close_bracket(p, PRN_GATHER_CLOSE_ROUND, open, "an operator or ')'"))
-        return NULL;
-    node->at = open;
-    node->end = p->end;
     return node;
 }
 
@@ -295,40 +318,82 @@ static bool parse_clauses(struct parser *p, struct prn_gather_clause **tail)
     return true;
 }
 
-/* Expressions up to the bracket that closes, which is left; a last comma is allowed. */
+/* "*list" among items. */
+static struct prn_gather_node *parse_spread(struct parser *p)
+{
+    struct prn_gather_node *node = new_node(p, PRN_GATHER_KIND_SPREAD, p->token.at);
+    if (!node)
+        return NULL;
+    advance(p);
+    node->first = parse_expression(p);
+    if (!node->first)
+        return NULL;
+    node->end = node->first->end;
+    return node;
+}
+
+/* Expressions up to the bracket that closes, which is left; a last comma is allowed, and told. */
 static bool parse_items(struct parser *p, enum prn_gather_symbol close,
-                        struct prn_gather_node **tail)
+                        struct prn_gather_node **tail, bool *ret_comma)
 {
     bool more = true;
+    *ret_comma = false;
     while (more && p->token.symbol != close) {
-        *tail = parse_expression(p);
+        *tail = p->token.symbol == PRN_GATHER_TIMES ? parse_spread(p) : parse_expression(p);
         if (!*tail)
             return false;
         tail = &(*tail)->next;
         more = take(p, PRN_GATHER_COMMA);
+        *ret_comma = *ret_comma || more;
     }
     return true;
 }
 
-static struct prn_gather_node *parse_square(struct parser *p)
+/* The clauses of a comprehension, if the only item is the beginning of one. */
+static bool parse_comprehension(struct parser *p, struct prn_gather_node *node, bool comma)
 {
+    bool alone =
+        node->first && !node->first->next && !comma && node->first->kind != PRN_GATHER_KIND_SPREAD;
+    if (!alone || p->token.symbol != PRN_GATHER_FOR)
+        return true;
+    node->kind = PRN_GATHER_KIND_COMPREHENSION;
+    return parse_clauses(p, &node->clauses);
+}
+
+/* [a, b], {a, b}, (a, b), what makes such a list, or a value in parentheses. */
+static struct prn_gather_node *parse_brackets(struct parser *p)
+{
+    static const struct {
+        enum prn_gather_symbol open, close;
+        const char *of_clauses, *of_items;
+    } brackets[] = {
+        {PRN_GATHER_OPEN_SQUARE, PRN_GATHER_CLOSE_SQUARE, "'for', 'if' or ']'", "',' or ']'"},
+        {PRN_GATHER_OPEN_CURLY, PRN_GATHER_CLOSE_CURLY, "'for', 'if' or '}'", "',' or '}'"},
+        {PRN_GATHER_OPEN_ROUND, PRN_GATHER_CLOSE_ROUND, "'for', 'if' or ')'",
+         "an operator, ',' or ')'"},
+    };
+    size_t which = 0;
+    while (brackets[which].open != p->token.symbol)
+        which++;
     struct prn_gather_node *node = new_node(p, PRN_GATHER_KIND_ITEMS, p->token.at);
+    bool comma;
     if (!node)
         return NULL;
     advance(p);
-    if (!parse_items(p, PRN_GATHER_CLOSE_SQUARE, &node->first))
-        return NULL;
-    bool alone = node->first && !node->first->next;
-    if (alone && p->token.symbol == PRN_GATHER_FOR) {
-        node->kind = PRN_GATHER_KIND_COMPREHENSION;
-        if (!parse_clauses(p, &node->clauses))
-            return NULL;
-    }
-    const char *expected = node->clauses ? "'for', 'if' or ']'" : "',' or ']'";
-    if (!close_bracket(p, PRN_GATHER_CLOSE_SQUARE, node->at, expected))
+    if (!parse_items(p, brackets[which].close, &node->first, &comma) ||
+        !parse_comprehension(p, node, comma) ||
+        !close_bracket(p, brackets[which].close, node->at,
+                       node->clauses ? brackets[which].of_clauses : brackets[which].of_items))
         return NULL;
     node->end = p->end;
-    return node;
+    bool value = brackets[which].open == PRN_GATHER_OPEN_ROUND && node->first &&
+                 !node->first->next && !comma && !node->clauses &&
+                 node->first->kind != PRN_GATHER_KIND_SPREAD;
+    if (!value)
+        return node;
+    node->first->at = node->at;
+    node->first->end = node->end;
+    return node->first;
 }
 
 static bool is_word(const struct parser *p, const struct token *t, const char *word)
@@ -338,37 +403,67 @@ static bool is_word(const struct parser *p, const struct token *t, const char *w
 
 static int unknown_name(const struct prn_gather_source *source, size_t at, size_t len)
 {
-    return prn_gather_fault(source, at,
-                            "unknown name '%.*s'; known are range(), list(), True, False and "
-                            "variables bound by 'for'",
-                            prn_gather_shown(len), source->text + at);
+    return prn_gather_fault(
+        source, at,
+        "unknown name '%.*s'; known are range(), list(), tuple(), set(), sorted(), "
+        "reversed(), True, False and variables bound by 'for'",
+        prn_gather_shown(len), source->text + at);
+}
+
+/* The arguments of a call, of which a single one may be a comprehension without brackets. */
+static bool parse_arguments(struct parser *p, struct prn_gather_node *node)
+{
+    size_t open = p->token.at;
+    bool comma;
+    advance(p);
+    if (!parse_items(p, PRN_GATHER_CLOSE_ROUND, &node->first, &comma))
+        return false;
+    if (p->token.symbol == PRN_GATHER_FOR && node->first && !node->first->next) {
+        struct prn_gather_node *list = new_node(p, PRN_GATHER_KIND_COMPREHENSION, node->first->at);
+        if (!list)
+            return false;
+        list->first = node->first;
+        node->first = list;
+        if (!parse_comprehension(p, list, comma))
+            return false;
+        list->end = p->end;
+    }
+    if (!close_bracket(p, PRN_GATHER_CLOSE_ROUND, open, "',' or ')'"))
+        return false;
+    node->end = p->end;
+    return true;
 }
 
 static struct prn_gather_node *parse_call(struct parser *p, const struct token *name)
 {
-    bool is_range = is_word(p, name, "range");
-    if (!is_range && !is_word(p, name, "list")) {
+    static const struct {
+        const char *name;
+        enum prn_gather_kind kind;
+    } functions[] = {
+        {"range", PRN_GATHER_KIND_RANGE},   {"list", PRN_GATHER_KIND_LIST},
+        {"tuple", PRN_GATHER_KIND_LIST},    {"set", PRN_GATHER_KIND_SET},
+        {"sorted", PRN_GATHER_KIND_SORTED}, {"reversed", PRN_GATHER_KIND_REVERSED},
+    };
+    size_t i = 0;
+    while (i < PRN_ARRAY_SIZE(functions) && !is_word(p, name, functions[i].name))
+        i++;
+    if (i == PRN_ARRAY_SIZE(functions)) {
         p->code = unknown_name(p->source, name->at, name->len);
         return NULL;
     }
-    struct prn_gather_node *node =
-        new_node(p, is_range ? PRN_GATHER_KIND_RANGE : PRN_GATHER_KIND_LIST, name->at);
+    struct prn_gather_node *node = new_node(p, functions[i].kind, name->at);
     if (!node)
         return NULL;
     node->name_at = name->at;
     node->name_len = name->len;
-    size_t open = p->token.at;
-    advance(p);
-    if (!parse_items(p, PRN_GATHER_CLOSE_ROUND, &node->first) ||
-        !close_bracket(p, PRN_GATHER_CLOSE_ROUND, open, "',' or ')'"))
+    if (!parse_arguments(p, node))
         return NULL;
-    node->end = p->end;
     size_t n = 0;
     for (const struct prn_gather_node *item = node->first; item; item = item->next)
         n++;
+    bool is_range = functions[i].kind == PRN_GATHER_KIND_RANGE;
     if (n < 1 || n > (is_range ? 3 : 1)) {
-        p->code = prn_gather_fault(p->source, name->at, "%s takes %s, not %zu",
-                                   is_range ? "range()" : "list()",
+        p->code = prn_gather_fault(p->source, name->at, "%s() takes %s, not %zu", functions[i].name,
                                    is_range ? "one to three numbers" : "one list", n);
         return NULL;
     }
@@ -404,12 +499,58 @@ static struct prn_gather_node *parse_atom(struct parser *p)
     case PRN_GATHER_NAME:
         return parse_name(p);
     case PRN_GATHER_OPEN_ROUND:
-        return parse_parentheses(p);
     case PRN_GATHER_OPEN_SQUARE:
-        return parse_square(p);
+    case PRN_GATHER_OPEN_CURLY:
+        return parse_brackets(p);
     default:
         return unexpected(p, "a number or a list");
     }
+}
+
+/* One part of a slice, up to the ':' or ']' behind it. */
+static struct prn_gather_node *parse_bound(struct parser *p)
+{
+    if (p->token.symbol == PRN_GATHER_COLON || p->token.symbol == PRN_GATHER_CLOSE_SQUARE)
+        return new_node(p, PRN_GATHER_KIND_NONE, p->token.at);
+    return parse_expression(p);
+}
+
+/* "[i]" or "[from:to:step]" behind `base`. */
+static struct prn_gather_node *parse_subscript(struct parser *p, struct prn_gather_node *base)
+{
+    size_t open = p->token.at;
+    if (p->n_subscripts++ == SUBSCRIPTS_MAX) {
+        p->code = prn_gather_fault(p->source, open, "more than %d subscripts", SUBSCRIPTS_MAX);
+        return NULL;
+    }
+    struct prn_gather_node *node = new_node(p, PRN_GATHER_KIND_INDEX, base->at);
+    if (!node)
+        return NULL;
+    advance(p);
+    node->first = base;
+    struct prn_gather_node *last = base;
+    size_t n = 0;
+    do {
+        last->next = parse_bound(p);
+        if (!last->next)
+            return NULL;
+        last = last->next;
+        n++;
+    } while (n < 3 && take(p, PRN_GATHER_COLON));
+    if (!close_bracket(p, PRN_GATHER_CLOSE_SQUARE, open, "':' or ']'"))
+        return NULL;
+    node->end = p->end;
+    if (n > 1)
+        node->kind = PRN_GATHER_KIND_SLICE;
+    return node;
+}
+
+static struct prn_gather_node *parse_primary(struct parser *p)
+{
+    struct prn_gather_node *node = parse_atom(p);
+    while (node && p->token.symbol == PRN_GATHER_OPEN_SQUARE)
+        node = parse_subscript(p, node);
+    return node;
 }
 
 /* Operands joined by the operators from `low` to `high`; a single operand stays as it is. */
@@ -450,7 +591,7 @@ parse_chain(struct parser *p, enum prn_gather_kind kind, enum prn_gather_symbol 
 /* The exponent may have a sign of its own, and is itself a power first: 2**-3**2. */
 static struct prn_gather_node *parse_power(struct parser *p)
 {
-    struct prn_gather_node *base = parse_atom(p);
+    struct prn_gather_node *base = parse_primary(p);
     if (!base || !take(p, PRN_GATHER_POWER))
         return base;
     struct prn_gather_node *power = new_node(p, PRN_GATHER_KIND_ARITHMETIC, base->at);
@@ -611,11 +752,24 @@ static int resolve(const struct prn_gather_source *source, struct prn_gather_nod
     return code < 0 ? code : resolve_all(source, node->first, scope);
 }
 
+/* A value, or several without brackets: 1, 2, 3. */
+static struct prn_gather_node *parse_root(struct parser *p)
+{
+    struct prn_gather_node *items = new_node(p, PRN_GATHER_KIND_ITEMS, p->token.at);
+    bool comma = false;
+    if (p->token.symbol == PRN_GATHER_END)
+        return parse_expression(p);
+    if (!items || !parse_items(p, PRN_GATHER_END, &items->first, &comma))
+        return NULL;
+    items->end = p->end;
+    return comma || items->first->kind == PRN_GATHER_KIND_SPREAD ? items : items->first;
+}
+
 int prn_gather_parse_tree(const struct prn_gather_source *source, struct prn_arena *arena,
                           struct prn_gather_node **ret_root)
 {
     struct parser p = {.source = source, .arena = arena, .token = next_token(source->text, 0)};
-    struct prn_gather_node *root = parse_expression(&p);
+    struct prn_gather_node *root = parse_root(&p);
     if (root && p.token.symbol != PRN_GATHER_END)
         unexpected(&p, "an operator or the end");
     if (p.code < 0)

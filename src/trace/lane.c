@@ -79,7 +79,7 @@ static enum job wait_for_job(struct prn_lane *l)
     return job;
 }
 
-static void *work(void *context)
+static void *lane_work(void *context)
 {
     struct prn_lane *l = context;
     while (wait_for_job(l) != JOB_QUIT) {
@@ -93,7 +93,7 @@ static void *work(void *context)
 
 static int start_thread(struct prn_lane *l)
 {
-    int code = pthread_create(&l->thread, NULL, work, l);
+    int code = pthread_create(&l->thread, NULL, lane_work, l);
     l->has_thread = code == 0;
     return code;
 }

@@ -5,10 +5,12 @@
  */
 #include "trace/reader.h"
 
+#include "base/text.h"
 #include "trace/lane.h"
 #include "trace/window.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +49,8 @@ struct prn_trace_reader {
     struct prn_lane *lane;          /* NULL: one thread */
     struct prn_lane_batch batch;    /* what it parsed, as far as it isn't handed out */
     double share;                   /* of a window that the reader parses itself */
+    bool is_kineto;                 /* the object has what PyTorch's profiler writes */
+    char what[160];                 /* what it is that isn't a trace; "": not known */
 };
 
 int prn_trace_reader_new(struct prn_source *source, const struct prn_trace_reader_options *options,
@@ -90,6 +94,11 @@ const struct prn_trace_reader_counts *prn_trace_reader_counts(const struct prn_t
     return &r->counts;
 }
 
+bool prn_trace_reader_is_kineto(const struct prn_trace_reader *r)
+{
+    return r->is_kineto;
+}
+
 const char *prn_trace_reader_first_fault(const struct prn_trace_reader *r)
 {
     return r->first_fault.code ? r->first_fault.text : NULL;
@@ -101,6 +110,46 @@ static struct prn_scan scan_here(const struct prn_trace_reader *r)
 {
     return (struct prn_scan){.at = r->window.data + r->window.at,
                              .end = r->window.data + r->window.len};
+}
+
+/* So many bytes tell what a file is. */
+#define KIND_BYTES 264
+
+/* Says what the bytes are instead. */
+static bool fail_kind(struct prn_trace_reader *r, struct prn_scan *s)
+{
+    size_t len = (size_t)(s->end - s->at);
+    if (len < KIND_BYTES && !r->window.ended) {
+        s->at = s->end;
+        return false;
+    }
+    const char *kind = prn_file_kind(s->at, len);
+    /* The first field of a model is its IR version, a small number. */
+    if (len > 2 && s->at[0] == 8 && s->at[1] > 0 && s->at[1] < 32)
+        kind = "an ONNX model, which 'prony model' shows";
+    if (!kind || strcmp(kind, "text") == 0)
+        return prn_scan_fail(s, "not a trace: it is neither a JSON array nor an object");
+    snprintf(r->what, sizeof r->what, "not a trace: it is %s", kind);
+    return prn_scan_fail(s, r->what);
+}
+
+/* What a member of the object that isn't the events tells about the file. */
+static void note_member(struct prn_trace_reader *r, const struct prn_scan_string *key,
+                        const char *value, size_t len)
+{
+    static const char report[] = "\"prony.";
+    if (key->len == 6 && memcmp(key->text, "schema", 6) == 0 && len > sizeof report &&
+        memcmp(value, report, sizeof report - 1) == 0)
+        snprintf(r->what, sizeof r->what,
+                 "not a trace: it is a prony report (%.*s), which 'prony report' shows",
+                 (int)(len < 60 ? len : 60) - 2, value + 1);
+    r->is_kineto = r->is_kineto || (key->len == 16 && !memcmp(key->text, "deviceProperties", 16)) ||
+                   (key->len == 13 && !memcmp(key->text, "schemaVersion", 13));
+}
+
+static bool fail_no_events(const struct prn_trace_reader *r, struct prn_scan *s)
+{
+    return prn_scan_fail(s, r->what[0] ? r->what : "not a trace: it has no \"traceEvents\"");
 }
 
 static bool begin_trace(struct prn_trace_reader *r, struct prn_scan *s)
@@ -115,7 +164,7 @@ static bool begin_trace(struct prn_trace_reader *r, struct prn_scan *s)
     }
     prn_scan_space(s);
     if (*s->at != '[' && *s->at != '{')
-        return prn_scan_fail(s, "not a trace: it is neither a JSON array nor an object");
+        return fail_kind(r, s);
     r->in_object = *s->at++ == '{';
     r->seen_events = !r->in_object;
     r->state = r->in_object ? STATE_FIRST_MEMBER : STATE_FIRST_EVENT;
@@ -136,13 +185,17 @@ static bool take_member(struct prn_trace_reader *r, struct prn_scan *s)
     struct prn_scan_string key;
     prn_scan_space(s);
     if (*s->at == '}' && r->state == STATE_FIRST_MEMBER)
-        return prn_scan_fail(s, "not a trace: it has no \"traceEvents\"");
+        return fail_no_events(r, s);
     const char *begin = s->at;
     if (!prn_scan_key(s, &key))
         return false;
     if (!is_trace_events(&key)) {
         r->state = STATE_AFTER_MEMBER;
-        return prn_scan_value(s) && s->at < s->end;
+        const char *value = s->at;
+        if (!prn_scan_value(s) || s->at == s->end)
+            return false;
+        note_member(r, &key, value, (size_t)(s->at - value));
+        return true;
     }
     if (r->seen_events) {
         s->at = begin;
@@ -160,7 +213,7 @@ static bool after_member(struct prn_trace_reader *r, struct prn_scan *s)
 {
     prn_scan_space(s);
     if (*s->at == '}' && !r->seen_events)
-        return prn_scan_fail(s, "not a trace: it has no \"traceEvents\"");
+        return fail_no_events(r, s);
     if (*s->at != ',' && *s->at != '}')
         return prn_scan_fail(s, "',' or '}' is missing here");
     r->state = *s->at++ == ',' ? STATE_MEMBER : STATE_AFTER_TRACE;
@@ -203,7 +256,7 @@ static bool take_event(struct prn_trace_reader *r, struct prn_scan *s,
 static bool after_trace(struct prn_scan *s)
 {
     prn_scan_space(s);
-    return s->at == s->end || prn_scan_fail(s, "there is text behind the end of the trace");
+    return s->at == s->end || prn_scan_fail(s, "there is text after the end of the trace");
 }
 
 /* One step. The state is put back when it fails, so that it can be tried again. */

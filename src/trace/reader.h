@@ -111,6 +111,9 @@ PRONY_MUST_CHECK int prn_trace_reader_next(struct prn_trace_reader *r,
 
 const struct prn_trace_reader_counts *prn_trace_reader_counts(const struct prn_trace_reader *r);
 
+/* Whether what is around the events looks like PyTorch's profiler (Kineto). */
+bool prn_trace_reader_is_kineto(const struct prn_trace_reader *r);
+
 /* With `recover`: the first fault that was skipped; NULL when there was none. */
 const char *prn_trace_reader_first_fault(const struct prn_trace_reader *r);
 

@@ -22,6 +22,8 @@ struct prn_run_selection {
     int64_t end;
     bool is_gathered;
     struct prn_gather gathered; /* ascending, each once */
+    char *missing;              /* of those; NULL: none */
+    const char *overrules;      /* options that a list makes void; NULL: none */
 };
 
 /* Half-open. */
@@ -49,26 +51,21 @@ static void sort_runs(struct prn_gather *g)
     g->n = kept;
 }
 
-static int check_choice(const struct prn_run_choice *choice, struct prony_error *err)
+static const char *overruled(const struct prn_run_choice *choice)
 {
     bool has_start = choice->start != PRN_RUN_UNSET;
     bool has_end = choice->end != PRN_RUN_UNSET;
     if (!choice->gather || (!has_start && !has_end))
-        return 0;
-    const char *other = !has_end ? "--start" : !has_start ? "--end" : "--start and --end";
-    return prn_fail(err, PRONY_EUSAGE,
-                    "--gather can't be used together with %s: it names every run itself", other);
+        return NULL;
+    return !has_end ? "--start" : !has_start ? "--end" : "--start and --end";
 }
 
 int prn_run_selection_new(const struct prn_run_choice *choice,
                           struct prn_run_selection **ret_selection, struct prony_error *err)
 {
-    int code = check_choice(choice, err);
-    if (code < 0)
-        return code;
     struct prn_gather gathered = {0};
     if (choice->gather) {
-        code = prn_gather_parse(choice->gather, &gathered, err);
+        int code = prn_gather_parse(choice->gather, &gathered, err);
         if (code < 0)
             return code;
         if (gathered.n == 0) {
@@ -82,9 +79,10 @@ int prn_run_selection_new(const struct prn_run_choice *choice,
         return prn_fail_memory(err);
     }
     sort_runs(&gathered);
-    s->start = choice->start;
-    s->end = choice->end;
     s->is_gathered = choice->gather != NULL;
+    s->start = s->is_gathered ? PRN_RUN_UNSET : choice->start;
+    s->end = s->is_gathered ? PRN_RUN_UNSET : choice->end;
+    s->overrules = overruled(choice);
     s->gathered = gathered;
     *ret_selection = s;
     return 0;
@@ -92,9 +90,21 @@ int prn_run_selection_new(const struct prn_run_choice *choice,
 
 void prn_run_selection_free(struct prn_run_selection *s)
 {
-    if (s)
+    if (s) {
         prn_gather_release(&s->gathered);
+        free(s->missing);
+    }
     free(s);
+}
+
+const char *prn_run_selection_missing(const struct prn_run_selection *s)
+{
+    return s->missing;
+}
+
+const char *prn_run_selection_overrules(const struct prn_run_selection *s)
+{
+    return s->overrules;
 }
 
 bool prn_run_selection_is_default(const struct prn_run_selection *s)
@@ -195,8 +205,9 @@ static void add_outside(const struct prn_gather *g, uint64_t n_runs, size_t n_ou
         prn_buffer_printf(out, " and %zu more", n_outside - shown);
 }
 
-static int check_gathered(const struct prn_gather *g, uint64_t n_runs, struct prony_error *err)
+static int check_gathered(struct prn_run_selection *s, uint64_t n_runs, struct prony_error *err)
 {
+    const struct prn_gather *g = &s->gathered;
     size_t n_outside = 0;
     for (size_t i = 0; i < g->n; i++)
         n_outside += !in_trace(g->runs[i], n_runs);
@@ -206,18 +217,22 @@ static int check_gathered(const struct prn_gather *g, uint64_t n_runs, struct pr
     add_outside(g, n_runs, n_outside, &runs);
     int code = prn_buffer_error(&runs, err);
     char trace[64];
-    if (code == 0)
+    if (code == 0 && n_outside == g->n) {
         code = prn_fail(err, PRONY_EUSAGE, "--gather: run%s %s %s outside the trace: %s",
                         n_outside == 1 ? "" : "s", prn_buffer_text(&runs),
                         n_outside == 1 ? "is" : "are", trace_text(trace, n_runs));
+    } else if (code == 0) {
+        free(s->missing);
+        s->missing = prn_buffer_detach(&runs);
+        code = s->missing ? 0 : prn_fail_memory(err);
+    }
     prn_buffer_release(&runs);
     return code;
 }
 
-int prn_run_selection_check(const struct prn_run_selection *s, uint64_t n_runs,
-                            struct prony_error *err)
+int prn_run_selection_check(struct prn_run_selection *s, uint64_t n_runs, struct prony_error *err)
 {
-    return s->is_gathered ? check_gathered(&s->gathered, n_runs, err) : check_span(s, n_runs, err);
+    return s->is_gathered ? check_gathered(s, n_runs, err) : check_span(s, n_runs, err);
 }
 
 int prn_run_selection_resolve(struct prn_run_selection *s, uint64_t n_runs, struct prony_error *err)
@@ -229,8 +244,11 @@ int prn_run_selection_resolve(struct prn_run_selection *s, uint64_t n_runs, stru
         s->start = (int64_t)absolute(s->start, n_runs);
     if (from_end(s->end))
         s->end = (int64_t)absolute(s->end, n_runs);
+    size_t n = 0;
     for (size_t i = 0; i < s->gathered.n; i++)
-        s->gathered.runs[i] = (int64_t)absolute(s->gathered.runs[i], n_runs);
+        if (in_trace(s->gathered.runs[i], n_runs))
+            s->gathered.runs[n++] = (int64_t)absolute(s->gathered.runs[i], n_runs);
+    s->gathered.n = n;
     sort_runs(&s->gathered);
     return 0;
 }

@@ -27,7 +27,7 @@ struct prn_run_choice {
 struct prn_run_selection;
 
 /* Takes nothing from `choice` but its values. PRONY_EUSAGE when the expression is faulty or has no
- * values, and when it is given together with a start or an end. */
+ * values. A list counts, and a start or an end beside it doesn't: prn_run_selection_overrules(). */
 PRONY_MUST_CHECK int prn_run_selection_new(const struct prn_run_choice *choice,
                                            struct prn_run_selection **ret_selection,
                                            struct prony_error *err);
@@ -46,10 +46,18 @@ PRONY_MUST_CHECK int prn_run_selection_resolve(struct prn_run_selection *s, uint
 /* Whether the run is selected; takes at most time proportional to the logarithm of the list. */
 bool prn_run_selection_has(const struct prn_run_selection *s, uint64_t index);
 
-/* PRONY_EUSAGE when an index is outside a trace of that many runs, or no run is selected. With the
+/* PRONY_EUSAGE when a start or an end is outside a trace of that many runs, or no run is selected.
+ * Runs of a list that the trace doesn't have are left out: prn_run_selection_missing(). With the
  * default, a trace of one run is fine: its run is used although has(0) is false. */
-PRONY_MUST_CHECK int prn_run_selection_check(const struct prn_run_selection *s, uint64_t n_runs,
+PRONY_MUST_CHECK int prn_run_selection_check(struct prn_run_selection *s, uint64_t n_runs,
                                              struct prony_error *err);
+
+/* Once it is checked: "12, 13 and 7 more", the runs of the list that the trace doesn't have; NULL
+ * when it has all. */
+const char *prn_run_selection_missing(const struct prn_run_selection *s);
+
+/* "--start and --end", which the list overrules; NULL when nothing is. */
+const char *prn_run_selection_overrules(const struct prn_run_selection *s);
 
 /* Whether nothing was given. A trace with a single run then uses run 0. */
 bool prn_run_selection_is_default(const struct prn_run_selection *s);

@@ -331,7 +331,7 @@ static int go_to_start(struct prn_source *s, struct prony_error *err)
 }
 
 /* Reads the first bytes and prepares for all of them. */
-static int begin(struct prn_source *s, struct prony_error *err)
+static int source_begin(struct prn_source *s, struct prony_error *err)
 {
     size_t n = 1;
     while (n > 0 && s->head_len < MAGIC_BYTES) {
@@ -386,7 +386,7 @@ int prn_source_open_fd(int fd, const char *name, struct prn_source **ret_source,
     s->fd = fd;
     int code = look_at_file(s, err);
     if (code == 0)
-        code = begin(s, err);
+        code = source_begin(s, err);
     if (code < 0) {
         prn_source_close(s);
         return code;
@@ -423,7 +423,7 @@ int prn_source_open_memory(const void *data, size_t len, size_t step,
     s->size = len;
     s->step = step;
     s->rewindable = true;
-    int code = begin(s, err);
+    int code = source_begin(s, err);
     if (code < 0) {
         prn_source_close(s);
         return code;
@@ -477,8 +477,7 @@ int prn_source_rewind(struct prn_source *s, struct prony_error *err)
     if (s->fd >= 0 && fstat(s->fd, &now) < 0)
         return prn_fail_errno(err, errno, "read", s->name);
     if (s->fd >= 0 && has_changed(s, &now))
-        return prn_fail(err, PRONY_EIO, "cannot read '%s' again: it has changed meanwhile",
-                        s->name);
+        return prn_fail(err, PRONY_EIO, "cannot read '%s' again: it has changed since", s->name);
     int code = go_to_start(s, err);
     if (code < 0)
         return code;

@@ -6,6 +6,7 @@
 #include "trace/trace.h"
 
 #include "base/array.h"
+#include "base/format.h"
 #include "base/text.h"
 
 #include <inttypes.h>
@@ -47,6 +48,7 @@ struct pass {
     struct prn_trace_run last_run;
     struct seen transient; /* of a name that isn't remembered */
     bool overflow;
+    bool from_runtime; /* an event is of a category that ONNX Runtime writes */
 };
 
 /* ---- Groups ---- */
@@ -109,6 +111,18 @@ static void touch(struct pass *p, struct prn_trace_table *table, struct prn_trac
     add(p, &group->pending, 1, ns);
 }
 
+static int add_to_order(struct prn_trace_order *order, int64_t ns)
+{
+    if (order->n == PRN_TRACE_ORDER_MAX)
+        return 0;
+    float *times = prn_array_grow(order->ns, order->n, sizeof *times);
+    if (!times)
+        return PRONY_ENOMEM;
+    order->ns = times;
+    times[order->n++] = (float)ns;
+    return 0;
+}
+
 /* Puts one run's sum into the totals. */
 static int settle(struct pass *p, struct prn_trace_table *table, struct prn_trace_group *group,
                   const struct prn_trace_sum *sum, struct prony_error *err)
@@ -116,6 +130,8 @@ static int settle(struct pass *p, struct prn_trace_table *table, struct prn_trac
     add(p, &group->total, sum->count, sum->ns);
     add(p, &table->total, sum->count, sum->ns);
     if (table->with_statistics && prn_sketch_add(&group->per_run, (double)sum->ns) < 0)
+        return prn_fail_memory(err);
+    if (table->by && add_to_order(&group->order, sum->ns) < 0)
         return prn_fail_memory(err);
     return 0;
 }
@@ -365,6 +381,8 @@ static int settle_ledger(struct prn_trace *t, const struct prn_ledger_run *run,
         if (prn_sketch_add(&t->ledger[i], (double)values[i]) < 0)
             return prn_fail_memory(err);
     }
+    if (add_to_order(&t->order, run->total) < 0)
+        return prn_fail_memory(err);
     t->ledger_node_sum_ns += (double)run->node_sum;
     t->ledger_nested_ns += (double)run->nested;
     t->ledger_nodes += run->nodes;
@@ -427,6 +445,8 @@ static int end_run(struct pass *p, const struct prn_trace_event *event, struct p
 static int take(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
 {
     p->pending_events++;
+    p->from_runtime = p->from_runtime || event->category != PRN_TRACE_OTHER ||
+                      event->name->role != PRN_TRACE_ROLE_NONE;
     if (p->selected && p->options->on_event) {
         int code = p->options->on_event(p->options->context, event, p->trace->n_runs, err);
         if (code < 0)
@@ -490,7 +510,10 @@ static int finish_runs(struct pass *p, struct prony_error *err)
     struct prn_buffer list = PRN_BUFFER_INIT((size_t)1 << 16);
     prn_run_selection_describe(p->selection, n_runs, &list);
     t->selected = prn_buffer_detach(&list);
-    if (!t->selected)
+    t->overruled = prn_run_selection_overrules(p->selection);
+    const char *missing = prn_run_selection_missing(p->selection);
+    t->missing = missing ? strdup(missing) : NULL;
+    if (!t->selected || (missing && !t->missing))
         return prn_fail_memory(err);
     return first_only ? use_first_run(p, err) : 0;
 }
@@ -517,7 +540,21 @@ static int fail_empty(const struct prn_trace *t, struct prony_error *err)
                     t->name, t->counts.bytes);
 }
 
-static int finish(struct pass *p, struct prony_error *err)
+/* Other programs write events in the same format. */
+static int fail_foreign(const struct prn_trace *t, struct prony_error *err)
+{
+    char text[PRN_FORMAT_SIZE];
+    bool one = t->counts.events == 1;
+    return prn_fail(err, PRONY_EFORMAT,
+                    "'%s' is not a trace of ONNX Runtime: %s%s%s%s one that it writes", t->name,
+                    prn_trace_reader_is_kineto(t->reader) ? "it looks like one of PyTorch's "
+                                                            "profiler (Kineto); "
+                                                          : "",
+                    one ? "its only event is not" : "none of its ",
+                    one ? "" : prn_format_integer(text, t->counts.events), one ? "" : " events is");
+}
+
+static int trace_finish(struct pass *p, struct prony_error *err)
 {
     struct prn_trace *t = p->trace;
     t->counts = *prn_trace_reader_counts(t->reader);
@@ -526,6 +563,8 @@ static int finish(struct pass *p, struct prony_error *err)
         return prn_fail_memory(err);
     if (t->counts.events == 0)
         return fail_empty(t, err);
+    if (!p->from_runtime)
+        return fail_foreign(t, err);
     int code = finish_runs(p, err);
     if (code == 0 && p->overflow)
         code =
@@ -550,7 +589,7 @@ static int read_events(struct pass *p, struct prn_source *source, struct prony_e
         if (o->on_progress && counts->events % PROGRESS_EVENTS == 0)
             o->on_progress(o->context, source, counts->events, t->n_runs);
     }
-    return code < 0 ? code : finish(p, err);
+    return code < 0 ? code : trace_finish(p, err);
 }
 
 /* A pass of its own, for indices from the end. */
@@ -656,8 +695,10 @@ int prn_trace_read(struct prn_source *source, const struct prn_trace_options *op
 
 static void release_table(struct prn_trace_table *table)
 {
-    for (size_t i = 0; i < table->n; i++)
+    for (size_t i = 0; i < table->n; i++) {
         prn_sketch_release(&table->groups[i]->per_run);
+        free(table->groups[i]->order.ns);
+    }
     prn_map_release(&table->by_key);
     free(table->groups);
     free(table->touched);
@@ -678,7 +719,9 @@ void prn_trace_free(struct prn_trace *t)
     free(t->name);
     free(t->first_fault);
     free(t->selected);
+    free(t->missing);
     free(t->runs);
+    free(t->order.ns);
     free(t);
 }
 

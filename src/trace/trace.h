@@ -39,12 +39,20 @@ struct prn_trace_sum {
     int64_t ns;
 };
 
+/* The times of the first selected runs, in their order: what persists from one to the next. */
+#define PRN_TRACE_ORDER_MAX 256
+struct prn_trace_order {
+    float *ns;
+    size_t n;
+};
+
 struct prn_trace_group {
     struct prn_trace_key key;
     struct prn_trace_sum total;   /* over the selected runs */
     struct prn_trace_sum first;   /* run 0, selected or not */
     struct prn_trace_sum pending; /* the run being read */
     struct prn_sketch per_run;    /* ns per selected run, 0 where it didn't occur */
+    struct prn_trace_order order; /* of a CPU table; without runs where it didn't occur */
 };
 
 struct prn_trace_table {
@@ -106,6 +114,8 @@ struct prn_trace {
     uint64_t n_runs;   /* model_run events */
     uint64_t n_selected;
     char *selected;        /* "1-99" */
+    char *missing;         /* runs that --gather names and the trace doesn't have; NULL: none */
+    const char *overruled; /* options that --gather makes void; NULL: none */
     bool whole_is_one_run; /* there was no model_run */
     bool includes_warm_up; /* run 0 is used although the default would skip it */
     uint64_t overlapping;  /* runs that began before the one before had ended */
@@ -124,7 +134,8 @@ struct prn_trace {
     struct prn_ledger_run first_ledger; /* of run 0 */
     bool has_ledger, ledger_approximate;
     bool has_execute;
-    struct prn_trace_run *runs; /* the first ones, up to `runs_max` */
+    struct prn_trace_run *runs;   /* the first ones, up to `runs_max` */
+    struct prn_trace_order order; /* of whole runs */
     /* inside */
     struct prn_arena arena;
     struct prn_trace_reader *reader; /* owns the symbols */

@@ -4,7 +4,7 @@
 #include "exec/scratch.h"
 #include "rpc/messages.h"
 #include "rpc/relay.h"
-#include "service/names.h"
+#include "instance/names.h"
 
 #include <errno.h>
 #include <fcntl.h>

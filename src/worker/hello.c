@@ -38,12 +38,12 @@ static int fill_software(const struct prn_found_runtime *found, struct prn_arena
     return failed ? prn_fail_memory(err) : 0;
 }
 
-static int find_software(const char *ort_library, struct prn_arena *arena, Prony__Hello *hello,
-                         struct prony_error *err)
+static int find_software(struct prn_arena *arena, Prony__Hello *hello, struct prony_error *err)
 {
+    const struct prn_backends_here here = {0};
     struct prn_found_runtime *found;
     size_t n;
-    int code = prn_discover(ort_library, NULL, false, arena, &found, &n, err);
+    int code = prn_discover(&here, false, arena, &found, &n, err);
     if (code < 0)
         return code;
     Prony__Software *software = PRN_ARENA_ARRAY(arena, n + 1, Prony__Software);
@@ -81,8 +81,8 @@ static int find_machine(struct prn_arena *arena, Prony__Hello *hello, struct pro
 /* Slurm says which job this is and, since 22.05, when it will end it. */
 static int find_scheduler(struct prn_arena *arena, Prony__Hello *hello, struct prony_error *err)
 {
-    const char *job = getenv("SLURM_JOB_ID");
-    const char *end = getenv("SLURM_JOB_END_TIME");
+    const char *job = secure_getenv("SLURM_JOB_ID");
+    const char *end = secure_getenv("SLURM_JOB_END_TIME");
     char text[64];
     if (!job || !*job)
         return 0;
@@ -124,6 +124,6 @@ int prn_worker_hello(const struct prn_worker_options *options, const char *key,
     if (code == 0)
         code = find_protections(arena, ret_hello, err);
     if (code == 0)
-        code = find_software(options->ort_library, arena, ret_hello, err);
+        code = find_software(arena, ret_hello, err);
     return code;
 }

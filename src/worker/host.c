@@ -33,11 +33,14 @@ struct prn_worker_host {
     uint8_t session[SESSION_BYTES];
     struct prn_worker_files *files;
     const char *folder; /* that executors may read */
+    const char *cache;  /* the same, of what was compiled; NULL: none */
     double timeout_s;
     int64_t memory_bytes;
     size_t n_backends;
     struct prn_spec *specs;
     struct prn_instance **instances; /* NULL: not needed yet */
+    bool *launched;                  /* those that started while another was waited for */
+    bool all_launched;
 };
 
 static uint64_t last_handle; /* numbers are never used twice */
@@ -73,8 +76,8 @@ static int make_instance(struct prn_worker_host *h, size_t i, struct prony_error
 {
     const struct prn_instance_config config = {
         .spec = &h->specs[i],
-        .ort_library = h->config.ort_library,
         .folder = h->folder,
+        .cache_folder = h->cache,
         .timeout_s = h->timeout_s,
         .memory_bytes = h->memory_bytes,
         .cancelled = h->config.cancelled,
@@ -91,7 +94,8 @@ static int read_backends(struct prn_worker_host *h, const Prony__Begin *begin,
                         BACKENDS_MAX, n);
     h->specs = PRN_ARENA_ARRAY(&h->arena, n, struct prn_spec);
     h->instances = PRN_ARENA_ARRAY(&h->arena, n, struct prn_instance *);
-    if (!h->specs || !h->instances)
+    h->launched = PRN_ARENA_ARRAY(&h->arena, n, bool);
+    if (!h->specs || !h->instances || !h->launched)
         return prn_fail_memory(err);
     h->n_backends = n;
     int code = 0;
@@ -121,14 +125,38 @@ static int read_limits(struct prn_worker_host *h, const Prony__Begin *begin,
 static int read_folder(struct prn_worker_host *h, const Prony__Begin *begin,
                        struct prony_error *err)
 {
-    if (begin->folder && (h->config.handoff_fd < 0 || begin->folder[0] != '/'))
+    if ((begin->folder || begin->cache) &&
+        (h->config.handoff_fd < 0 || !begin->folder || begin->folder[0] != '/'))
         return prn_fail(err, PRONY_EDENIED, "a folder of this machine was named from outside");
     int code = prn_worker_files_new(h->config.channel, h->config.cancelled, &h->files, err);
     if (code < 0)
         return code;
     h->folder = begin->folder ? prn_arena_strdup(&h->arena, begin->folder)
                               : prn_worker_files_folder(h->files);
-    return h->folder ? 0 : prn_fail_memory(err);
+    h->cache = begin->cache ? prn_arena_strdup(&h->arena, begin->cache) : NULL;
+    return h->folder && !begin->cache == !h->cache ? 0 : prn_fail_memory(err);
+}
+
+/* All of them at the same time, once: some take seconds, and nothing is timed before all are there.
+ */
+static void launch_all(struct prn_worker_host *h)
+{
+    struct prony_error ignored; /* whoever needs it will find it again */
+    for (size_t i = 0; i < h->n_backends && !h->all_launched; i++)
+        h->launched[i] = prn_instance_launch(h->instances[i], &ignored) == 0;
+    h->all_launched = true;
+}
+
+/* Waits for those that nobody has waited for. */
+static void settle_all(struct prn_worker_host *h)
+{
+    struct prony_error ignored;
+    for (size_t i = 0; i < h->n_backends; i++)
+        if (h->launched[i]) {
+            h->launched[i] = false;
+            if (prn_instance_start(h->instances[i], &ignored) == 0)
+                prn_instance_park(h->instances[i]);
+        }
 }
 
 int prn_worker_host_begin(const struct prn_worker_host_config *config, const Prony__Begin *begin,
@@ -148,11 +176,14 @@ int prn_worker_host_begin(const struct prn_worker_host_config *config, const Pro
         code = read_folder(h, begin, err);
     if (code == 0)
         code = read_backends(h, begin, err);
-    if (code < 0)
+    if (code < 0) {
         prn_worker_host_end(h);
-    else
-        *ret_host = h;
-    return code;
+        return code;
+    }
+    if (begin->launch)
+        launch_all(h);
+    *ret_host = h;
+    return 0;
 }
 
 void prn_worker_host_end(struct prn_worker_host *h)
@@ -196,10 +227,14 @@ int prn_worker_host_spawn(struct prn_worker_host *h, size_t backend, uint64_t *r
         return code;
     if (h->config.handoff_fd < 0)
         return prn_fail(err, PRONY_EUNSUPPORTED, "this worker can't hand executors over");
+    launch_all(h);
     /* What was handed over before belongs to the service, and has died or is of no more use. */
-    prn_instance_free(h->instances[backend]);
-    h->instances[backend] = NULL;
-    code = make_instance(h, backend, err);
+    if (!h->launched[backend]) {
+        prn_instance_free(h->instances[backend]);
+        h->instances[backend] = NULL;
+        code = make_instance(h, backend, err);
+    }
+    h->launched[backend] = false;
     if (code == 0)
         code = prn_instance_start(h->instances[backend], err);
     if (code < 0)
@@ -250,7 +285,7 @@ int prn_worker_host_load(struct prn_worker_host *h, const Prony__Load *load,
     const struct prn_spec *spec = &h->specs[load->backend];
     const bool fxproto = load->format == OCTOML_PROFILE__MODEL_FORMAT__MODEL_FORMAT_FXPROTO;
     /* It was found when the session began. */
-    if (fxproto != prn_runtime_find(spec->software)->python)
+    if (fxproto != prn_runtime_find(spec->software)->takes_fxproto)
         return prn_fail(err, PRONY_EUNSUPPORTED, "'%s' takes %s", spec->name,
                         fxproto ? "ONNX" : "FXPROTO");
     struct prn_instance *instance = h->instances[load->backend];
@@ -263,6 +298,8 @@ int prn_worker_host_load(struct prn_worker_host *h, const Prony__Load *load,
     code = choose_file(load, folder, fxproto, path, err);
     if (code < 0)
         return code;
+    launch_all(h);
+    settle_all(h);
     park_others(h, load->backend);
     const struct prn_instance_model model = {
         .id = load->model_id,
@@ -292,7 +329,7 @@ int prn_worker_host_run(struct prn_worker_host *h, size_t backend,
 
 /* ---- Measuring ---- */
 
-static int start_job(const char *folder, int socket_fd, pid_t *ret_pid)
+static int start_job(const char *folder, int socket_fd, int link_fd, pid_t *ret_pid)
 {
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
@@ -301,7 +338,10 @@ static int start_job(const char *folder, int socket_fd, pid_t *ret_pid)
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_adddup2(&actions, socket_fd, PRN_JOB_FD);
-    posix_spawn_file_actions_addclosefrom_np(&actions, PRN_JOB_FD + 1);
+    if (link_fd >= 0)
+        posix_spawn_file_actions_adddup2(&actions, link_fd, PRN_JOB_LINK_FD);
+    posix_spawn_file_actions_addclosefrom_np(&actions,
+                                             link_fd >= 0 ? PRN_JOB_LINK_FD + 1 : PRN_JOB_FD + 1);
     posix_spawn_file_actions_addchdir_np(&actions, folder);
     prn_spawn_apart(&attributes);
     char name[] = "prony";
@@ -324,10 +364,10 @@ static int send_order(const struct prn_worker_host *h, int fd, const Prony__Meas
     job.n_backends = h->n_backends;
     job.backends = names;
     job.hardware = (char *)(uintptr_t)h->config.hardware;
-    job.ort_library = (char *)(uintptr_t)h->config.ort_library;
     job.processor = measure->processor;
     job.has_usd_per_hour = measure->has_usd_per_hour;
     job.usd_per_hour = measure->usd_per_hour;
+    job.link = measure->link;
     return prn_job_send(fd, &job.base, err);
 }
 
@@ -363,10 +403,12 @@ static int run_job(const struct prn_worker_host *h, const char *folder,
     pid_t pid = 0;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) < 0)
         return prn_fail_errno(err, errno, "make", "a socket");
-    /* Above the number that it gets in the child, where a copy onto itself would be closed. */
-    int theirs = fcntl(sockets[1], F_DUPFD_CLOEXEC, PRN_JOB_FD + 1);
+    /* Above the numbers that they get in the child, where a copy onto itself would be closed. */
+    int theirs = fcntl(sockets[1], F_DUPFD_CLOEXEC, PRN_JOB_LINK_FD + 1);
     close(sockets[1]);
-    int error = theirs < 0 ? errno : start_job(folder, theirs, &pid);
+    int error = theirs < 0
+                    ? errno
+                    : start_job(folder, theirs, measure->link ? h->config.link_fd : -1, &pid);
     if (theirs >= 0)
         close(theirs);
     int code = error ? prn_fail_errno(err, error, "start", "a measurement")

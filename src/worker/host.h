@@ -9,7 +9,7 @@
 #define PRN_WORKER_HOST_H
 
 #include "rpc/client.h"
-#include "service/instance.h"
+#include "instance/instance.h"
 
 #include <prony.pb-c.h>
 
@@ -17,9 +17,9 @@ struct prn_worker_host;
 
 struct prn_worker_host_config {
     const char *hardware;
-    const char *ort_library; /* NULL: search */
     struct prn_channel *channel;
     int handoff_fd; /* to the service that started this worker; -1: none did */
+    int link_fd;    /* where other stages of a pipeline connect to; -1: nowhere */
     const volatile int *cancelled;
 };
 

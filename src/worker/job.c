@@ -1,12 +1,13 @@
 #include "worker/job_parts.h"
 
+#include "base/clock.h"
 #include "base/io.h"
 #include "exec/executor.h"
 #include "measure/resume.h"
-#include "report/load_json.h"
-#include "report/profile_json.h"
+#include "report/load/json.h"
+#include "report/profile/json.h"
 #include "report/progress_json.h"
-#include "service/names.h"
+#include "instance/names.h"
 
 #include <errno.h>
 #include <math.h>
@@ -250,11 +251,11 @@ static int read_resume(const Prony__MeasureRequest *request, const char *hardwar
     if (!request->has_resume)
         return 0;
     int code = prn_profile_parse_json((const char *)request->resume.data, request->resume.len,
-                                      "the profile to go on with", ret_profile, err);
+                                      "the profile being resumed", ret_profile, err);
     if (code < 0)
         return code;
     prn_profile_keep_host(*ret_profile, hardware);
-    return prn_resume_check(*ret_profile, "the profile to go on with", err);
+    return prn_resume_check(*ret_profile, "the profile being resumed", err);
 }
 
 static double timeout_of(const Prony__MeasureRequest *request)
@@ -268,15 +269,16 @@ static int run_job(const Prony__Job *order, struct prn_job_told *told,
     const Prony__MeasureRequest *request = order->request;
     struct prn_arena arena = PRN_ARENA_INIT(ARENA_BYTES);
     struct prn_profile *resume = NULL;
+    const struct prn_job_model model = {.path = request->model_file};
     struct prn_job job = {
-        .model_path = request->model_file,
+        .models = &model,
+        .n_models = 1,
         .backends = texts(order->backends, order->n_backends),
         .dims = texts(request->dims, request->n_dims),
         .shapes = texts(request->shapes, request->n_shapes),
         .inputs = texts(request->inputs, request->n_inputs),
         .inputs_folder = request->inputs_folder,
         .hardware = order->hardware,
-        .ort_library = order->ort_library,
         .ops = request->ops,
         .timeout_s = timeout_of(request),
         .progress = prn_job_tell_progress,
@@ -298,7 +300,7 @@ static int run_job(const Prony__Job *order, struct prn_job_told *told,
 static void describe(const Prony__Job *order, struct prn_profile *profile)
 {
     if (order->request->model_name)
-        profile->model_path = order->request->model_name;
+        profile->models->path = order->request->model_name;
     for (size_t i = 0; i < profile->n_results; i++) {
         struct prn_result *r = &profile->results[i];
         if (order->processor)
@@ -321,7 +323,8 @@ static int measure_model(const Prony__Job *order, struct prn_job_told *told, str
     return code;
 }
 
-static int measure(const Prony__Job *order, struct prn_job_told *told, struct prony_error *err)
+static int worker_job_measure(const Prony__Job *order, struct prn_job_told *told,
+                              struct prony_error *err)
 {
     const Prony__MeasureRequest *request = order->request;
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_JOB_MESSAGE_MAX - 64);
@@ -331,8 +334,9 @@ static int measure(const Prony__Job *order, struct prn_job_told *told, struct pr
     if (code == 0 && !(timeout_s > 0 && timeout_s <= TIMEOUT_MOST_S))
         code = prn_fail(err, PRONY_EUSAGE, "the time limit is out of range");
     if (code == 0)
-        code = request->layers ? prn_job_layers(order, told, timeout_s, &out, err)
-                               : measure_model(order, told, &out, err);
+        code = request->pipeline ? prn_job_stage(order, timeout_s, &out, err)
+               : request->layers ? prn_job_layers(order, told, timeout_s, &out, err)
+                                 : measure_model(order, told, &out, err);
     if (code == PRONY_ELIMIT && prn_buffer_error(&out, NULL) < 0)
         prn_fail(err, code, "the result is too long to be sent; measure fewer repeats or points");
     if (code == 0) {
@@ -344,7 +348,7 @@ static int measure(const Prony__Job *order, struct prn_job_told *told, struct pr
     return code;
 }
 
-static int tell_error(const struct prn_job_told *told, struct prony_error *why,
+static int tell_error(const struct prn_job_told *told, struct prony_error *why, bool aftermath,
                       struct prony_error *err)
 {
     for (char *at; (at = strstr(why->text, told->folder));)
@@ -354,6 +358,8 @@ static int tell_error(const struct prn_job_told *told, struct prony_error *why,
     error.code = OCTOML_PROFILE__ERROR_CODE__ERROR_MODEL_INFERENCE;
     Prony__MeasureEvent event = PRONY__MEASURE_EVENT__INIT;
     event.error = &error;
+    event.has_aftermath = aftermath;
+    event.aftermath = aftermath;
     return send_event(&event, err);
 }
 
@@ -371,9 +377,9 @@ int prn_job_main(struct prony_error *err)
     if (code < 0)
         return prn_fail(err, PRONY_EUSAGE, "this command is for prony's own use");
     struct prony_error why = {0};
-    code = measure((const Prony__Job *)message, &told, &why);
+    code = worker_job_measure((const Prony__Job *)message, &told, &why);
     if (code < 0)
-        code = tell_error(&told, &why, err);
+        code = tell_error(&told, &why, code == PRONY_ECANCELED, err);
     protobuf_c_message_free_unpacked(message, NULL);
     return code;
 }

@@ -14,6 +14,7 @@
 #include <prony.pb-c.h>
 
 #define PRN_JOB_FD 3
+#define PRN_JOB_LINK_FD 4 /* where the worker listens for other stages; only for a pipeline */
 
 /* Of a message either way: what the service takes in one, with room for what is around it. */
 #define PRN_JOB_MESSAGE_MAX ((size_t)127 << 20)

@@ -1,8 +1,8 @@
 /* Measuring layer by layer for a session: the order becomes what `prony layers` would measure. */
 #include "worker/job_parts.h"
 
-#include "pipeline/layer_plan.h"
-#include "report/layers_json.h"
+#include "pipeline/layers/plan.h"
+#include "report/layers/json.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,8 +49,9 @@ static int open_profile(const struct prn_layer_order *order, const struct prn_la
     return code;
 }
 
-static int measure(const struct prn_layer_order *order, const struct prn_layer_job *job,
-                   const char *model_name, struct prn_buffer *out, struct prony_error *err)
+static int job_layers_measure(const struct prn_layer_order *order, const struct prn_layer_job *job,
+                              const char *model_name, struct prn_buffer *out,
+                              struct prony_error *err)
 {
     struct prn_layer_profile *profile;
     struct prn_layer_measurement *measurement;
@@ -90,9 +91,9 @@ static int cut_and_measure(const Prony__Job *from, const struct prn_layer_order 
     if (code == 0) {
         code = prn_layer_plan_job(&plan, &inputs, arena, job, err);
         if (code == 0)
-            code =
-                measure(order, job, request->model_name ? request->model_name : request->model_file,
-                        out, err);
+            code = job_layers_measure(
+                order, job, request->model_name ? request->model_name : request->model_file, out,
+                err);
         prn_layer_plan_release(&plan);
     }
     prn_model_free(model);
@@ -108,7 +109,7 @@ static int check_request(const Prony__Job *from, struct prony_error *err)
                         from->n_backends);
     if (request->ops || request->load || request->has_resume || request->inputs_folder)
         return prn_fail(err, PRONY_EUSAGE,
-                        "operators, load, a profile to go on with and a folder of inputs aren't "
+                        "operators, load, a profile to resume and a folder of inputs aren't "
                         "for layers");
     return 0;
 }
@@ -127,7 +128,6 @@ int prn_job_layers(const Prony__Job *from, struct prn_job_told *told, double tim
     if (code == 0) {
         struct prn_layer_job job = {.backend = from->backends[0],
                                     .hardware = from->hardware,
-                                    .ort_library = from->ort_library,
                                     .folder = folder,
                                     .first = (size_t)order.first,
                                     .last = (size_t)order.last,

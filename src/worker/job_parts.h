@@ -28,4 +28,8 @@ PRONY_MUST_CHECK int prn_job_layers(const Prony__Job *order, struct prn_job_told
                                     double timeout_s, struct prn_buffer *out,
                                     struct prony_error *err);
 
+/* Runs a stage of a pipeline, and writes a StageResult. PRONY_ECANCELED: another one has failed. */
+PRONY_MUST_CHECK int prn_job_stage(const Prony__Job *order, double timeout_s,
+                                   struct prn_buffer *out, struct prony_error *err);
+
 #endif

@@ -3,7 +3,7 @@
 
 #include "rpc/remote.h"
 #include "service/service.h"
-#include "service/view.h"
+#include "service/web/view.h"
 #include "worker/job.h"
 #include "worker/worker.h"
 

@@ -1,5 +1,7 @@
 #include "worker/worker.h"
 
+#include "base/clock.h"
+#include "base/lock.h"
 #include "record/remote.h"
 
 #include "base/random.h"
@@ -9,7 +11,9 @@
 #include "service/log.h"
 #include "worker/hello.h"
 #include "worker/host.h"
+#include "worker/job.h"
 #include "worker/join.h"
+#include "worker/link.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -47,12 +51,16 @@ struct command {
     bool cancelled;
 };
 
+PRN_LOCK(worker);
+
 struct worker {
     const struct prn_worker_options *options;
     struct prn_log *log;
     char *token, *ca;
     bool is_key;    /* the token is a key, which has yet to become one */
     int handoff_fd; /* -1: nobody's worker */
+    int link_fd;    /* where other stages of a pipeline connect to; -1: nowhere */
+    char peer[PRN_LINK_PEER_MAX];
     struct prn_arena arena;
     Prony__Hello hello;
     struct prn_random random;
@@ -67,28 +75,28 @@ struct worker {
     /* between the threads */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct command *first, **last;
-    size_t n_queued;
-    uint64_t running; /* the command's id */
-    bool is_running;
-    volatile int cancelled; /* what runs is to end */
-    bool lost;              /* the stream has ended, and why: */
-    int lost_code;
+    struct command *first PRN_GUARDED(worker), **last PRN_GUARDED(worker);
+    size_t n_queued PRN_GUARDED(worker);
+    uint64_t running PRN_GUARDED(worker); /* the command's id */
+    bool is_running PRN_GUARDED(worker);
+    volatile int cancelled;        /* what runs is to end */
+    bool lost PRN_GUARDED(worker); /* the stream has ended, and why: */
+    int lost_code PRN_GUARDED(worker);
     struct prony_error lost_error;
-    bool leaving;       /* takes no further session */
-    volatile int hurry; /* doesn't wait for the end of this one either */
+    bool leaving PRN_GUARDED(worker); /* takes no further session */
+    volatile int hurry;               /* doesn't wait for the end of this one either */
     int signal_fd, stop_fd;
 };
 
+PRN_LOCK_FUNCTIONS(worker, struct worker, lock)
+
 static double now_s(void)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)prn_monotonic_ns() * 1e-9;
 }
 
-/* Waits, with the lock, for a change until `until_s`; INFINITY: for ever. */
-static void wait_for_change(struct worker *w, double until_s)
+/* Waits for a change until `until_s`; INFINITY: for ever. */
+static void wait_for_change_locked(struct worker *w, double until_s) PRN_HOLDS(worker)
 {
     if (isinf(until_s)) {
         pthread_cond_wait(&w->changed, &w->lock);
@@ -103,21 +111,21 @@ static void wait_for_change(struct worker *w, double until_s)
 
 static void leave_soon(struct worker *w, bool hurry)
 {
-    pthread_mutex_lock(&w->lock);
+    worker_lock(w);
     w->leaving = true;
     if (hurry) {
         __atomic_store_n(&w->hurry, 1, __ATOMIC_RELAXED);
         __atomic_store_n(&w->cancelled, 1, __ATOMIC_RELAXED);
     }
     pthread_cond_broadcast(&w->changed);
-    pthread_mutex_unlock(&w->lock);
+    worker_unlock(w);
 }
 
 static bool is_leaving(struct worker *w)
 {
-    pthread_mutex_lock(&w->lock);
+    worker_lock(w);
     bool leaving = w->leaving;
-    pthread_mutex_unlock(&w->lock);
+    worker_unlock(w);
     return leaving;
 }
 
@@ -161,8 +169,7 @@ static void command_free(struct command *c)
     free(c);
 }
 
-/* With the lock. */
-static void cancel_command(struct worker *w, uint64_t id)
+static void cancel_command_locked(struct worker *w, uint64_t id) PRN_HOLDS(worker)
 {
     if (w->is_running && w->running == id)
         __atomic_store_n(&w->cancelled, 1, __ATOMIC_RELAXED);
@@ -177,16 +184,16 @@ static int take_cancel(struct worker *w, const struct command *c, struct prony_e
     if (code < 0)
         return code;
     const Prony__WorkerCommand *command = (const Prony__WorkerCommand *)message;
-    pthread_mutex_lock(&w->lock);
-    cancel_command(w, command->cancel->id);
-    pthread_mutex_unlock(&w->lock);
+    worker_lock(w);
+    cancel_command_locked(w, command->cancel->id);
+    worker_unlock(w);
     protobuf_c_message_free_unpacked(message, NULL);
     return 0;
 }
 
 static int enqueue(struct worker *w, struct command *c, struct prony_error *err)
 {
-    pthread_mutex_lock(&w->lock);
+    worker_lock(w);
     int code = w->n_queued < QUEUE_MAX
                    ? 0
                    : prn_fail(err, PRONY_ELIMIT, "the service sends too many commands at once");
@@ -197,7 +204,7 @@ static int enqueue(struct worker *w, struct command *c, struct prony_error *err)
         w->answered = true;
         pthread_cond_broadcast(&w->changed);
     }
-    pthread_mutex_unlock(&w->lock);
+    worker_unlock(w);
     return code;
 }
 
@@ -232,13 +239,13 @@ static void *read_commands(void *opaque)
         if (code == 0)
             code = take_message(w, message, &err);
     }
-    pthread_mutex_lock(&w->lock);
+    worker_lock(w);
     w->lost = true;
     w->lost_code = code;
     w->lost_error = err;
     __atomic_store_n(&w->cancelled, 1, __ATOMIC_RELAXED); /* nobody waits for the answer */
     pthread_cond_broadcast(&w->changed);
-    pthread_mutex_unlock(&w->lock);
+    worker_unlock(w);
     return NULL;
 }
 
@@ -302,7 +309,7 @@ static int need_host(const struct worker *w, struct prony_error *why)
     return w->host ? 0 : prn_fail(why, PRONY_EUSAGE, "no session has begun");
 }
 
-static int begin(struct worker *w, const Prony__Begin *begin, struct prony_error *why)
+static int worker_begin(struct worker *w, const Prony__Begin *begin, struct prony_error *why)
 {
     if (w->host)
         return prn_fail(why, PRONY_EUSAGE, "another session has this host");
@@ -310,9 +317,9 @@ static int begin(struct worker *w, const Prony__Begin *begin, struct prony_error
         return prn_fail(why, PRONY_EUNAVAILABLE, "the worker is leaving");
     const struct prn_worker_host_config config = {
         .hardware = w->options->hardware,
-        .ort_library = w->options->ort_library,
         .channel = w->channel,
         .handoff_fd = w->handoff_fd,
+        .link_fd = w->link_fd,
         .cancelled = &w->cancelled,
     };
     return prn_worker_host_begin(&config, begin, &w->host, why);
@@ -333,8 +340,8 @@ static int end(struct worker *w, const Prony__End *end, struct prony_error *why)
     return 0;
 }
 
-static int load(struct worker *w, uint64_t id, const Prony__Load *load, struct prony_error *why,
-                struct prony_error *err)
+static int worker_load(struct worker *w, uint64_t id, const Prony__Load *load,
+                       struct prony_error *why, struct prony_error *err)
 {
     struct prn_instance_loaded loaded;
     int code = need_host(w, why);
@@ -396,7 +403,7 @@ static int run_in(struct worker *w, const struct prn_bytes *message, struct prn_
     return prn_worker_host_run(w->host, asked.backend, &run, ret_result, why);
 }
 
-static int run(struct worker *w, const struct command *c, struct prony_error *err)
+static int worker_run(struct worker *w, const struct command *c, struct prony_error *err)
 {
     struct prn_arena arena = PRN_ARENA_INIT(ARENA_BYTES);
     struct prn_instance_result *result = NULL;
@@ -407,6 +414,7 @@ static int run(struct worker *w, const struct command *c, struct prony_error *er
         return send_error(w, c->id, OCTOML_PROFILE__ERROR_CODE__ERROR_MODEL_INFERENCE, &why, err);
     const struct prn_rpc_result ran = {.n_times = result->n_times,
                                        .times_ns = result->times_ns,
+                                       .prepare_ns = result->prepare_ns,
                                        .n_outputs = result->n_outputs,
                                        .outputs = result->outputs,
                                        .names = result->names};
@@ -430,8 +438,8 @@ static int tell_event(void *context, Prony__MeasureEvent *event, struct prony_er
     return telling->sent;
 }
 
-static int measure(struct worker *w, uint64_t id, const Prony__MeasureModel *measure,
-                   struct prony_error *why, struct prony_error *err)
+static int worker_measure(struct worker *w, uint64_t id, const Prony__MeasureModel *measure,
+                          struct prony_error *why, struct prony_error *err)
 {
     struct telling telling = {.worker = w, .id = id};
     int code = need_host(w, why);
@@ -456,20 +464,20 @@ static int carry_out_other(struct worker *w, const struct command *c, struct pro
     case PRONY__WORKER_COMMAND__BODY_BEGIN:
     case PRONY__WORKER_COMMAND__BODY_END:
         code = command->body_case == PRONY__WORKER_COMMAND__BODY_BEGIN
-                   ? begin(w, command->begin, &why)
+                   ? worker_begin(w, command->begin, &why)
                    : end(w, command->end, &why);
         code = code == 0
                    ? send_done(w, c->id, err)
                    : send_error(w, c->id, OCTOML_PROFILE__ERROR_CODE__ERROR_INTERNAL, &why, err);
         break;
     case PRONY__WORKER_COMMAND__BODY_LOAD:
-        code = load(w, c->id, command->load, &why, err);
+        code = worker_load(w, c->id, command->load, &why, err);
         break;
     case PRONY__WORKER_COMMAND__BODY_SPAWN:
         code = spawn(w, c->id, command->spawn, &why, err);
         break;
     case PRONY__WORKER_COMMAND__BODY_MEASURE:
-        code = measure(w, c->id, command->measure, &why, err);
+        code = worker_measure(w, c->id, command->measure, &why, err);
         break;
     case PRONY__WORKER_COMMAND__BODY_LEAVE:
         leave_soon(w, false);
@@ -490,7 +498,7 @@ static int carry_out(struct worker *w, const struct command *c, struct prony_err
         prn_fail(&why, PRONY_ECANCELED, "cancelled before it began");
         return send_error(w, c->id, OCTOML_PROFILE__ERROR_CODE__ERROR_INTERNAL, &why, err);
     }
-    return c->body == PRN_RELAY_COMMAND_RUN ? run(w, c, err) : carry_out_other(w, c, err);
+    return c->body == PRN_RELAY_COMMAND_RUN ? worker_run(w, c, err) : carry_out_other(w, c, err);
 }
 
 /* ---- A connection ---- */
@@ -505,11 +513,11 @@ static double idle_until_s(const struct worker *w)
 /* The next command; NULL when there is something else to see to. */
 static struct command *next_command(struct worker *w)
 {
-    pthread_mutex_lock(&w->lock);
+    worker_lock(w);
     double until_s = idle_until_s(w);
     while (!w->first && !w->lost && !w->hurry && !(w->leaving && (!w->said_leaving || !w->host)) &&
            now_s() < until_s)
-        wait_for_change(w, until_s);
+        wait_for_change_locked(w, until_s);
     struct command *c = w->lost || w->hurry ? NULL : w->first;
     if (c) {
         w->first = c->next;
@@ -521,22 +529,22 @@ static struct command *next_command(struct worker *w)
     } else if (now_s() >= until_s) {
         w->leaving = true;
     }
-    pthread_mutex_unlock(&w->lock);
+    worker_unlock(w);
     return c;
 }
 
 static void finished(struct worker *w)
 {
-    pthread_mutex_lock(&w->lock);
+    worker_lock(w);
     w->is_running = false;
-    pthread_mutex_unlock(&w->lock);
+    worker_unlock(w);
 }
 
 static bool is_over(struct worker *w)
 {
-    pthread_mutex_lock(&w->lock);
+    worker_lock(w);
     bool over = w->lost || w->hurry || (w->leaving && w->said_leaving && !w->host && !w->first);
-    pthread_mutex_unlock(&w->lock);
+    worker_unlock(w);
     return over;
 }
 
@@ -551,9 +559,9 @@ static int serve(struct worker *w, struct prony_error *err)
             finished(w);
             command_free(c);
         }
-        pthread_mutex_lock(&w->lock);
+        worker_lock(w);
         bool say = w->leaving && !w->said_leaving && !w->lost;
-        pthread_mutex_unlock(&w->lock);
+        worker_unlock(w);
         if (code == 0 && say)
             code = say_leaving(w, err);
     }
@@ -569,13 +577,14 @@ static void say_farewell(struct worker *w)
     if (prn_stream_end(w->stream, &err) < 0)
         return;
     double until_s = now_s() + FAREWELL_S;
-    pthread_mutex_lock(&w->lock);
+    worker_lock(w);
     while (!w->lost && now_s() < until_s)
-        wait_for_change(w, until_s);
-    pthread_mutex_unlock(&w->lock);
+        wait_for_change_locked(w, until_s);
+    worker_unlock(w);
 }
 
-static void forget_connection(struct worker *w)
+/* Without a reader. */
+static void forget_connection(struct worker *w) PRN_ALONE
 {
     while (w->first) {
         struct command *c = w->first;
@@ -599,16 +608,17 @@ static int serve_stream(struct worker *w, struct prony_error *err)
     int code = serve(w, err);
     /* Whatever the service still wants, the session is over. */
     end_session(w);
-    pthread_mutex_lock(&w->lock);
+    worker_lock(w);
     bool lost = w->lost;
+    int lost_code = w->lost_code;
     bool leaving = w->leaving;
-    pthread_mutex_unlock(&w->lock);
+    worker_unlock(w);
     if (!lost && code == 0)
         say_farewell(w);
     prn_stream_cancel(w->stream);
     pthread_join(reader, NULL);
-    if (lost && w->lost_code < 0)
-        return prn_fail(err, w->lost_code, "%s", w->lost_error.text);
+    if (lost && lost_code < 0)
+        return prn_fail(err, lost_code, "%s", w->lost_error.text);
     if (lost || code < 0)
         return leaving ? 0 : prn_fail(err, PRONY_EUNAVAILABLE, "the service ended the connection");
     return 0;
@@ -674,11 +684,11 @@ static void back_off(struct worker *w, double *delay_s, const struct prony_error
             PRN_LOG_NUMBER("again_in_s", wait_s));
     double idle_s = idle_until_s(w);
     double until_s = fmin(now_s() + wait_s, idle_s);
-    pthread_mutex_lock(&w->lock);
+    worker_lock(w);
     while (!w->leaving && now_s() < until_s)
-        wait_for_change(w, until_s);
+        wait_for_change_locked(w, until_s);
     w->leaving = w->leaving || now_s() >= idle_s; /* as if it were connected */
-    pthread_mutex_unlock(&w->lock);
+    worker_unlock(w);
     *delay_s = *delay_s * 2 < BACKOFF_MOST_S ? *delay_s * 2 : BACKOFF_MOST_S;
 }
 
@@ -745,7 +755,7 @@ static int read_token(struct worker *w, struct prony_error *err)
 /* A worker that a service started is told a key, which proves that it is that one. */
 static int read_handoff(struct worker *w, char key[PRN_WORKER_KEY_MAX + 1], struct prony_error *err)
 {
-    const char *number = getenv(PRN_WORKER_HANDOFF_VARIABLE);
+    const char *number = secure_getenv(PRN_WORKER_HANDOFF_VARIABLE);
     char *end = NULL;
     key[0] = '\0';
     if (!number)
@@ -764,7 +774,32 @@ static int read_handoff(struct worker *w, char key[PRN_WORKER_KEY_MAX + 1], stru
     return 0;
 }
 
-static int prepare(struct worker *w, struct prony_error *err)
+/* Without being told, only where nobody from outside comes by: on this machine, and in a job of a
+ * scheduler. */
+static int listen_for_stages(struct worker *w, struct prony_error *err)
+{
+    const struct prn_worker_options *o = w->options;
+    char address[PRN_LINK_PEER_MAX];
+    int link_fd;
+    bool told = o->peers && strcmp(o->peers, "auto") != 0;
+    if (o->peers ? strcmp(o->peers, "none") == 0
+                 : prn_remote_is_secure(o->server, false, NULL) && !w->hello.job)
+        return 0;
+    int code = told ? 0 : prn_link_address_towards(o->server, address, err);
+    if (code == 0)
+        code = prn_link_listen(told ? o->peers : address, &link_fd, w->peer, err);
+    if (code < 0)
+        return o->peers ? prn_fail_in(err, code, "--peers") : 0;
+    /* Not one of those that a job gets it under. */
+    w->link_fd = fcntl(link_fd, F_DUPFD_CLOEXEC, PRN_JOB_LINK_FD + 1);
+    close(link_fd);
+    if (w->link_fd < 0)
+        return prn_fail_errno(err, errno, "keep", "a socket");
+    w->hello.peer = w->peer;
+    return 0;
+}
+
+static int worker_prepare(struct worker *w, struct prony_error *err)
 {
     char key[PRN_WORKER_KEY_MAX + 1];
     int code = read_handoff(w, key, err);
@@ -774,6 +809,8 @@ static int prepare(struct worker *w, struct prony_error *err)
         code = read_text(w->options->ca_file, (size_t)1 << 20, &w->ca, err);
     if (code == 0)
         code = prn_worker_hello(w->options, key[0] ? key : NULL, &w->arena, &w->hello, err);
+    if (code == 0)
+        code = listen_for_stages(w, err);
     return code;
 }
 
@@ -789,11 +826,12 @@ static int run_watched(struct worker *w, struct prony_error *err)
     return code;
 }
 
-static void init(struct worker *w, const struct prn_worker_options *options)
+static void init(struct worker *w, const struct prn_worker_options *options) PRN_ALONE
 {
     pthread_condattr_t attributes;
     *w = (struct worker){.options = options,
                          .handoff_fd = -1,
+                         .link_fd = -1,
                          .signal_fd = -1,
                          .stop_fd = -1,
                          .arena = PRN_ARENA_INIT(ARENA_BYTES)};
@@ -806,9 +844,9 @@ static void init(struct worker *w, const struct prn_worker_options *options)
     prn_random_seed(&w->random, (uint64_t)getpid() * 1000003 + (uint64_t)time(NULL));
 }
 
-static void release(struct worker *w)
+static void worker_release(struct worker *w)
 {
-    const int fds[] = {w->signal_fd, w->stop_fd, w->handoff_fd};
+    const int fds[] = {w->signal_fd, w->stop_fd, w->handoff_fd, w->link_fd};
     for (size_t i = 0; i < PRN_ARRAY_SIZE(fds); i++)
         if (fds[i] >= 0)
             close(fds[i]);
@@ -842,10 +880,10 @@ int prn_work(const struct prn_worker_options *options, struct prony_error *err)
     else if (!w.log)
         code = prn_fail_memory(err);
     else
-        code = prepare(&w, err);
+        code = worker_prepare(&w, err);
     if (code == 0)
         code = run_watched(&w, err);
-    release(&w);
+    worker_release(&w);
     pthread_sigmask(SIG_SETMASK, &former, NULL);
     return code;
 }

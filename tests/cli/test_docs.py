@@ -6,6 +6,9 @@ units, the processor's name, rules and the width of columns are left out of the 
 on a line of its own stands for any lines. Blocks marked ```console no-run, and those that begin
 with make, git or sudo, are only shown. The repository's examples/ are in the scratch folder, and the
 library is installed.
+
+A ```sh block is commands alone, a line each: they must succeed and warn of nothing. So that this takes
+seconds, `prony profile` measures for one second and with one launch.
 """
 import re
 
@@ -18,7 +21,7 @@ NUMBER = re.compile(r"(?<![\w.])[-+±~≈]?\$?\d[\d,]*(\.\d+)*(e[-+]?\d+)?"
                     r"( ?(ns|µs|ms|s|B|[KMGTPE]iB|k|M|G|T|P|E|%|×|x|[kMGT]?FLOPs?(/s)?)(?!\w))*")
 PROCESSOR = re.compile(r"\blocal {2,}\S.*? {2,}")
 # How many columns a table has room for depends on how long the processor's name is.
-IF_ROOM = re.compile(r" +(Spread|p9[\d.]+|GFLOP/s|First run|Load|Peak memory|Samples)(?= {2,}|$)")
+IF_ROOM = re.compile(r" +(Spread|p9[\d.]+|GFLOP/s|First run|Load|Peak memory|Samples|Flags)(?= {2,}|$)")
 
 
 def blocks(text):
@@ -41,6 +44,7 @@ def normalised(line):
     line = re.sub(r"\s+", " ", line).strip()
     if line.startswith("local PROCESSOR"):
         line = re.sub(r"#[*?# ]*", "# ", line)  # times may be flagged, ratios unsure
+        line = re.sub(r"( [A-Z]{5,},?)+$", "", line)
     return line
 
 
@@ -64,17 +68,16 @@ def trimmed(lines):
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-@pytest.mark.timeout(900)
 def test_page(page, program, workdir, library_folder, monkeypatch):
     ran = 0
     monkeypatch.setenv("PKG_CONFIG_PATH", str(library_folder / "pkgconfig"))
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library_folder))
     (workdir / "examples").symlink_to(ROOT / "examples")
     for body in blocks(page.read_text()):
-        comments, steps = transcript.parse(body)
+        comments, steps = transcript.parse(body, marked=False)
         assert not comments, f"a block of {page.name} doesn't begin with a command: {comments[0]}"
         for step in steps:
-            done = transcript.shell(f"{{ {step.command}\n}} 2>&1", workdir, timeout=600)
+            done = transcript.shell(f"{{ {step.command}\n}} 2>&1", workdir)
             shown = step.stdout + step.stderr
             if not matches(trimmed(shown), trimmed(done.stdout.splitlines())):
                 pytest.fail(f"{page.name}: $ {step.command}\nshows\n" + "\n".join(shown)
@@ -83,6 +86,44 @@ def test_page(page, program, workdir, library_folder, monkeypatch):
             assert bool(done.status) == bool(fails), f"$ {step.command}: status {done.status}"
             ran += 1
     assert ran, f"nothing to run in {page.name}"
+
+
+def commands(text):
+    for body in re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE):
+        yield from (line for line in body.splitlines() if not re.match(r"(make|git|sudo)\b", line))
+
+
+HASTE = """prony() {
+    if [ "$1" = profile ]; then command prony "$@" --max-time 1 --launches 1; else command prony "$@"; fi
+}"""
+
+
+SLOW = re.compile(r"--rate|--slo|prony layers")
+
+
+@pytest.mark.parametrize("slow", [False, pytest.param(True, marks=pytest.mark.long)],
+                         ids=["quick", "slow"])
+def test_commands(slow, workdir):
+    (workdir / "examples").symlink_to(ROOT / "examples")
+    lines = list(commands((ROOT / "README.md").read_text()))
+    assert len(lines) > 15
+    for line in lines:
+        if SLOW.search(line) and not slow:
+            continue
+        done = transcript.shell(f"{HASTE}\n{line}", workdir)
+        assert (done.status, done.stderr) == (0, ""), f"$ {line}\n{done.stdout}{done.stderr}"
+
+
+def test_links_lead_somewhere():
+    """Pages that the README and docs/ link to are there, and so are the headings."""
+    for page in [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]:
+        for path, heading in re.findall(r"\]\(([^):#]*)(#[^)]*)?\)", page.read_text()):
+            target = page.parent / path if path else page
+            assert target.exists(), f"{page.name} links to {path}"
+            if heading:
+                titles = re.findall(r"^#+ (.*)", target.read_text(), re.MULTILINE)
+                anchors = [re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles]
+                assert heading[1:] in anchors, f"{page.name} links to {path}{heading}"
 
 
 def test_numbers_do_not_matter_but_words_do():
@@ -110,3 +151,17 @@ def test_dots_stand_for_lines():
 def test_marked_blocks_are_not_run():
     text = "```console no-run\n$ a\n```\n```console\n$ make demo\n```\n```console\n$ b\n```\n"
     assert list(blocks(text)) == ["$ b\n"]
+
+
+PLACES = [ROOT, ROOT / "src", ROOT / "src" / "service"]
+
+
+def test_what_pages_for_developers_name_is_there():
+    code = "".join(path.read_text() for folder in ("src", "include") for path in (ROOT / folder).rglob("*.[ch]"))
+    known = set(re.findall(r"\w+", code))
+    for page in [ROOT / "CONTRIBUTING.md", ROOT / "docs" / "architecture.md", *(ROOT / "docs" / "decisions").iterdir()]:
+        for name in re.findall(r"`([^`\n]+)`", page.read_text()):
+            if re.fullmatch(r"[\w.-]+(/[\w.-]+)+\.\w+", name):
+                assert any((place / name).exists() for place in PLACES), f"{page.name}: {name}"
+            elif re.fullmatch(r"(?:struct |enum )?(?:prn|prony|PRN|PRONY)_\w+(?:\(\))?", name):
+                assert name.split()[-1].removesuffix("()") in known, f"{page.name}: {name}"

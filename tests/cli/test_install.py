@@ -1,5 +1,6 @@
 """What `make install` puts into a prefix works from there: header, libraries, pkg-config, man page,
 shell completion and the program."""
+import json
 import os
 import re
 import shutil
@@ -7,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import ROOT, run_program, sh
+from conftest import PATIENCE, ROOT, run_program, sh
 
 PROGRAM = """
 #include <prony/prony.h>
@@ -86,6 +87,16 @@ def test_program(prefix):
     assert not any("onnxruntime" in name for name in needed)
 
 
+def test_runtimes_are_installed_with_it(prefix):
+    """It measures from anywhere, with nothing of the build folder."""
+    done = run_program([prefix / "bin" / "prony", "backends", "--format", "json"], cwd="/", env={})
+    found = {row["software"]: row for row in json.loads(done.stdout)["backends"] if row["available"]}
+    assert set(found) == {"onnxrt-cpu", "openvino-cpu"}, done.stderr
+    for row in found.values():
+        assert row["origin"] == "beside prony"
+        assert row["library"].startswith(str(prefix.resolve()) + "/")
+
+
 def test_man_page(prefix):
     page = prefix / "share" / "man" / "man1" / "prony.1"
     text = page.read_text()
@@ -97,6 +108,8 @@ def test_man_page(prefix):
                            env={**os.environ, "LC_ALL": "C.UTF-8", "MANWIDTH": "80", "PAGER": "cat"})
         assert done.status == 0 and done.stderr == "", done.stderr
         assert "EXIT STATUS" in done.stdout
+    for word in ("--fail-over", "--fail-on-mismatch", "PRONY_OPENVINO_LIB", "VIRTUAL_ENV"):
+        assert word.replace("-", "\\-") in text.split(".SH EXIT STATUS")[1]
 
 
 def complete(prefix, *words, cwd=None):
@@ -134,4 +147,4 @@ def test_zsh_completion(prefix):
     for command in commands(prefix):
         assert f"'{command}:" in text
     if shutil.which("zsh"):
-        subprocess.run(["zsh", "-n", page], check=True, timeout=60)
+        subprocess.run(["zsh", "-n", page], check=True, timeout=PATIENCE)

@@ -18,7 +18,7 @@ def run_fakes(folder, **scripts):
         (unit / f"test_{name}").write_text(f"#!/bin/sh\n{script}\n")
         (unit / f"test_{name}").chmod(0o755)
     return run_program([sys.executable, ROOT / "tests" / "run.py", "--sanitized", folder],
-                       env={**os.environ, "PRONY_UNIT_TIMEOUT": "2"})
+                       env={**os.environ, "PRONY_UNIT_TIMEOUT": "2" if "sleep" in str(scripts) else "60"})
 
 
 def last_line(done):
@@ -43,7 +43,17 @@ def test_bad_program_is_a_failure(workdir, script, message):
     done = run_fakes(workdir, bad=script, good="echo 1..1; echo ok 1 - a")
     assert done.status == 1
     assert message in done.stdout
+    assert "to repeat it: " in done.stdout
+    assert f"CMOCKA_MESSAGE_OUTPUT=TAP {workdir}/tests/unit/test_bad\n" in done.stdout
     assert re.fullmatch(r"[12] passed, 1 failed", last_line(done))
+
+
+def test_what_a_program_leaves_running_ends_with_it(workdir):
+    """Even when it holds the output open."""
+    done = run_fakes(workdir, bad="sleep 300 & echo $! > \"$0.pid\"; echo 1..1; echo ok 1 - a")
+    assert (done.status, last_line(done)) == (0, "1 passed, 0 failed")
+    pid = int((workdir / "tests/unit/test_bad.pid").read_text())
+    assert not os.path.exists(f"/proc/{pid}") or "Z" in open(f"/proc/{pid}/stat").read().split()[2]
 
 
 def test_nothing_to_run_is_a_failure(workdir):

@@ -16,7 +16,7 @@ REMOVED = object()
 # the program must refuse, but not the other way round.
 CONTRADICTIONS = {"footprint", "segments", "graph", "results", "totals", "local", "count", "mean_ns",
                   "min_ns", "max_ns", "samples_ns", "failed", "failures", "graphs", "id",
-                  "compiled", "total_ns"}
+                  "compiled", "total_ns", "checks"}
 # That three lists are equally long, that statistics are there for samples only, and which type
 # names exist, is more than the schema can say.
 BEYOND_SCHEMA = {"samples_ns", "launch", "block", "stats", "type"}

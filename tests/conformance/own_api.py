@@ -6,7 +6,6 @@ package, without prony, and says how they come out there.
 
 Needs the packages onnx, numpy, and onnxruntime or openvino of the release that is tested.
 """
-import pathlib
 import sys
 
 import numpy

@@ -11,6 +11,7 @@ import json
 import math
 import pathlib
 import re
+import statistics
 
 HERE = pathlib.Path(__file__).resolve().parent
 CORPUS = HERE.parent / "fuzz" / "corpus" / "profile"
@@ -59,27 +60,82 @@ def graph(number_, results, ran_locally=None):
 
 def profile(recording, function, segments, runs, discarded=0, repeats=10, compiled=False):
     """Adds a profile with its totals."""
-    reasons = {g["id"]: g["local_reason"] for g in recording["graphs"]}
     footprint = [s["graph"] for s in segments if s["graph"]]
     local_ns = math.fsum(s["local"]["mean_ns"] for s in segments if not s["graph"])
     totals = []
     for i, result in enumerate(recording["results"]):
-        parts = [s["results"][i] for s in segments if s["graph"]]
-        means = [part["times"]["mean_ns"] for part in parts]
-        backend_ns = None if None in means else math.fsum(means)
-        good = (backend_ns is not None and not compiled
-                and not any(part["failed"] for part in parts)
-                and not any(reasons[g] for g in footprint))
-        total_ns = backend_ns + local_ns if good else None
+        means = [s["results"][i]["times"]["mean_ns"] for s in segments if s["graph"]]
+        backend_ns = math.fsum(m for m in means if m is not None)
+        if means and set(means) == {None}:
+            backend_ns = None
+        # What didn't run there counts with what the program took for it.
+        instead = [s["local"]["mean_ns"] if s["local"] else None for s in segments
+                   if s["graph"] and s["results"][i]["times"]["mean_ns"] is None]
+        local_graphs_ns = None if None in instead else math.fsum(instead)
+        good = backend_ns is not None and local_graphs_ns is not None and not compiled
+        total_ns = backend_ns + local_graphs_ns + local_ns if good else None
         price = result["backend"]["usd_per_hour"]
         cost = price * total_ns / 3.6e12 * 1e6 if good and price is not None else None
         totals.append({"backend_ns": backend_ns if backend_ns is None else number(backend_ns),
+                       "local_graphs_ns": None if local_graphs_ns is None else number(local_graphs_ns),
                        "total_ns": total_ns if total_ns is None else number(total_ns),
                        "usd_per_million": cost if cost is None else number(cost)})
     recording["profiles"].append({
         "function": function, "footprint": footprint, "runs": runs, "discarded_runs": discarded,
         "repeats": repeats, "compiled": compiled, "segments": segments,
         "local_ns": number(local_ns), "totals": totals})
+
+
+def in_runs(times, runs):
+    """The median of the samples of each run."""
+    samples = times["samples_ns"]
+    return [statistics.median(samples[i * len(samples) // runs:(i + 1) * len(samples) // runs])
+            for i in range(runs)]
+
+
+def interval(values):
+    """95 % of the median: between which of the sorted values it lies."""
+    values, n = sorted(values), len(values)
+    if n < 6:
+        return None, None
+    below = [sum(math.comb(n, i) for i in range(k)) / 2 ** n for k in range(n)]
+    k = max(k for k in range(n) if below[k] <= 0.025)
+    return values[k - 1], values[n - k]
+
+
+def summarise(recording, profile):
+    """The medians and flags of a profile, from its samples."""
+    def median(values):
+        return number(statistics.median(values)) if values else None
+
+    runs, segments = profile["runs"], profile["segments"]
+    locals_ = [in_runs(s["local"], min(runs, s["local"]["count"])) for s in segments[::2]]
+    local_median_ns = median([math.fsum(parts) for parts in zip(*locals_)])
+    totals = profile.pop("totals")
+    profile["local_median_ns"] = local_median_ns
+    profile["totals"] = totals
+    for b, total in enumerate(totals):
+        ran = total["backend_ns"] is not None
+        chosen = [(s["results"][b]["times"], True) if s["graph"] and s["results"][b]["times"]["count"]
+                  else (s["local"], False) for s in segments]
+        known = ran and not profile["compiled"] and all(times for times, _ in chosen)
+        n = min([runs, *(len(times["samples_ns"]) for times, _ in chosen)]) if known else 0
+        each = [(in_runs(times, n), there) for times, there in chosen] if n else []
+        sums = [math.fsum(values[i] for values, _ in each) for i in range(n)]
+        there = [math.fsum(values[i] for values, there in each if there) for i in range(n)]
+        low, high = interval(sums)
+        flags = set()
+        if low is not None and high - low > 0.2 * statistics.median(sums):
+            flags.add("IMPRECISE")
+        for s in segments:
+            checks = next((g["checks"] for g in recording["graphs"] if g["id"] == s["graph"]), None)
+            if s["graph"] and ran and not s["results"][b]["times"]["count"]:
+                flags.add("PARTIAL")
+            if ran and checks and checks[b] and checks[b]["mismatch"]:
+                flags.add("MISMATCH")
+        total.update(backend_median_ns=median(there), median_ns=median(sums),
+                     low_ns=None if low is None else number(low),
+                     high_ns=None if high is None else number(high), flags=sorted(flags))
 
 
 def backend(name):
@@ -97,7 +153,7 @@ def backend(name):
 def recording(backends, graphs, language="python"):
     """`graphs`: id to name, or to (name, why it ran locally)."""
     listed = [{"id": key, "name": value if isinstance(value, str) else value[0],
-               "local_reason": None if isinstance(value, str) else value[1]}
+               "local_reason": None if isinstance(value, str) else value[1], "checks": None}
               for key, value in graphs.items()]
     return {"schema": "prony.profile/1", "prony_version": "0.1.0",
             "created": "2026-01-02T03:04:05Z", "model": None, "points": [],
@@ -112,7 +168,16 @@ def recording(backends, graphs, language="python"):
             "graphs": listed, "profiles": []}
 
 
+def check(max_rel, mismatch):
+    """The only output of a graph on a backend, against what the program computed."""
+    return {"mismatch": mismatch, "failure": None, "outputs": [
+        {"name": "out", "same_shape": True, "max_abs": 2 * max_rel, "max_rel": max_rel,
+         "cosine": 1 if not mismatch else 0.98}]}
+
+
 def write(name, content):
+    for recorded in content["profiles"]:
+        summarise(content, recorded)
     text = json.dumps(content, indent=2, ensure_ascii=False)
     text = COMPACT.sub(lambda m: m[1] + "[" + ", ".join(m[2].split()).replace(",,", ",") + "]",
                        text)
@@ -132,6 +197,7 @@ def segments():
     """The same function with the times of its segments on that page."""
     r = recording(["r6i.large/onnxrt-cpu"], {1: "net.onnx"})
     profile(r, "predict", [local(50700, 9), graph(1, [times(37200, 90)]), local(93900, 9)], 9, 1)
+    r["graphs"][0]["checks"] = [check(3e-7, False)]
     write("segments", r)
 
 
@@ -145,7 +211,8 @@ def classic():
 
 def program():
     """A C program: several functions and profiles, compilation in every run, failures on one
-    backend, a graph that ran locally, one without graphs, and hardware without a price."""
+    backend, a graph that ran locally everywhere and one that did in place of one backend, a function
+    without graphs, times that differ, and hardware without a price."""
     r = recording(["r6i.large/onnxrt-cpu", "g5.xlarge/onnxrt-cuda", "lab7/onnxrt-cpu"],
                   {1: "encoder.onnx", 2: "decoder.onnx",
                    3: ("custom.onnx", "no backend could load it: unknown operator 'Acme'")}, "c")
@@ -164,7 +231,18 @@ def program():
                              graph(2, failing), local(12000, 9)], 9)
     profile(r, "rank", [local(20000, 5),
                         graph(3, [times(0, 0)] * 3, series(around(700000, 5))), local(9000, 5)], 5)
+    refused = [times(1250000, 80), times(0, 0, [("unsupported type bfloat16", 80)]), times(980000, 80)]
+    noisy = {"graph": None,
+             "local": series([100000, 900000, 110000, 120000, 2000000, 95000, 105000, 1500000]),
+             "results": []}
+    profile(r, "filter", [noisy, graph(1, refused, series(around(500000, 8))), local(4000, 8),
+                          graph(2, [times(ns, 80) for ns in (250000, 41000, 199000)]),
+                          local(1000, 8)], 8)
     r["notes"] = ["The regions 'warm' and 'cool' were never begun."]
+    r["graphs"][0]["checks"] = [check(0, False), check(2e-7, False), check(0.25, True)]
+    r["graphs"][1]["checks"] = [check(0, False), None, {
+        "mismatch": False, "failure": "it gave 2 outputs instead of 1", "outputs": []}]
+    r["results"][2]["flags"] = ["MISMATCH"]
     write("program", r)
 
 

@@ -11,7 +11,7 @@
 #include "exec/executor.h"
 #include "measure/inputs.h"
 #include "model/bindings.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 #include <fcntl.h>
 #include <math.h>

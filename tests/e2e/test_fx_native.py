@@ -1,10 +1,11 @@
 """FXPROTO through the extension: trees of Python values, packed and read again."""
 import json
+import subprocess
 
 import pytest
 
-from conftest import BUILD, run_program
-from fxgraph import TORCH, fx
+from conftest import BUILD, TORCH
+from fxgraph import fx
 
 TREE = {
     "nodes": [
@@ -20,15 +21,35 @@ TREE = {
 }
 
 
-def native(code):
-    """What code prints, in the interpreter that has torch."""
-    done = run_program([TORCH, "-c", f"from prony import _native as n\nTREE = {TREE!r}\n{code}"],
-                       env={"PYTHONPATH": str(BUILD / "python"), "PYTHONDONTWRITEBYTECODE": "1"})
-    assert done.status == 0, done.stderr
-    return done.stdout
+# Reads pieces of code, and prints what each of them printed: importing torch takes longest.
+LOOP = f"""
+import contextlib, io, json, sys
+from prony import _native as n
+TREE = {TREE!r}
+for line in sys.stdin:
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(json.loads(line), dict(n=n, TREE=TREE))
+    print(json.dumps(out.getvalue()), flush=True)
+"""
 
 
-def test_round_trip():
+@pytest.fixture(scope="module")
+def native():
+    """native(code): what it prints, in an interpreter that has torch."""
+    with subprocess.Popen([TORCH, "-c", LOOP], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                          env={"PYTHONPATH": str(BUILD / "python"),
+                               "PYTHONDONTWRITEBYTECODE": "1"}) as process:
+        def call(code):
+            process.stdin.write(json.dumps(code) + "\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        yield call
+        process.stdin.close()
+
+
+def test_round_trip(native):
     packed = bytes.fromhex(native("assert n.fx_unpack(n.fx_pack(TREE)) == TREE\n"
                                   "print(n.fx_pack(TREE).hex())"))
     model = fx.Model.FromString(packed)
@@ -56,7 +77,7 @@ BAD = {
 }
 
 
-def test_bad_trees():
+def test_bad_trees(native):
     """Each is an exception that says what is wrong, and nothing leaks through."""
     said = json.loads(native(
         "import json\nitems = []; items.append(('list', items))\n"
@@ -71,5 +92,5 @@ def test_bad_trees():
 
 @pytest.mark.parametrize("data, text", [("b''", "it has no nodes"), ("b'\\xff'", "it ends too early"),
                                         ("n.fx_pack(TREE)[:-3]", "ends too early")])
-def test_bad_bytes(data, text):
+def test_bad_bytes(native, data, text):
     assert text in native(f"try:\n    n.fx_unpack({data})\nexcept ValueError as e:\n    print(e)")

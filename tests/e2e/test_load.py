@@ -11,13 +11,13 @@ import time
 import jsonschema
 import pytest
 
-from conftest import BUILD, ROOT
+from conftest import BUILD, PATIENCE, ROOT
 from profiling import on_one_backend
 
 ORT = os.environ.get("PRONY_ORT_LIB", str(BUILD / "deps/onnxruntime/libonnxruntime.so.1"))
 SCHEMA = json.loads((ROOT / "docs/prony.profile.schema.json").read_text())
 FAULT_ENV = {"PRONY_FAULT_REAL": ORT}
-PLAIN = ["--launches", "2", "--repeats", "40"]
+PLAIN = ["--launches", "2", "--repeats", "40", "--max-time", "600"]
 PERCENTILES = ["p50_ns", "p90_ns", "p95_ns", "p99_ns", "p999_ns"]
 NEED = {"p50_ns": 1, "p90_ns": 64, "p95_ns": 130, "p99_ns": 662, "p999_ns": 6636}
 
@@ -33,7 +33,7 @@ def load(prony, workdir):
 
     def call(*arguments, status=0, env=None):
         path = workdir / "load.json"
-        done = prony("profile", *on_one_backend(arguments), "--format", "json", "-o", path, env=env, timeout=120)
+        done = prony("profile", *on_one_backend(arguments), "--format", "json", "-o", path, env=env)
         assert done.status == status, done.stderr
         data = json.loads(path.read_text())
         jsonschema.validate(data, SCHEMA)
@@ -107,23 +107,35 @@ def test_overload_is_said(load, prony, workdir, networks):
     check_row(row)
     assert "OVERLOADED" in row["flags"] and row["achieved_per_s"] < 3
     text = " ".join(prony("report", workdir / "load.json").stdout.split())
-    assert "OVERLOADED" in text and "achieved of 100/s" in text
+    assert "Overloaded: " in text and " of 100/s. " in text
 
 
 def test_limit_that_holds(load, prony, workdir, networks):
-    """Half of the requests within ten seconds: any rate below the capacity will do."""
-    found = load(networks["mlp"], *PLAIN, "--slo", "p50=10s", "--max-time", "5")
+    """Half of the requests within ten seconds: any rate below the capacity will do. Two launches are
+    enough, and what is called held was tried for longer in a fresh process."""
+    found = load(networks["mlp"], *PLAIN, "--slo", "p50=10s", "--max-time", "10")
     slo = found["slo"]
     (closed,) = found["rows"]
     check_row(closed)
     assert slo["capacity_per_s"] == closed["achieved_per_s"]
     assert slo["trials"][0]["verdict"] == "holds"
-    assert slo["trials"][0]["rate_per_s"] == pytest.approx(0.7 * slo["capacity_per_s"], rel=0.01)
-    holds = max(t["rate_per_s"] for t in slo["trials"] if t["verdict"] == "holds")
-    for trial in slo["trials"]:
-        assert trial["rate_per_s"] <= holds or trial["verdict"] != "holds"
-    assert "holds p50 ≤ 10.0 s up to" in " ".join(
-        prony("report", workdir / "load.json").stdout.split())
+    assert all(t["duration_s"] > 1.9 for t in slo["trials"])
+    assert all(0 < t["rate_per_s"] < slo["capacity_per_s"] for t in slo["trials"])
+    confirming = [t for t in slo["trials"] if t["confirms"]]
+    assert confirming == slo["trials"][-len(confirming):] and len(confirming) > 0
+    assert confirming[-1]["verdict"] == "holds"
+    assert confirming[-1]["duration_s"] > 3.9, "twice as long as a trial at least"
+    text = " ".join(prony("report", workdir / "load.json").stdout.split())
+    assert "holds p50 ≤ 10.0 s up to" in text and "in a fresh process." in text
+
+
+def test_limit_that_there_is_no_time_for(load, prony, workdir, networks):
+    """A second isn't enough to call anything held: it says what would be."""
+    slo = load(networks["mlp"], *PLAIN, "--slo", "p50=10s", "--max-time", "1")["slo"]
+    assert slo["trials"] == [] and not slo["complete"] and slo["needed_s"] > 5
+    text = " ".join(prony("report", workdir / "load.json").stdout.split())
+    assert "no rate is known to hold it" in text and f"--max-time {slo['needed_s']:.0f} or more to tell" in text
+    assert "not known" in text and "fails" not in text.partition("A rate holds a limit")[0]
 
 
 def test_limit_that_cannot_hold(load, prony, workdir, networks):
@@ -154,7 +166,7 @@ def test_interrupt_keeps_what_there_is(program, workdir, networks):
         try:
             wait_for_threads(process.pid, 9)
             process.send_signal(signal.SIGINT)
-            stdout, stderr = process.communicate(timeout=60)
+            stdout, stderr = process.communicate(timeout=PATIENCE)
         except BaseException:
             os.killpg(process.pid, signal.SIGKILL)
             raise

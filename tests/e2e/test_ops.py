@@ -11,11 +11,11 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from conftest import ROOT
+from conftest import PATIENCE, ROOT
 from profiling import FAULT_ENV, Terminal, fault, on_one_backend, save, wait_for
 
 SCHEMA = json.loads((ROOT / "docs/prony.profile.schema.json").read_text())
-QUICK = ["--launches", "1", "--repeats", "20"]
+QUICK = ["--launches", "1", "--repeats", "20", "--max-time", "600"]
 PARTS = ["node", "overhead", "before", "after", "unexplained"]
 TABLES = {"ledger": 6, "operators": None, "nodes": None, "kernels": 0, "differences": None}
 
@@ -25,7 +25,7 @@ def profile(prony):
     """Profiles, checks the status and the schema, and returns the JSON."""
 
     def call(*arguments, env=None):
-        done = prony("profile", *on_one_backend(arguments), "--format", "json", env=env, timeout=120)
+        done = prony("profile", *on_one_backend(arguments), "--format", "json", env=env)
         assert done.status == 0, done.stderr
         data = json.loads(done.stdout)
         jsonschema.validate(data, SCHEMA)
@@ -125,7 +125,7 @@ def test_what_makes_the_difference(profile, prony, networks, workdir):
     # Fusion leaves nothing of these in one of the two.
     assert 0 in (by_name["Clip"]["ns"], by_name["Clip"]["baseline_ns"])
     shown = " ".join(prony("report", "p.json").stdout.split())
-    assert "What makes the difference: " + slow["backend"]["name"] in shown
+    assert "What makes the difference: " + slow["backend"]["name"].removeprefix("local/") in shown
     assert f": {rows[0]['name']} " in shown.partition("What makes the difference")[2]
 
 
@@ -203,14 +203,14 @@ def test_loop_bodies_are_not_mistaken(profile, prony, workdir):
     assert "is inside other nodes" in shown
 
 
-def test_names_that_break_the_trace(profile, workdir):
+def test_names_with_quotes(profile, workdir):
     nodes = [helper.make_node("Relu", ["x"], ["r"], name='say "hi"'),
              helper.make_node("Neg", ["r"], ["y"], name="fine")]
     path = save(workdir / "m.onnx", nodes, [tensor("x", 4)], [tensor("y", 4)])
     (result,) = profile(path, "-b", "onnxrt-cpu[opt=off]", "--ops", *QUICK)["results"]
     ops = result["ops"]
-    assert [node["name"] for node in ops["nodes"]] == ["fine"]
-    assert ops["lost_events"] > 0
+    assert {node["name"] for node in ops["nodes"]} == {"fine", 'say "hi"'}
+    assert ops["lost_events"] == 0
 
 
 def test_saved_and_shown_again(prony, networks, workdir):
@@ -264,7 +264,7 @@ def test_a_bad_profiler_spoils_nothing(profile, prony, networks, scratch, name, 
 def test_no_place_for_a_trace(profile, networks, workdir):
     (result,) = profile(networks["mlp"], "--ops", *QUICK,
                         env={"TMPDIR": str(workdir / "none")})["results"]
-    assert result["error"] is None and "make a folder" in result["ops"]["error"]
+    assert result["error"] is None and "create a folder" in result["ops"]["error"]
 
 
 def test_interrupt_while_profiling(program, networks, scratch):
@@ -273,7 +273,7 @@ def test_interrupt_while_profiling(program, networks, scratch):
                              "--launches", "1", "--repeats", "2", "--warmups", "0"], env=env)
     run.wait_for_progress(b"profiling")
     run.process.send_signal(signal.SIGINT)
-    out, _ = run.process.communicate(timeout=20)
+    out, _ = run.process.communicate(timeout=PATIENCE)
     assert run.process.returncode == 0
     assert " ".join(out.decode().split()).count("isn't known: interrupted.") == 2
     wait_for(lambda: not run.mine(), "executors to end")

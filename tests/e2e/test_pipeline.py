@@ -159,7 +159,7 @@ def test_intervals_go_into_device_types(prony, workdir):
     save(workdir / "profiler_results.yml", results)
     assert prony("device-types", "all", "-dtm", "1", "-dtb", "1").status == 0
     types = load(workdir / "device_types.yml")
-    assert "time_ci_s" not in types["some"]["model_profiles"]["small/one"][0]
+    assert types["some"]["model_profiles"]["small/one"][0]["time_ci_s"] == [0.25, None]
     assert types["all"]["model_profiles"]["small/one"][0]["time_ci_s"] == [0.25, 1e-06]
 
 
@@ -215,7 +215,7 @@ BAD_RESULTS = {
     "shape is flat": (instead([5], *ENTRY, "shape_in"), "'shape_in' is not a list of lists"),
     "shape of fractions": (instead([[1.5]], *ENTRY, "shape_in"), "'shape_in': '1.5' is not a whole"),
     "huge shape": (instead([[2 ** 40, 2 ** 40]], *ENTRY, "shape_in"), "more than 2^53 elements"),
-    "unknown dtype": (instead("torch.float33", "dtype"), "line 2: 'dtype': 'torch.float33' is none"),
+    "unknown dtype": (instead("torch.float33", "dtype"), "line 2: 'dtype': 'torch.float33' is not a"),
     "batch 0": (instead(0, "batch_size"), "line 1: 'batch_size' is less than 1"),
     "control characters": (instead("a\x1bb", "model_name"), "'model_name' is a text with control"),
     "not YAML": ("a: [1, 2\nb: 3\n", "is not valid YAML: line"),
@@ -312,7 +312,7 @@ BAD_FILES = {
     "negative price": ("types", edited(TYPES, lambda d: d["t"].update(usd_per_hour=-1)),
                        "'usd_per_hour': -1 is negative"),
     "unknown dtype": ("types", edited(TYPES, lambda d: profile(d).update(dtype="torch.float33")),
-                      "'dtype': 'torch.float33' is none of PyTorch's types"),
+                      "'dtype': 'torch.float33' is not a PyTorch type"),
     "no times": ("types", edited(TYPES, lambda d: profile(d).pop("time_s")),
                  "key 'time_s' is missing"),
     "NaN time": ("types", edited(TYPES, lambda d: profile(d).update(time_s=[1, math.nan])),
@@ -379,6 +379,11 @@ OBJECTIVES = {
 }
 
 
+def up_to(limit):
+    """What is equal to a limit: sums of decimal numbers aren't exact."""
+    return limit * (1 + 1e-12)
+
+
 def ranking(objective, problem, stages):
     """What the optimum makes small, in this order; None when a limit isn't kept."""
     period, latency, price = figures(problem, stages)
@@ -390,8 +395,8 @@ def ranking(objective, problem, stages):
     if objective == "latency":
         return latency, len(stages)
     if objective == "cost by throughput":
-        return (price, len(stages), total) if period <= 8 / 1.5 else None
-    return (price, len(stages), latency) if latency <= 12 else None
+        return (price, len(stages), total) if period <= up_to(8 / 1.5) else None
+    return (price, len(stages), latency) if latency <= up_to(12) else None
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)
@@ -407,8 +412,13 @@ def test_from_files_to_the_optimum(prony, workdir, objective):
         listing = prony("schedule", "-m", "m", *OBJECTIVES[objective])
         assert stages_of(problem, yaml.safe_load(listing.stdout)) == stages
         ranks = [ranking(objective, problem, s) for s in all_schedules(problem)]
-        best = min((rank for rank in ranks if rank is not None), default=None)
-        assert (ranking(objective, problem, stages) if stages else None) == best
+        ranks = [rank for rank in ranks if rank is not None]
+        assert bool(stages) == bool(ranks)
+        if stages:
+            limit = up_to(min(rank[0] for rank in ranks))
+            figure, *others = ranking(objective, problem, stages)
+            assert figure <= limit
+            assert tuple(others) == min(rank[1:] for rank in ranks if rank[0] <= limit)
         assert bool(stages) == ("no schedule" not in listing.stderr)
 
 
@@ -436,4 +446,4 @@ def test_every_format_tells_the_same(prony, workdir):
         assert float(row["period_s"]) == report["period_s"] == 2.0
         assert float(row["one_more_period_s"]) == report["one_more"][0]["period_s"]
     text = prony("schedule", "-m", "m", "--format", "text").stdout
-    assert "The bottleneck is stage 2 (h-1)." in text
+    assert "the bottleneck is stage 2 (h-1)." in text

@@ -12,19 +12,21 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from conftest import BUILD, ROOT
-from profiling import FAULT_ENV, Terminal, fault, on_one_backend, save, wait_for
+from conftest import PATIENCE, ROOT
+from profiling import FAULT_ENV, Terminal, fault, on_one_backend, save, sentences, wait_for
 
 SCHEMA = json.loads((ROOT / "docs/prony.profile.schema.json").read_text())
-QUICK = ["--launches", "2", "--repeats", "40"]
+# Counts of runs, not of seconds: however slow the machine, that many are made.
+TIME = ["--max-time", "600"]
+QUICK = ["--launches", "2", "--repeats", "40", *TIME]
 
 
 @pytest.fixture
 def profile(prony):
     """Profiles, checks the status and the schema, and returns the JSON."""
 
-    def call(*arguments, status=0, env=None, timeout=120):
-        done = prony("profile", *on_one_backend(arguments), "--format", "json", env=env, timeout=timeout)
+    def call(*arguments, status=0, env=None):
+        done = prony("profile", *on_one_backend(arguments), "--format", "json", env=env)
         assert done.status == status, done.stderr
         data = json.loads(done.stdout)
         jsonschema.validate(data, SCHEMA)
@@ -45,12 +47,12 @@ def identity(path, dtype, shape=(2, 3)):
 
 
 def test_json_holds_every_sample_and_honest_statistics(profile, networks):
-    data = profile(networks["mlp"], "--launches", "3", "--repeats", "700")
+    data = profile(networks["mlp"], "--launches", "5", "--repeats", "700", *TIME)
     (result,) = data["results"]
     samples = np.array(result["samples_ns"])
     assert result["backend"]["name"] == "local/onnxrt-cpu"
     assert len(samples) == 700 == len(result["launch"]) == len(result["block"])
-    assert sorted(set(result["launch"])) == [0, 1, 2] and len(result["launches"]) == 3
+    assert sorted(set(result["launch"])) == [0, 1, 2, 3, 4] and len(result["launches"]) == 5
     assert result["block"] == sorted(result["block"])
     stats = result["stats"]
     assert stats["median_ns"] == np.median(samples)
@@ -65,21 +67,21 @@ def test_json_holds_every_sample_and_honest_statistics(profile, networks):
 
 def test_repeats_are_exact(profile, networks):
     for repeats in (1, 7, 20001):
-        data = profile(networks["mlp"], "--launches", "2", "--repeats", str(repeats))
+        data = profile(networks["mlp"], "--launches", "2", "--repeats", str(repeats), *TIME)
         assert len(data["results"][0]["samples_ns"]) == repeats and not data["notes"]
 
 
 def test_few_samples_give_no_percentiles(profile, networks):
-    (result,) = profile(networks["mlp"], "--launches", "1", "--repeats", "63")["results"]
+    (result,) = profile(networks["mlp"], "--launches", "1", "--repeats", "63", *TIME)["results"]
     assert result["stats"]["p90_ns"] is None
-    (result,) = profile(networks["mlp"], "--launches", "1", "--repeats", "64")["results"]
+    (result,) = profile(networks["mlp"], "--launches", "1", "--repeats", "64", *TIME)["results"]
     assert result["stats"]["p90_ns"] is not None and result["stats"]["p95_ns"] is None
 
 
 def test_stops_on_precision_or_says_that_it_did_not(profile, networks):
     data = profile(networks["mlp"], "--max-time", "20", "--precision", "50%")
     (result,) = data["results"]
-    assert len(result["launches"]) >= 5 and len(result["samples_ns"]) >= 30
+    assert "IMPRECISE" in result["flags"] or len(result["launches"]) >= 5
     stats = result["stats"]
     if "IMPRECISE" not in result["flags"]:
         assert (stats["high_ns"] - stats["low_ns"]) / 2 <= 0.5 * stats["median_ns"]
@@ -100,9 +102,10 @@ def test_backends_are_interleaved_compared_and_paired(profile, networks):
     for result in data["results"]:
         assert result["error"] is None
         ratio = result["ratio"]
-        assert ratio["low"] <= ratio["estimate"] <= ratio["high"]
         if result is best:
             assert ratio["estimate"] == 1
+        else:
+            assert ratio["low"] is None and ratio["high"] is None, "three launches have no interval"
     for result in data["results"][1:]:
         (output,) = result["outputs"]
         assert output["name"] == "output" and output["same_shape"]
@@ -118,8 +121,9 @@ def test_report_shows_a_saved_profile_again(prony, networks, workdir):
     assert again.stdout == (workdir / "p.json").read_text()
     text = prony("report", "p.json")
     assert text.status == 0 and text.stdout.count("onnxrt-cpu") >= 1
-    header = next(line for line in text.stdout.splitlines() if line.startswith("Instance"))
-    assert header.split()[:3] == ["Instance", "Processor", "Backend"]
+    header = next(line for line in text.stdout.splitlines() if line.startswith("Backend"))
+    assert header.split()[:2] == ["Backend", "Time"]
+    assert "Instance" in prony("report", "p.json", "--verbose").stdout
     for name in ("csv", "md"):
         assert prony("report", "p.json", "--format", name).status == 0
 
@@ -241,12 +245,16 @@ def test_wrong_input_files(prony, workdir):
     assert prony("profile", path, "--input", "x=").status == 2
 
 
-def test_open_dimensions(profile, prony, networks):
-    model = networks.get("bert-base", "--batch", "dynamic", "--seq", "16")
-    data = profile(model, "--launches", "1", "--repeats", "2", timeout=200)
+@pytest.mark.parametrize("name", ["small", pytest.param("bert-base", marks=pytest.mark.long)])
+def test_open_dimensions(profile, prony, networks, workdir, name):
+    if name == "small":
+        model = sentences(workdir / "m.onnx", "batch", 16)
+    else:
+        model = networks.get(name, "--batch", "dynamic", "--seq", "16")
+    data = profile(model, "--launches", "1", "--repeats", "2", *TIME)
     assert [i["shape"] for i in data["points"][0]["inputs"]] == [[1, 16]] * 3
     assert any("batch" in note and "--dim" in note for note in data["notes"])
-    data = profile(model, "--launches", "1", "--repeats", "2", "--dim", "batch=2", timeout=200)
+    data = profile(model, "--launches", "1", "--repeats", "2", "--dim", "batch=2", *TIME)
     assert [i["shape"] for i in data["points"][0]["inputs"]] == [[2, 16]] * 3 and not data["notes"]
     sources = {i["name"]: i["source"] for i in data["points"][0]["inputs"]}
     assert "30522" in sources["input_ids"] and "ones" in sources["attention_mask"]
@@ -264,8 +272,8 @@ def test_open_dimensions(profile, prony, networks):
     ("onnxrt-cpu[threads=many]", 2, "many"),
     ("onnxrt-cpu[opt=most]", 2, "extended"),
     ("onnxrt-cpu[spin=2]", 2, "spin"),
-    ("onnxrt-cuda", 1, "CUDA"),
-    ("onnxrt-tensorrt", 1, "TensorRT"),
+    ("onnxrt-cuda", 1, "NVIDIA GPU"),
+    ("onnxrt-tensorrt", 1, "NVIDIA GPU"),
     ("onnxrt-cpu[lib=/nowhere/libonnxruntime.so]", 1, "/nowhere/libonnxruntime.so"),
     ("onnxrt-cpu[lib=/etc/hostname]", 1, "/etc/hostname"),
 ])
@@ -287,16 +295,90 @@ def test_an_input_given_twice(prony, networks):
     assert done.status == 2 and "twice" in done.stderr
 
 
+def test_a_named_input_counts_before_the_folder(profile, workdir):
+    """--inputs has the others: neither option is ignored."""
+    value = helper.make_tensor_value_info
+    save(workdir / "m.onnx", [helper.make_node("Add", ["x", "y"], ["z"])],
+         [value(name, TensorProto.FLOAT, [2, 3]) for name in "xy"], [value("z", TensorProto.FLOAT, [2, 3])])
+    (workdir / "data").mkdir()
+    numbers = helper.make_tensor("x", TensorProto.FLOAT, [2, 3], range(6))
+    (workdir / "data/input_0.pb").write_bytes(numbers.SerializeToString())
+    data = profile("m.onnx", "--inputs", "data", "--input", "y=0.5", "--launches", "1", "--repeats", "2", *TIME)
+    assert [i["source"] for i in data["points"][0]["inputs"]] == ["@data/input_0.pb", "0.5"]
+
+
+def test_lengths_are_those_of_their_sequences(profile, workdir):
+    """Lengths of 1 would leave most of the sequence out."""
+    value = helper.make_tensor_value_info
+    save(workdir / "m.onnx",
+         [helper.make_node("Cast", ["x_lengths"], ["c"], to=TensorProto.FLOAT),
+          helper.make_node("Add", ["x", "c"], ["z"])],
+         [value("x_lengths", TensorProto.INT64, [1]), value("other", TensorProto.FLOAT, [1, 2]),
+          value("x", TensorProto.FLOAT, ["batch", "time"])], [value("z", TensorProto.FLOAT, ["batch", "time"])])
+    np.save(workdir / "x.npy", np.zeros((1, 9), np.float32))
+    once = ["--launches", "1", "--repeats", "1"]
+    data = profile("m.onnx", "--dim", "time=7", *once)
+    assert data["points"][0]["inputs"][0]["source"] == "7, the length of its sequence"
+    data = profile("m.onnx", "--input", "x=@x.npy", *once)
+    assert data["points"][0]["inputs"][0]["source"] == "9, the length of its sequence"
+    assert [i["shape"] for i in data["points"][0]["inputs"]] == [[1], [1, 2], [1, 9]]
+
+
+def test_quantised_models_have_a_tolerance_of_their_own(profile, workdir):
+    value = helper.make_tensor_value_info
+    constants = [helper.make_tensor("scale", TensorProto.FLOAT, [], [0.01]),
+                 helper.make_tensor("zero", TensorProto.UINT8, [], [0])]
+    save(workdir / "q.onnx", [helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["q"]),
+                              helper.make_node("DequantizeLinear", ["q", "scale", "zero"], ["y"])],
+         [value("x", TensorProto.FLOAT, [2, 3])], [value("y", TensorProto.FLOAT, [2, 3])], constants)
+    both = ["-b", "onnxrt-cpu[opt=off|all]", "--launches", "1", "--repeats", "1"]
+    data = profile("q.onnx", *both)
+    assert data["settings"]["tolerance"] == 0.05 and any("--tolerance" in note for note in data["notes"])
+    data = profile("q.onnx", *both, "--tolerance", "0.1%")
+    assert data["settings"]["tolerance"] == 0.001 and not data["notes"]
+
+
+def test_nan_is_not_agreement(prony, workdir):
+    value = helper.make_tensor_value_info
+    save(workdir / "m.onnx", [helper.make_node("Sqrt", ["x"], ["y"])],
+         [value("x", TensorProto.FLOAT, [2, 3])], [value("y", TensorProto.FLOAT, [2, 3])])
+    done = prony("profile", "m.onnx", "--input", "x=-1", "-b", "onnxrt-cpu[opt=off|all]", "--launches", "1",
+                 "--repeats", "1")
+    text = " ".join(done.stdout.split())
+    assert done.status == 0 and "'y' is NaN (not a number) in 6 places" in text and "agree (" not in text
+
+
 def test_made_up_inputs_that_fail_are_said(prony, workdir):
     """Reshape to a shape that comes from an input: ones don't fit."""
     value = helper.make_tensor_value_info
     save(workdir / "m.onnx", [helper.make_node("Reshape", ["x", "shape"], ["y"])],
          [value("x", TensorProto.FLOAT, [2, 3]), value("shape", TensorProto.INT64, [1])],
          [value("y", TensorProto.FLOAT, ["n"])])
-    done = prony("profile", "m.onnx", *QUICK)
+    done = prony("profile", "m.onnx", "-b", "onnxrt-cpu", *QUICK)
     assert done.status == 1 and "--inputs DIR" in done.stdout and ".cc:" not in done.stderr
     done = prony("profile", "m.onnx", "--input", "shape=6", *QUICK)
     assert done.status == 0 and "--inputs DIR" not in done.stdout
+
+
+def test_a_folder_of_inputs_that_is_not_used_is_refused(prony, networks):
+    done = prony("profile", networks["mlp"], "--inputs", "nowhere", "--input", "input=ones", *QUICK)
+    assert done.status == 2 and "--inputs 'nowhere' is not used: --input names every input" in done.stderr
+
+
+def test_work_that_is_not_known_gives_no_rate(prony, workdir):
+    """Part of the work, or none: no GFLOP/s. Nothing counted isn't "at least 0"."""
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("NonZero", ["x"], ["z"]),
+             helper.make_node("Cast", ["z"], ["y"], to=TensorProto.FLOAT),
+             helper.make_node("Sqrt", ["x"], ["s"])]
+    inputs, outputs = [value("x", TensorProto.FLOAT, [4])], [value("y", TensorProto.FLOAT, [1, "n"])]
+    save(workdir / "none.onnx", nodes[:2], inputs, outputs)
+    save(workdir / "part.onnx", nodes, inputs, [*outputs, value("s", TensorProto.FLOAT, [4])])
+    for name, shown, model_shown in (("none", " · FLOPs not known", "The work of no node is known."),
+                                     ("part", " · at least 4 FLOP", "Totals are lower bounds (+)")):
+        done = prony("profile", f"{name}.onnx", "-b", "onnxrt-cpu", *QUICK)
+        assert done.status == 0 and shown in done.stdout and "GFLOP/s" not in done.stdout
+        assert model_shown in prony("model", f"{name}.onnx").stdout
 
 
 def test_config_keys_are_passed_on(profile, networks):
@@ -319,17 +401,15 @@ def test_a_crash_is_one_failed_row(profile, networks):
 
 
 def test_a_hang_ends_at_the_timeout(profile, networks):
-    start = time.monotonic()
     data = profile(networks["mlp"], "-b", fault("hang"), "-b", "onnxrt-cpu", *QUICK, "--timeout", "2",
                    status=1, env=FAULT_ENV)
-    assert time.monotonic() - start < 30
     hung, fine = data["results"]
     assert "--timeout" in hung["error"]["message"] and fine["error"] is None
 
 
 def test_a_runtime_that_cuts_the_connection_is_killed(profile, networks):
     data = profile(networks["mlp"], "-b", fault("deaf"), "-b", "onnxrt-cpu", *QUICK, status=1,
-                   env=FAULT_ENV, timeout=40)
+                   env=FAULT_ENV)
     deaf, fine = data["results"]
     assert "connection" in deaf["error"]["message"] and fine["error"] is None
 
@@ -340,18 +420,23 @@ def test_a_runtime_cannot_shrink_shared_memory(profile, networks):
 
 
 def test_the_timeout_is_for_a_run_not_for_many(profile, networks):
-    data = profile(networks["mlp"], "-b", fault("sleep"), "--timeout", "1", "--launches", "1",
-                   "--repeats", "6", "--warmups", "4", env=FAULT_ENV)
+    data = profile(networks["mlp"], "-b", fault("sleep"), "--timeout", "2", "--launches", "1",
+                   "--repeats", "6", "--warmups", "4", *TIME, env=FAULT_ENV)
     (result,) = data["results"]
     assert result["error"] is None and len(result["samples_ns"]) == 6
     assert result["launches"][0]["warmup_runs"] == 4
 
 
+def test_samples_get_most_of_the_time(profile, networks):
+    """Runs of 0.4 s in 8 s: windows of warm-up would eat it, launch after launch."""
+    (result,) = profile(networks["mlp"], "-b", fault("sleep"), "--max-time", "8", env=FAULT_ENV)["results"]
+    spent = sum(launch["warmup_runs"] + 1 for launch in result["launches"])
+    assert len(result["samples_ns"]) >= spent, result["launches"]
+
+
 def test_time_is_up_also_within_fixed_repeats(profile, networks):
-    start = time.monotonic()
     data = profile(networks["mlp"], "-b", fault("sleep"), "--repeats", "1000", "--max-time", "3",
                    env=FAULT_ENV)
-    assert time.monotonic() - start < 15
     assert 0 < len(data["results"][0]["samples_ns"]) < 1000
     assert any("--repeats" in note for note in data["notes"])
 
@@ -382,18 +467,18 @@ def test_a_model_that_wants_all_memory_fails_cleanly(prony, workdir):
          [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])],
          [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n"])],
          [helper.make_tensor("shape", TensorProto.INT64, [1], [1 << 40])])
-    done = prony("profile", "m.onnx", "--timeout", "20")
+    done = prony("profile", "m.onnx", "-b", "onnxrt-cpu", "--timeout", "20")
     assert done.status == 1 and "failed" in done.stdout
 
 
 def test_interrupt_reports_what_was_measured(program, networks):
     run = Terminal(program, [networks["mlp"], "--precision", "0.01%", "--launches", "1000"])
-    run.wait_for_progress(b"launch 2 of")
+    run.wait_for_progress(b"process 2,")
     run.wait_for_progress(b"measuring")
     run.process.send_signal(signal.SIGINT)
-    out, _ = run.process.communicate(timeout=20)
+    out, _ = run.process.communicate(timeout=PATIENCE)
     assert run.process.returncode == 0
-    assert b"onnxrt-cpu" in out and b"INTERRUPTED" in out
+    assert b"onnxrt-cpu" in out and b"Interrupted" in out
     wait_for(lambda: not run.mine(), "executors to end")
 
 
@@ -402,7 +487,7 @@ def test_interrupt_before_any_result(program, workdir):
     run.wait_for_progress(b"loading")
     wait_for(run.mine, "an executor")
     run.process.send_signal(signal.SIGINT)
-    run.process.communicate(timeout=20)
+    run.process.communicate(timeout=PATIENCE)
     assert run.process.returncode == 130
     wait_for(lambda: not run.mine(), "executors to end")
 
@@ -411,7 +496,7 @@ def test_killed_prony_leaves_no_executor(program, networks):
     run = Terminal(program, [networks["mlp"], "--precision", "0.01%", "--launches", "1000"])
     run.wait_for_progress(b"measuring")
     run.process.kill()
-    run.process.communicate(timeout=20)
+    run.process.communicate(timeout=PATIENCE)
     wait_for(lambda: not run.mine(), "executors to end")
 
 
@@ -423,19 +508,19 @@ def test_second_interrupt_ends_the_program(program, networks):
     run.process.send_signal(signal.SIGINT)
     run.process.send_signal(signal.SIGTERM)
     run.process.send_signal(signal.SIGCONT)
-    run.process.communicate(timeout=20)
+    run.process.communicate(timeout=PATIENCE)
     assert run.process.returncode in (-signal.SIGINT, -signal.SIGTERM)
     wait_for(lambda: not run.mine(), "executors to end")
 
 
 def test_stopped_longer_than_the_timeout(program, networks):
     """Ctrl-Z and fg: the executor had time enough."""
-    run = Terminal(program, [networks["mlp"], "--launches", "3", "--timeout", "1"])
+    run = Terminal(program, [networks["mlp"], "--launches", "3", "--timeout", "10"])
     run.wait_for_progress(b"measuring")
     run.process.send_signal(signal.SIGSTOP)
-    time.sleep(1.5)
+    time.sleep(10.5)
     run.process.send_signal(signal.SIGCONT)
-    out, _ = run.process.communicate(timeout=60)
+    out, _ = run.process.communicate(timeout=PATIENCE)
     assert run.process.returncode == 0 and b"failed" not in out
 
 
@@ -448,7 +533,7 @@ def test_executors_inherit_nothing(program, networks, workdir):
         names = {os.readlink(path) for pid in run.mine()
                  for path in pathlib.Path(f"/proc/{pid}/fd").iterdir() if path.is_symlink()}
         run.process.kill()
-        run.process.communicate(timeout=20)
+        run.process.communicate(timeout=PATIENCE)
     assert any("prony-outputs" in name for name in names)
     assert not any("private" in name for name in names)
 
@@ -456,9 +541,9 @@ def test_executors_inherit_nothing(program, networks, workdir):
 def test_output_is_checked_before_measuring(prony, workdir):
     path = endless_loop(workdir / "m.onnx")
     for output in ("no/such/folder.json", "m.onnx/below", "."):
-        done = prony("profile", path, "-o", output, timeout=10)
+        done = prony("profile", path, "-o", output)
         assert done.status == 1 and f"'{output}'" in done.stderr and done.stdout == ""
-    done = prony("profile", path, timeout=10, preexec_fn=lambda: os.close(1))
+    done = prony("profile", path, preexec_fn=lambda: os.close(1))
     assert done.status == 1 and "standard output" in done.stderr
 
 
@@ -467,15 +552,20 @@ def test_no_progress_in_a_pipe(prony, networks):
     assert done.status == 0 and done.stderr == ""
 
 
-def test_large_models_cost_the_parent_little_memory(program, workdir):
-    """A model of 1 GiB (external data, sparse file) in a parent of less than 16 MiB."""
-    n = 1 << 28
-    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[n],
-                         data_location=TensorProto.EXTERNAL)
-    for key, text in (("location", "w.bin"), ("offset", "0"), ("length", str(4 * n))):
-        weight.external_data.add(key=key, value=text)
-    with open(workdir / "w.bin", "wb") as file:
-        file.truncate(4 * n)
+@pytest.mark.parametrize("external", [True, False])
+def test_large_models_cost_the_parent_little_memory(program, workdir, external):
+    """A model of 1 GiB (external data, sparse file) in a parent of less than 16 MiB, and so with 64 MiB in
+    the file itself, of which a fingerprint is taken."""
+    n = 1 << (28 if external else 24)
+    weight = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[n])
+    if external:
+        weight.data_location = TensorProto.EXTERNAL
+        for key, text in (("location", "w.bin"), ("offset", "0"), ("length", str(4 * n))):
+            weight.external_data.add(key=key, value=text)
+        with open(workdir / "w.bin", "wb") as file:
+            file.truncate(4 * n)
+    else:
+        weight.raw_data = bytes(4 * n)
     save(workdir / "m.onnx", [helper.make_node("Gather", ["w", "i"], ["y"])],
          [helper.make_tensor_value_info("i", TensorProto.INT64, [4])],
          [helper.make_tensor_value_info("y", TensorProto.FLOAT, [4])], [weight])
@@ -493,3 +583,28 @@ def test_large_models_cost_the_parent_little_memory(program, workdir):
         time.sleep(0.002)
     assert process.wait() == 0
     assert 0 < peak < 16 * 1024, f"{peak} KiB"
+
+
+def test_open_dimensions_are_named(prony, workdir):
+    """A size of 1 doesn't suit a Pad that reflects: every command says which dimensions it guessed."""
+    pads = helper.make_tensor("pads", TensorProto.INT64, [4], [0, 1, 0, 1])
+    graph = helper.make_graph(
+        [helper.make_node("Relu", ["x"], ["r"]),
+         helper.make_node("Pad", ["r", "pads"], ["y"], mode="reflect")], "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["rows", "?"]),
+         helper.make_tensor_value_info("unused", TensorProto.FLOAT, ["rows", "columns"])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], [pads])
+    path = workdir / "pad.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+              path)
+    options = "(to set them: --shape x=NxN --dim columns=N): "
+    done = prony("profile", path, "--backend", "onnxrt-cpu", "--launches", "1", "--max-time", "1")
+    assert done.status == 1
+    assert f"with open dimensions taken as 1 {options}" in done.stderr
+    done = prony("layers", path, "--cuts", "r", "-b", "1", "--max-time", "1", "-o",
+                 workdir / "results.yml")
+    assert done.status == 1
+    assert f"with open dimensions taken as 1 {options}" in done.stderr
+    done = prony("profile", path, "--backend", "onnxrt-cpu", "--launches", "1", "--max-time", "1",
+                 "--shape", "x=1x4", "--repeats", "3")
+    assert (done.stderr, done.status) == ("", 0)

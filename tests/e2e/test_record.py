@@ -494,12 +494,12 @@ def test_one_backend_fails(double, faulty):
     assert failure["count"] == 6 and "crashed while running the model" in failure["message"]
     assert "fault injected" in failure["message"]
     assert good["times"]["count"] == 12 and good["failed"] == 0
-    assert profile["totals"][0]["total_ns"] is None and profile["totals"][1]["total_ns"] > 0
+    assert all(total["total_ns"] > total["backend_ns"] > 0 for total in profile["totals"])
 
 
 def test_all_backends_fail(double, faulty):
     faulty(1)
-    with Session(fault("hang"), fault("exit"), timeout_s=1, repeats=1) as session:
+    with Session(fault("hang"), fault("exit"), timeout_s=10, repeats=1) as session:
         graph = session.load(double)
         for _ in range(2):
             with session.region("f"):
@@ -526,7 +526,9 @@ def test_a_graph_that_no_backend_can_load(double, unknown):
     (profile,) = data["profiles"]
     assert profile["footprint"] == [1, 2]
     assert [r["failed"] for r in profile["segments"][3]["results"]] == [2, 2]
-    assert all(total["total_ns"] is None for total in profile["totals"])
+    for total in profile["totals"]:  # what the program did instead is local code
+        assert total["total_ns"] == pytest.approx(total["backend_ns"] + profile["local_ns"])
+        assert "PARTIAL" in total["flags"]
 
 
 def test_one_backend_cannot_load(double, workdir):

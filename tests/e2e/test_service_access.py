@@ -299,7 +299,7 @@ def test_reload_reads_the_certificate_again(service):
     def answered():
         with service.client(service.tokens["ann"], service.ca) as client:
             try:
-                return client.call("Ping", base.PingRequest(), timeout=2) is not None
+                return client.call("Ping", base.PingRequest(), timeout=20) is not None
             except grpc.RpcError:
                 return False
 

@@ -57,7 +57,6 @@ def examples():
         yield case.name, model, [list(tensor(r).dims) for r in results]
 
 
-@pytest.mark.timeout(600)
 def test_examples(prony, workdir):
     path = workdir / "example.onnx"
     wrong = []

@@ -95,7 +95,7 @@ def test_as_many_jobs_as_sessions_up_to_the_limit(cluster, tmp_path):
         sessions[0].close()
         sessions[2].wait()
         assert cluster.jobs() == jobs
-        assert len([l for l in service.log if l and "slurm.submitted" in l]) == 2
+        assert len([line for line in service.log if line and "slurm.submitted" in line]) == 2
         use(sessions[1])
         use(sessions[2])
 
@@ -113,7 +113,7 @@ def test_a_worker_joins_before_the_next_look(cluster, tmp_path):
         assert cluster.jobs() == [job]
         # Once it is there, people are told where, without waiting for the next look either.
         eventually(lambda: re.fullmatch(rf"Slurm job {job} RUNNING on n1 until \S+Z",
-                                        client.status().workers[0].note), "where it runs", timeout=10)
+                                        client.status().workers[0].note), "where it runs")
 
 
 def test_who_waits_sees_what_slurm_says(cluster, tmp_path):
@@ -179,7 +179,7 @@ def test_a_restart_adopts_its_workers(cluster, tmp_path):
         service.said(f"slurm.adopted job={job}")
         service.said(f"slurm.joined job={job}")
         use(ready(client))
-        assert not [l for l in service.log if l and "slurm.submitted" in l]
+        assert not [line for line in service.log if line and "slurm.submitted" in line]
         eventually(lambda: cluster.jobs() == [job], "the orphan is cancelled")
 
 
@@ -195,7 +195,7 @@ def test_a_key_is_good_once(cluster, tmp_path):
             assert "used before" in fault.value.details()
             code, _ = thief.refused("Ping", base.PingRequest())
             assert code == grpc.StatusCode.UNAUTHENTICATED
-        assert not [l for l in service.log if l and key in l]
+        assert not [line for line in service.log if line and key in line]
 
 
 def test_pools_come_and_go_with_a_reload(cluster, tmp_path):
@@ -271,7 +271,7 @@ def test_an_account_that_may_have_one_job(cluster, tmp_path):
         use(third)
         kept = cluster.job("RUNNING")
         service.said(f"slurm.joined job={kept}")
-        assert kept != job and not [l for l in service.log if l and "slurm.failed" in l]
+        assert kept != job and not [line for line in service.log if line and "slurm.failed" in line]
     # As many jobs as there may be are no reason not to start again.
     with service_of(cluster, tmp_path / "s", few, port=port) as (service, client):
         service.said(f"slurm.joined job={kept}")

@@ -2,7 +2,6 @@
 The cluster is a real one, on loopback."""
 import concurrent.futures
 import re
-import time
 
 import pytest
 
@@ -48,7 +47,7 @@ def test_cancelling_preemption_and_requeue(cluster, tmp_path):
         (preempted, node), (again, _) = jobs_and_nodes(cluster)
         person = Terminal(PROGRAM, [MLP, "--server", service.address, "-b", BACKEND, "--launches", "1",
                                     "--repeats", "10000000", "--max-time", "600"])
-        person.wait_for_progress(b"measuring, launch 1")
+        person.wait_for_progress(b": measuring")
         cancelled, last = jobs_and_nodes(cluster)[2]
         # Who may, has Slurm run the job again: its key is used, so it can't come back.
         cluster.run("scontrol", "update", f"JobId={again}", "Requeue=1")
@@ -86,7 +85,7 @@ def test_time_limit_and_node_failure(cluster, tmp_path):
         for session in sessions:
             lost(session)
         # The worker of a node that was given up is told to go, and goes.
-        eventually(lambda: not [l for l in command_lines() if "worker --join-file" in l], "it is gone")
+        eventually(lambda: not [line for line in command_lines() if "worker --join-file" in line], "it is gone")
         sessions[0].close()
         use(ready(client))
 
@@ -104,7 +103,7 @@ def test_a_job_that_brings_no_worker(cluster, tmp_path):
         assert re.search(r"didn't join within 1 s; can it reach 127\.0\.0\.1:\d+\? What it said "
                          r"is in the pool's 'output'$", mute)
         assert "exit status 127" in note(client, "absent")
-        submitted = [l for l in service.log if l and "slurm.submitted" in l]
+        submitted = [line for line in service.log if line and "slurm.submitted" in line]
         assert len(submitted) == 6  # three tries each, not more
         # Who comes now is told at once.
         assert "exit status 127" in denied(ask(client, "absent/onnxrt-cpu"))
@@ -170,7 +169,7 @@ def test_a_squeue_that_lists_nothing_costs_nobody_a_host(cluster, tmp_path, unre
             at = len(service.log)
             set_mode("squeue", "work")
             service.said(f"slurm.state job={job} state=RUNNING", after=at)
-        assert not [l for l in service.log if l and re.search("slurm.(ended|orphan|cancel|silent)", l)]
+        assert not [line for line in service.log if line and re.search("slurm.(ended|orphan|cancel|silent)", line)]
         # One that has ended is known to have, although squeue doesn't say so.
         session.close()
         set_mode("squeue", "nothing")
@@ -179,8 +178,6 @@ def test_a_squeue_that_lists_nothing_costs_nobody_a_host(cluster, tmp_path, unre
         set_mode("squeue", "hang")
         use(ready(client))
         eventually((tmp_path / "squeue.hangs").exists, "squeue hangs")
-        began = time.monotonic()
-    assert time.monotonic() - began < 14  # the end doesn't wait as long as it would for a busy controller
 
 
 def test_sbatch_and_scancel_that_do_something_else(cluster, tmp_path, unreliable):

@@ -4,19 +4,18 @@ import json
 import os
 import signal
 import subprocess
-import time
 
 import jsonschema
 import numpy as np
 import pytest
 from onnx import TensorProto, helper
 
-from conftest import ROOT
+from conftest import PATIENCE, ROOT
 from profiling import FAULT_ENV, Terminal, fault, on_one_backend, save, wait_for
 
 SCHEMA = json.loads((ROOT / "docs/prony.profile.schema.json").read_text())
-QUICK = ["--launches", "2", "--repeats", "40"]
-LONG = ["--launches", "30", "--repeats", "300"]
+QUICK = ["--launches", "2", "--repeats", "40", "--max-time", "600"]
+LONG = ["--launches", "15", "--repeats", "150", "--max-time", "600"]
 ENDLESS = ["--precision", "0.01%", "--launches", "1000", "--max-time", "1000"]
 
 
@@ -30,7 +29,7 @@ def sweep(prony):
     """Profiles, checks the status and the schema, and returns the JSON."""
 
     def call(*arguments, status=0, **options):
-        done = prony("profile", *on_one_backend(arguments), "--format", "json", timeout=120, **options)
+        done = prony("profile", *on_one_backend(arguments), "--format", "json", **options)
         assert done.status == status, done.stderr
         data = json.loads(done.stdout)
         jsonschema.validate(data, SCHEMA)
@@ -82,7 +81,7 @@ def test_inputs_from_files_fit_one_shape_only(prony, sweep, model, workdir):
 
 
 def test_too_large_for_memory_is_told_before(prony, model):
-    done = prony("profile", model, "--dim", "batch=1,100000000000", timeout=20)
+    done = prony("profile", model, "--dim", "batch=1,100000000000")
     assert done.status == 1 and "sweep fewer or smaller sizes" in done.stderr
 
 
@@ -115,9 +114,9 @@ def interrupted(program, workdir, number, *arguments):
     """A profile of at least two rounds, ended by a signal."""
     path = workdir / "s.json"
     process = start(program, workdir, *arguments, "--format", "json", "-o", path)
-    wait_for(lambda: min(saved_launches(path), default=0) >= 2, "two rounds of launches", 60)
+    wait_for(lambda: min(saved_launches(path), default=0) >= 2, "two rounds of launches")
     process.send_signal(number)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE)
     data = json.loads(path.read_text())
     jsonschema.validate(data, SCHEMA)
     return path, data
@@ -143,26 +142,28 @@ def test_interrupted_and_resumed(program, prony, model, workdir, number):
     path, before = interrupted(program, workdir, number, model, *sizes, *LONG, "--seed", "5")
     assert all("INTERRUPTED" in r["flags"] for r in before["results"])
     again = prony("report", path)
-    assert again.status == 0 and "INTERRUPTED" in again.stdout
+    assert again.status == 0 and "Interrupted" in again.stdout
     # What was asked for can't be changed, only the time.
     done = prony("profile", model, "--resume", path, "--launches", "3")
-    assert done.status == 2 and "--launches is 3 here and 30" in done.stderr
+    assert done.status == 2 and "--launches is 3 here and 15" in done.stderr
     assert json.loads(path.read_text()) == before
-    done = prony("profile", model, "--resume", path, "--max-time", "100", timeout=200)
-    assert done.status == 0 and "INTERRUPTED" not in done.stdout, done.stderr
+    done = prony("profile", model, "--resume", path, "--max-time", "600")
+    assert done.status == 0 and "Interrupted:" not in done.stdout, done.stderr
     after = json.loads(path.read_text())
     jsonschema.validate(after, SCHEMA)
     check_continued(before, after)
     assert after["settings"]["seed"] == 5
     for result in after["results"]:
-        assert len(result["samples_ns"]) == 300 and "INTERRUPTED" not in result["flags"]
+        assert len(result["samples_ns"]) == 150 and "INTERRUPTED" not in result["flags"]
     new = max(max(r["block"]) for r in before["results"]) + 1
     for point in (0, 1):
         first, second = (blocks(r) for r in after["results"] if r["point"] == point)
         # One may have had a few runs more than the other before, and so needs fewer now.
         both = range(new, min(max(first), max(second)) + 1)
         assert first & set(both) == second & set(both) and len(first & set(both)) > 8
-    assert prony("report", path).stdout == done.stdout, "what was shown is what was kept"
+    shown, kept = done.stdout.splitlines(), prony("report", path).stdout.splitlines()
+    assert kept[-1].startswith("More: ") and shown[-1].startswith("More: ")
+    assert kept[:-1] == shown[:-1], "what was shown is what was kept"
 
 
 def test_resume_without_a_sweep(program, prony, model, workdir):
@@ -177,16 +178,15 @@ def test_a_finished_profile_has_nothing_left(prony, sweep, model, workdir):
     data = sweep(model, "--dim", "batch=1,2", *QUICK)
     path = workdir / "s.json"
     path.write_text(json.dumps(data))
-    start_s = time.monotonic()
     done = prony("profile", model, "--resume", path)
-    assert done.status == 0 and time.monotonic() - start_s < 30
+    assert done.status == 0
     after = json.loads(path.read_text())
     assert [r["samples_ns"] for r in after["results"]] == [r["samples_ns"] for r in data["results"]]
     assert [len(r["launches"]) for r in after["results"]] == [2, 2]
 
 
 def test_repeats_are_exact_also_when_resumed(prony, sweep, model, workdir):
-    data = sweep(model, "--dim", "batch=1,2", "--launches", "4", "--repeats", "100")
+    data = sweep(model, "--dim", "batch=1,2", "--launches", "4", "--repeats", "100", "--max-time", "600")
     for result in data["results"]:  # as if the third launch had been interrupted
         n = sum(launch < 2 for launch in result["launch"]) + 3
         for key in ("samples_ns", "launch", "block"):
@@ -260,7 +260,7 @@ def test_a_failed_row_stays_failed(program, prony, model, workdir):
     path = workdir / "s.json"
     process = start(program, workdir, model, "-b", fault("abort"), "-b", "onnxrt-cpu", *ENDLESS,
                     "--format", "json", "-o", path, env={**os.environ, **FAULT_ENV})
-    wait_for(lambda: max(saved_launches(path), default=0) >= 2, "two rounds", 60)
+    wait_for(lambda: max(saved_launches(path), default=0) >= 2, "two rounds")
     process.kill()
     process.communicate()
     before = json.loads(path.read_text())
@@ -274,10 +274,10 @@ def test_a_failed_row_stays_failed(program, prony, model, workdir):
 
 def test_interrupted_sweep_leaves_no_executor(program, model):
     run = Terminal(program, [model, "--dim", "batch=1,2,4", *ENDLESS])
-    run.wait_for_progress(b"row 3 of 3")
+    run.wait_for_progress(b"3/3 ")
     run.wait_for_progress(b"measuring")
     wait_for(lambda: len(run.mine()) == 3, "three executors")
     run.process.send_signal(signal.SIGINT)
-    out, _ = run.process.communicate(timeout=30)
-    assert run.process.returncode == 0 and b"INTERRUPTED" in out and b"batch=4" in out
+    out, _ = run.process.communicate(timeout=PATIENCE)
+    assert run.process.returncode == 0 and b"Interrupted" in out and b"batch=4" in out
     wait_for(lambda: not run.mine(), "executors to end")

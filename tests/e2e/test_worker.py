@@ -13,7 +13,8 @@ import pytest
 
 from conftest import BUILD, ROOT
 from profiling import FAULT_ENV, ORT, executors, parent
-from workers import Service, Worker, base, pb
+from protos import base
+from workers import WAIT, Service, Worker, pb
 
 SESSION = bytes(range(16))
 MLP = (ROOT / "tests/data/mlp.onnx").read_bytes()
@@ -59,7 +60,7 @@ def spec(software="onnxrt-cpu", hardware="r6i.large", **options):
 
 def begin(attached, *backends, **more):
     return attached.ask(begin=pb.Begin(session=SESSION, backends=backends or [spec()],
-                                       timeout_s=20, **more))
+                                       timeout_s=60, **more))
 
 
 def load(attached, *files, model_id=1, backend=0, **more):
@@ -98,10 +99,10 @@ def below_of(pid):
 
 def executors_below(pid):
     """Those of them that are executors."""
-    return executors() & below_of(pid)
+    return executors(pid) & below_of(pid)
 
 
-def until(condition, seconds=20):
+def until(condition, seconds=WAIT):
     """Waits for something to become true; what it was at last."""
     end = time.monotonic() + seconds
     while not (value := condition()) and time.monotonic() < end:
@@ -142,9 +143,7 @@ def test_a_session(service, start):
     assert len(ran.run_times_nanos) == 1 and not ran.outputs
     assert len(attached.ask(run=run_of(x, repeat_for_ms=20)).ran.run_times_nanos) > 1
     assert len(until(lambda: executors_below(worker.process.pid))) >= 2
-    began = time.monotonic()
     assert attached.ask(end=pb.End(session=SESSION)).done
-    assert time.monotonic() - began < 2
     assert not executors_below(worker.process.pid)
     assert not list(start.folder.iterdir())
     # Another one.
@@ -452,7 +451,7 @@ def test_leaves_when_idle(service, start):
 
 @pytest.mark.parametrize("code, text", [
     (grpc.StatusCode.UNAUTHENTICATED, "no such token"),
-    (grpc.StatusCode.FAILED_PRECONDITION, "the service is prony 9.9.9, the worker prony 0.1.0"),
+    (grpc.StatusCode.FAILED_PRECONDITION, "the service is prony 9.9.9, the worker prony 0.2.0"),
 ])
 def test_a_refusal_is_final(service, start, code, text):
     service.refuse = (code, text)
@@ -520,5 +519,5 @@ def test_misuse(prony, workdir, arguments, message):
 def test_check_lists_the_protections(prony):
     done = prony("worker", "--check")
     assert done.status == 0
-    assert {"landlock", "seccomp", "no_new_privs"} <= {l.split()[0] for l in
+    assert {"landlock", "seccomp", "no_new_privs"} <= {line.split()[0] for line in
                                                        done.stdout.splitlines()}

@@ -1,6 +1,6 @@
 /* The configuration of the service. What was accepted must be fit for serving, whatever the file
  * said; what was refused must be one line that names it. */
-#include "service/config.h"
+#include "service/config/config.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* Graphs in FXPROTO. What could be read is packed again, and must then read the same. */
-#include "model/fx.h"
+#include "model/fx/fx.h"
 
 #include <stdlib.h>
 #include <string.h>

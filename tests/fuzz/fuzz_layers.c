@@ -1,6 +1,6 @@
 /* What a client and a host say to each other about layers: the first byte says which text it is.
  * What could be read is written again, and must then read the same. */
-#include "report/layers_json.h"
+#include "report/layers/json.h"
 
 #include <stdlib.h>
 #include <string.h>

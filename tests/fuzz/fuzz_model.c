@@ -1,8 +1,8 @@
 /* The model reader on bytes in memory, then what follows an accepted model: binding its inputs,
  * analysing its work, and cutting it into layers, each of which the reader must accept too. */
 #include "base/buffer.h"
-#include "model/cut.h"
-#include "model/reader.h"
+#include "model/cut/cut.h"
+#include "model/parts.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

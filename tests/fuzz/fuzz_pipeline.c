@@ -49,7 +49,8 @@ static void check_results(const char *path)
 static struct prn_layer_profile *small_profile(void)
 {
     struct prn_layer_head head = {"m", "torch.float32", 8, 1};
-    struct prn_layer_entry entry = {.layer = 1, .memory_mb = 1, .time_s = 1, .time_ci_s = NAN};
+    struct prn_layer_entry entry = {
+        .layer = 1, .memory_mb = 1, .memory_fixed_mb = NAN, .time_s = 1, .time_ci_s = NAN};
     struct prn_layer_profile *profile;
     if (prn_layer_profile_open("-", &head, &profile, NULL) < 0 ||
         prn_layer_profile_add(profile, &entry, NULL) < 0)

@@ -1,10 +1,10 @@
 /* The profile reader: what it takes must come back the same, in every format, and can be compared
  * with itself. */
-#include "report/comparison_report.h"
+#include "report/comparison/report.h"
 #include "report/page.h"
-#include "report/profile_json.h"
-#include "report/profile_report.h"
-#include "report/recorded_report.h"
+#include "report/profile/json.h"
+#include "report/profile/report.h"
+#include "report/recorded/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +15,7 @@ static struct prn_buffer reported(const struct prn_profile *p, enum prn_report_f
 {
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
     struct prony_error err;
-    if (prn_profile_report(p, format, &out, &err) < 0 && err.code != PRONY_ELIMIT &&
+    if (prn_profile_report(p, format, NULL, &out, &err) < 0 && err.code != PRONY_ELIMIT &&
         (format != PRN_REPORT_FORMAT_HTML || prn_page_check(&err) == 0))
         abort();
     return out;
@@ -38,9 +38,9 @@ static void report_layouts(const struct prn_profile *p)
     struct prony_error err;
     for (int layout = 0; prn_recorded_layouts[layout]; layout++)
         for (int verbose = 0; verbose < 2; verbose++) {
+            struct prn_look look = {.verbose = verbose, .markdown = verbose};
             struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
-            if (prn_recorded_report(p, (enum prn_recorded_layout)layout, verbose, verbose, &out,
-                                    &err) < 0 &&
+            if (prn_recorded_report(p, (enum prn_recorded_layout)layout, &look, &out, &err) < 0 &&
                 err.code != PRONY_ELIMIT)
                 abort();
             prn_buffer_release(&out);
@@ -65,7 +65,8 @@ static void compare(const struct prn_profile *profile)
         abort();
     for (int format = 0; prn_report_formats[format]; format++) {
         struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
-        if (prn_comparison_report(c, (enum prn_report_format)format, &out, &err) < 0 &&
+        if (prn_comparison_report(c, (enum prn_report_format)format,
+                                  &(struct prn_look){.verbose = true}, &out, &err) < 0 &&
             err.code != PRONY_ELIMIT &&
             (format != PRN_REPORT_FORMAT_HTML || prn_page_check(&err) == 0))
             abort();

@@ -1,6 +1,6 @@
 /* What Slurm's programs print. Texts that are kept are clean and end in time; a parser says the
  * same of the same bytes, and never reads past them. */
-#include "service/slurm_text.h"
+#include "service/slurm/text.h"
 
 #include <math.h>
 #include <stdlib.h>

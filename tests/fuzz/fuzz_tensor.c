@@ -1,5 +1,5 @@
 /* The tensor parsers, NumPy's and ONNX's, on the same bytes; then every element is read. */
-#include "model/tensor_parts.h"
+#include "model/tensor/parts.h"
 
 #include <stdlib.h>
 

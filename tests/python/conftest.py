@@ -29,6 +29,7 @@ def plain_environment(monkeypatch, tmp_path):
                  "OCTOML_PROFILE_API_TOKEN", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "10000")  # so that no sentence is cut where a test looks for it
     torch._dynamo.reset()
     torch.manual_seed(0)
 

@@ -9,14 +9,14 @@ import sys
 import pytest
 
 from prony import _access, _native, _service
-from python_parts import serving
+from python_parts import PATIENCE, serving
 
 SOMEWHERE = "example.org:443"
 
 
 def run(*argv):
     return subprocess.run([str(a) for a in argv], check=True, capture_output=True, text=True,
-                          timeout=60).stdout
+                          timeout=PATIENCE).stdout
 
 
 @pytest.fixture(scope="module")
@@ -128,7 +128,7 @@ def converse(guarded, answers):
         with contextlib.suppress(OSError):
             while piece := os.read(main, 1000):
                 shown += piece
-        status = process.wait(60)
+        status = process.wait(PATIENCE)
         said = process.stdout.read()
     os.close(main)
     return shown.decode(), status, said

@@ -1,6 +1,8 @@
 """What goes wrong: in capturing, exporting, loading and running, in the user's code, with the server,
 with threads and processes. Under remote_profile the user's function never notices."""
+import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -8,9 +10,9 @@ import threading
 import prony
 import pytest
 import torch
-from front import EAGER, ONNXRT, AnyGraphs
+from front import EAGER, ONNXRT, OPENVINO, AnyGraphs, cache
 from prony import _native, accelerate, remote_inference, remote_profile
-from python_parts import serving
+from python_parts import PATIENCE, serving
 from torch import nn
 
 
@@ -88,7 +90,138 @@ def test_an_operator_that_onnx_lacks_fails_there_alone(profiling):
     assert totals[ONNXRT].estimated_total_ms is None
     [error] = totals[ONNXRT].errors
     assert any("ONNX" in message for message in error.error_messages_to_count)
-    assert f"on {ONNXRT}: it can't be exported to ONNX" in outcome.printed
+    assert f"ran locally instead of on {ONNXRT} (" in outcome.printed
+    assert outcome.printed.count("it can't be exported to ONNX: No") == 1, outcome.printed
+
+
+def test_what_did_not_run_there_counts_as_local_time(profiling):
+    """A small graph that one backend can't take, between others that it can."""
+    weight = nn.Parameter(torch.randn(8, 8))
+
+    @accelerate
+    def mixed(x):
+        y = x @ weight
+        torch._dynamo.graph_break()
+        z = torch.special.i1e(y[0])
+        torch._dynamo.graph_break()
+        return y + z
+
+    outcome = profiling(mixed, *[(torch.randn(8, 8),) for _ in range(8)])
+    profile = outcome.profile
+    refused = profile.footprint[1]
+    there, everywhere = profile.total_per_backend[ONNXRT], profile.total_per_backend[EAGER]
+    assert "PARTIAL" in there.flags and "PARTIAL" not in everywhere.flags
+    assert there.local_graphs_ms > 0 == everywhere.local_graphs_ms
+    for total in (there, everywhere):
+        assert total.estimated_total_ms == pytest.approx(
+            total.backend_ms + total.local_graphs_ms + profile.total_uncompiled_ms)
+        assert 0 < total.low_ms <= total.median_total_ms <= total.high_ms
+        assert 0 < total.median_backend_ms < total.median_total_ms
+    text = " ".join(outcome.printed.split())
+    [(graph, share)] = re.findall(rf"Graph #(\d+) ran locally instead of on {ONNXRT} "
+                                  r"\([\d.]+ ms, ([\d.]+) % of a call\): it can't be exported", text)
+    assert int(graph) == refused and 0 < float(share) < 100
+    assert "Problem" not in text and "N/A N/A" not in text
+
+
+def test_types_that_a_runtime_has_not_got(profiling, sessions):
+    """Said in words, and before anything goes up."""
+    half, double = nn.Linear(4, 4).bfloat16(), nn.Linear(4, 4).double()
+
+    @accelerate
+    def both(x):
+        a = half(x.bfloat16())
+        torch._dynamo.graph_break()
+        b = double(x.double())
+        torch._dynamo.graph_break()
+        return a + b, torch.view_as_complex(x.float().reshape(-1, 2))
+
+    session = sessions.open(ONNXRT, OPENVINO)
+    before = cache(session)["misses"]
+    outcome = profiling(both, *[(torch.randn(1, 4),) for _ in range(2)], session=session)
+    text = " ".join(outcome.printed.split())
+    assert f"instead of on {ONNXRT} (" in text
+    assert ("ONNX Runtime doesn't compute in bfloat16 on processors, and 'aten.linear.default' does; "
+            "convert the module and its inputs with .float()") in text
+    assert "OpenVINO computes in float32 what is float64 in the graph; for all digits use" in text
+    assert "tensor type" not in text
+    only = sessions.open(ONNXRT)
+    before = cache(only)["misses"]
+    profiling(accelerate(lambda x: half(x)), (torch.randn(1, 4).bfloat16(),), session=only,
+              plain=half)
+    assert cache(only)["misses"] == before, "it is sent to nobody"
+
+
+def test_complex_inputs_are_named(profiling, sessions):
+    x = torch.randn(3) + 1j
+    outcome = profiling(accelerate(lambda x: x * 2), (x,), (x,), session=sessions.open(ONNXRT),
+                        plain=lambda x: x * 2)
+    assert "takes no inputs of type complex64" in " ".join(outcome.printed.split())
+    assert outcome.printed.count("complex64") == 1, outcome.printed
+
+
+# ---- What PyTorch keeps and says ----
+
+def test_nothing_of_one_export_reaches_the_next(sessions):
+    """What was lowered for a torch backend, in another thread or an earlier block, has fake tensors of
+    its own."""
+    net = nn.Linear(4, 4)
+
+    @accelerate(local_backend="eager")
+    def predict(x):
+        return net(x)
+
+    for backend in (EAGER, ONNXRT):
+        with remote_profile(sessions.open(backend), print_results_to=None) as handle:
+            thread = threading.Thread(target=lambda: predict(torch.randn(2, 4)))
+            thread.start()
+            for _ in range(2):
+                predict(torch.randn(2, 4))
+            thread.join()
+        report = handle.report()
+        assert report.notes == [] and report.compilation_errors == [], (backend, report.notes)
+        assert [check.mismatch for check in report.checks] == [False]
+
+
+def test_compiling_again_and_again_has_a_reason(profiling, capfd):
+    @accelerate
+    def scaled(x, factor):
+        return x * factor
+
+    outcome = profiling(scaled, *[(torch.randn(3), 0.5 + i) for i in range(3)])
+    [note] = [note for note in outcome.report.notes if "compiled again" in note]
+    assert note.startswith("'scaled' was compiled again in 2 of its calls")
+    assert "factor == " in note and "return x * factor" in note, note
+    assert "Run the function once more" not in outcome.printed
+    sizes = accelerate(lambda x: x + 1)
+    outcome = profiling(sizes, *[(torch.randn(n),) for n in (2, 3, 4)], plain=lambda x: x + 1)
+    [note] = [note for note in outcome.report.notes if "compiled again" in note]
+    assert "size mismatch" in note and "accelerate(dynamic=True)" in note
+    assert capfd.readouterr().err == ""
+
+
+def test_what_dynamo_warns_of_is_in_the_report(profiling, capfd, recwarn):
+    @accelerate
+    def breaks(x):
+        if x.sum().item() > 0:
+            x = x + 1
+        os.getpid()
+        return x[x > 0] * 2
+
+    outcome = profiling(breaks, *[(torch.ones(4),) for _ in range(2)])
+    assert outcome.profile.footprint
+    assert capfd.readouterr().err == ""
+    assert not [w for w in recwarn if "dynamo" in w.filename]
+
+
+def test_a_block_leaves_no_folder(session, tmp_path, monkeypatch, capsys):
+    folder = tmp_path / "temporary"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    with remote_profile(session):
+        plain(torch.randn(3))
+    assert list(folder.iterdir()) == []
+    assert "With report_folder, segments and graphs are written to files." in capsys.readouterr().out
 
 
 def test_an_export_that_fails_names_the_operator(profiling, sessions, capfd):
@@ -98,6 +231,38 @@ def test_an_export_that_fails_names_the_operator(profiling, sessions, capfd):
     assert error.startswith("Graph #1 ran locally because local/onnxrt-cpu: it can't be exported to ONNX: "
                             "No ONNX function found for <OpOverload(op='aten._linalg_svd'")
     assert capfd.readouterr().out == "", "exporters print"
+
+
+def test_outputs_are_compared_with_what_is_computed_here(profiling):
+    """The first run of each graph. Which of equal values topk takes isn't the same everywhere."""
+    weight = nn.Parameter(torch.randn(8, 8))
+
+    @accelerate
+    def predict(x):
+        x.add_(1)  # what is overwritten counts as well
+        y = torch.nn.functional.scaled_dot_product_attention(x @ weight, x, x)
+        torch._dynamo.graph_break()
+        z = y.sum() + torch.topk(torch.zeros_like(y).flatten(), 5).indices
+        torch._dynamo.graph_break()
+        return z + torch.rand(5) * 0
+
+    outcome = profiling(predict, *[(torch.randn(1, 8, 8),) for _ in range(3)],
+                        plain=lambda x: predict.__wrapped__(x.clone()))
+    report = outcome.report
+    attention, ties, draws = outcome.profile.footprint
+    assert {(check.graph_id, check.backend) for check in report.checks} == {
+        (graph, backend) for graph in (attention, ties) for backend in (ONNXRT, EAGER)}
+    [wrong] = report.mismatches
+    assert (wrong.graph_id, wrong.backend, wrong.failure) == (ties, ONNXRT, None)
+    [output] = wrong.outputs
+    assert output.same_shape and output.max_abs > 0
+    assert [len(c.outputs) for c in report.checks if c.graph_id == attention] == [2, 2]
+    text = " ".join(outcome.printed.split())
+    assert f"* MISMATCH Graph #{ties} on {ONNXRT}: outputs differ from those computed locally" in text
+    assert f"The outputs of Graph #{draws} weren't compared: 'aten.rand.default' draws random" in text
+    data = json.loads(report.to_json())
+    assert [result["flags"] for result in data["results"]] == [["MISMATCH"], []]
+    assert "MISMATCH" in report._repr_html_()
 
 
 def test_a_graph_that_every_backend_refuses_is_recorded(profiling, sessions):
@@ -111,20 +276,22 @@ def test_a_graph_that_every_backend_refuses_is_recorded(profiling, sessions):
     assert profile.footprint == AnyGraphs(1) and profile.num_runs == 2
     assert profile.segments[1].results_per_backend[ONNXRT].num_failures == 4
     assert profile.total_per_backend[ONNXRT].estimated_total_ms is None
-    assert "ran locally because local/onnxrt-cpu: Could not find an implementation for MatMul" in \
+    assert "doesn't compute in bfloat16 on processors, and 'aten.matmul.default' does" in \
         " ".join(outcome.printed.split())
 
 
-def test_control_flow_in_a_graph_goes_to_onnx_alone(profiling):
-    def either(x):
-        return torch.cond(x.sum() > 0, lambda x: x + 1, lambda x: x * 2, (x,))
+def test_sizes_that_nobody_can_export_are_not_frozen(profiling):
+    """The older exporter would keep the numbers of the first call, and every other size get a result
+    of the wrong shape."""
+    def shorten(x):
+        return x[:int(round(x.shape[0] / 3, 1))] * 2
 
-    outcome = profiling(accelerate(either), (torch.ones(3),), (-torch.ones(3),), (torch.ones(3),),
-                        plain=either)
-    assert outcome.profile.total_per_backend[ONNXRT].estimated_total_ms
+    outcome = profiling(accelerate(shorten, dynamic=True), *[(torch.randn(n, 2),) for n in (6, 9, 12)],
+                        plain=shorten)
+    assert outcome.profile.total_per_backend[EAGER].estimated_total_ms
     [error] = outcome.report.compilation_errors
-    assert error.endswith(f"on {EAGER}: it is not expressible as FXPROTO: 'cond' has graphs of its own "
-                          "inside, for which it has no words")
+    assert error.endswith(f"on {ONNXRT}: it can't be exported to ONNX: ONNX has no round() to a number "
+                          "of digits")
 
 
 def test_tensors_without_values(profiling):
@@ -160,7 +327,7 @@ def test_the_older_exporter_does_what_the_newer_cannot(profiling, sessions, tmp_
 def test_a_graph_that_nobody_can_take_is_local(profiling, sessions):
     @torch.library.custom_op("prony_tests::twice", mutates_args=())
     def twice(x: torch.Tensor) -> torch.Tensor:
-        return x * 2
+        return torch.from_numpy(x.numpy() * 2)  # nothing that could be traced
 
     @twice.register_fake
     def _(x):
@@ -172,7 +339,7 @@ def test_a_graph_that_nobody_can_take_is_local(profiling, sessions):
 
     outcome = profiling(custom, *[(torch.randn(4),) for _ in range(3)])
     [graph] = outcome.profile.footprint
-    assert f"Graph #{graph} ran locally because" in outcome.printed
+    assert f"Graph #{graph} ran locally instead of on {ONNXRT}" in outcome.printed
     assert outcome.report.compilation_errors
     with pytest.raises(prony.LoadModelError, match="can't run on"), \
             remote_inference(sessions.open(ONNXRT)):
@@ -243,6 +410,28 @@ def test_strict_raises(session):
         with pytest.raises(prony.LoadModelError, match="ONNX"):
             odd(torch.randn(4))
         plain(torch.randn(4))
+
+
+def test_the_switches_of_octoml_profile(session, monkeypatch):
+    from octoml_profile import client, dynamo, pricing
+
+    @accelerate
+    def odd(x):
+        return torch.special.i1e(x)
+
+    def call():
+        with dynamo.remote_profile(session, print_results_to=None):
+            return odd(torch.ones(4))
+
+    call()
+    monkeypatch.setattr(dynamo, "RAISE_ON_RUNTIME_ERROR", True)
+    with pytest.raises(RuntimeError, match="failed: .*ONNX"):  # it isn't loaded there, and so can't run
+        call()
+    monkeypatch.setattr(dynamo, "RAISE_ON_COMPILATION_ERROR", True)
+    with pytest.raises(prony.LoadModelError, match="ONNX"):
+        call()
+    assert client.RemoteInferenceSession is prony.RemoteInferenceSession
+    assert pricing.AWS_ON_DEMAND_PER_HOUR["r6i.large"] == 0.126
 
 
 def test_training_mode(session):
@@ -425,6 +614,8 @@ def test_a_server_of_others(server):
     assert session.closed
     [profile] = handle.report().profiles
     assert (profile.num_runs, handle.report().runtime_errors) == (2, [])
+    [check] = handle.report().checks
+    assert not check.mismatch and len(check.outputs) == 2
     with remote_inference(backend=ONNXRT, server_addr=server, insecure=True):
         at = torch.tensor([4, 0])
         torch.testing.assert_close(look_up(table, at), table[[4, 0]] * 2)
@@ -467,6 +658,23 @@ def test_nobody_waits_for_their_own_session(free):
         prony.RemoteInferenceSession(EAGER)
     assert session.closed
     prony.RemoteInferenceSession(ONNXRT).close()
+
+
+def test_a_session_that_is_not_passed(free, tmp_path, capfd):
+    """As in octoml-profile's README; and this machine has the price that the program gives it."""
+    prices = tmp_path / "prices.yml"
+    prices.write_text("- name: local\n  usd_per_hour: 3.6\n")
+    with prony.RemoteInferenceSession(ONNXRT, hardware_file=prices) as session:
+        with remote_profile(print_results_to=None, num_repeats=2) as handle:
+            for _ in range(3):
+                plain(torch.randn(3))
+        assert not session.closed
+    assert f"prony: no session was given, using the one that is open: {ONNXRT}" in capfd.readouterr().err
+    [profile] = handle.report().profiles
+    total = profile.total_per_backend[ONNXRT]
+    assert total.usd_per_million == pytest.approx(total.estimated_total_ms, rel=0.01)
+    assert profile.segments[1].results_per_backend[ONNXRT].total_ms() > 0
+    assert issubclass(prony.OctomlProfileError, RuntimeError)
 
 
 def test_session_and_its_arguments(session):
@@ -592,7 +800,7 @@ def test_each_thread_has_its_own_context(session):
 
 def test_two_threads_have_a_block_each(tmp_path):
     """Two sessions on two hosts at the same time: each report has its own thread's calls."""
-    reports, together = {}, threading.Barrier(2, timeout=120)
+    reports, together = {}, threading.Barrier(2, timeout=PATIENCE)
 
     def work(name, calls):
         function = accelerate(lambda x: torch.relu(x + calls))
@@ -660,7 +868,7 @@ with prony.remote_profile(backends="local/onnxrt-cpu", num_repeats=1) as handle:
 
 def run(what, **options):
     return subprocess.run([sys.executable, "-c", PROGRAM.format(what=what)], capture_output=True,
-                          text=True, timeout=120, **options)
+                          text=True, timeout=PATIENCE, **options)
 
 
 def test_the_server_goes_away():
@@ -723,7 +931,7 @@ with prony.RemoteInferenceSession("local/onnxrt-cpu") as session:
 
 def test_control_c_in_mid_run():
     """The call that it ends isn't recorded, and the session is as good as before."""
-    done = subprocess.run([sys.executable, "-c", MID_RUN], capture_output=True, text=True, timeout=240)
+    done = subprocess.run([sys.executable, "-c", MID_RUN], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 0, done.stderr
     assert "interrupted: []\n" in done.stdout and "and then: 1\n" in done.stdout
 

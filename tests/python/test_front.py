@@ -26,6 +26,7 @@ from front import EAGER, ONNXRT, cache
 from prony import BackendSpec, _native, _progress, accelerate
 from prony._weights import Hashes
 from prony.report import Report
+from python_parts import run_python
 from torch import nn
 
 
@@ -118,6 +119,24 @@ def test_the_old_arguments(name):
 
 # ---- accelerate ----
 
+def test_importing_brings_torch_alone():
+    """Dynamo and the exporters take longer than torch itself, so they wait until they are needed."""
+    done = run_python("""
+import sys
+import torch
+before = set(sys.modules)
+import prony
+prony.accelerate(torch.nn.Linear(2, 2))
+@prony.accelerate(dynamic=True)
+def double(x):
+    return x + x
+print(sorted({name.partition(".")[0] for name in set(sys.modules) - before} -
+             set(sys.stdlib_module_names)))
+print([name for name in ("torch._dynamo", "torch._inductor", "onnx", "sympy") if name in sys.modules])
+""")
+    assert done.splitlines() == ["['prony']", "[]"]
+
+
 def test_what_cannot_be_accelerated():
     with pytest.raises(ValueError, match="no local backend 'fast'; there are: .*inductor"):
         accelerate(local_backend="fast")(lambda x: x)
@@ -167,7 +186,7 @@ def test_a_module_with_a_forward_of_its_own():
     x = torch.randn(2, 3)
     assert torch.equal(twin(x), x * 7) and torch.equal(net(x), x * 7)
     with pytest.raises(AttributeError):
-        net.forward.__wrapped__
+        _ = net.forward.__wrapped__
 
 
 def test_outside_of_blocks_it_is_torch_compile():
@@ -254,11 +273,25 @@ def test_report_formats(outcome, tmp_path):
         report.text(layout="segments", verbose=True) != report.text(layout="segments")
     printed = io.StringIO()
     report.print(file=printed)
-    assert printed.getvalue().startswith("Function `predict` has 1 profile:")
+    assert printed.getvalue().startswith(report.verdict[:40])
+    assert "\nFunction `predict` has 1 profile:" in printed.getvalue()
     report.save(tmp_path / "saved.json")
     shown = subprocess.run([_native.program(), "report", tmp_path / "saved.json"],
                            capture_output=True, text=True)
     assert shown.stdout == report.text()
+
+
+def test_where_the_first_call_went(profiling):
+    """Of a graph that no other test has."""
+    outcome = profiling(accelerate(torch.cosh), *[(torch.randn(5, 7, 3),)] * 2, plain=torch.cosh)
+    [call] = outcome.report.first_calls
+    assert [call.graph_id] == outcome.profile.footprint
+    assert call.capture_ms > 0 and call.lower_ms > 0 and call.export_ms > 0
+    assert call.upload_ms > 0 and call.all_loaded_ms > 0
+    assert call.load_ms.keys() == call.first_run_ms.keys() == {ONNXRT, EAGER}
+    assert all(ms > 0 for ms in (*call.load_ms.values(), *call.first_run_ms.values()))
+    assert f"First call of Graph #{call.graph_id}: capture " in outcome.report.text(verbose=True)
+    assert "First call of" not in outcome.report.text()
 
 
 def test_report_as_dataframe(outcome):

@@ -1,11 +1,14 @@
 """Graphs that Dynamo captures, lowered and put together again, against eager PyTorch. Nothing is sent:
 the lowered graph runs here, as a backend would run it."""
 import dataclasses
+import pathlib
+import shutil
 
 import pytest
 import torch
 from torch import nn
 
+from prony import _exports, _forms, _onnx
 from prony._lower import lower
 
 
@@ -190,3 +193,53 @@ def test_autocast(harness):
             return net(x)
 
     both(harness, function, lambda: torch.randn(3, 4))
+
+
+def twice(x):
+    return x * 2
+
+
+def test_what_was_exported_is_not_exported_again(monkeypatch, tmp_path):
+    """By the next program, which `_kept` is the memory of; unless what it calls is its own."""
+    torch._dynamo.allow_in_graph(twice)
+    monkeypatch.setenv("PRONY_CACHE", str(tmp_path))
+    made = []
+
+    def backend(module, examples):
+        _forms._kept.clear()
+        made.append(_forms.export(module, examples, onnx=True))
+        return module.forward
+
+    def run(function, *shape):
+        torch._dynamo.reset()
+        with torch.no_grad():
+            torch.compile(function, backend=backend, dynamic=False)(torch.ones(*shape))
+        return made[-1].onnx
+
+    first = run(lambda x: x.relu() + 1, 3)
+    with monkeypatch.context() as patched:
+        patched.setattr(_onnx, "_export", None)
+        again = run(lambda x: x.relu() + 1, 3)
+        assert again.proto == first.proto and again.weight_names == first.weight_names
+    assert len(list((tmp_path / "exported").iterdir())) == 1
+    assert (tmp_path / "exported").stat().st_mode & 0o777 == 0o700
+    assert run(lambda x: x.relu() + 1, 4).proto != first.proto
+    run(lambda x: twice(x) + 1, 3)
+    assert len(list((tmp_path / "exported").iterdir())) == 2
+    # Nor by another state of prony's own code, whose lowering may be another.
+    shutil.copytree(pathlib.Path(_exports.__file__).parent, tmp_path / "prony")
+    with monkeypatch.context() as patched:
+        patched.setattr(_exports, "__file__", str(tmp_path / "prony" / "_exports.py"))
+        run(lambda x: x.relu() + 1, 3)
+        assert len(list((tmp_path / "exported").iterdir())) == 2
+        with (tmp_path / "prony" / "_lower.py").open("a") as file:
+            file.write("# changed\n")
+        _exports._makers.cache_clear()
+        run(lambda x: x.relu() + 1, 3)
+        assert len(list((tmp_path / "exported").iterdir())) == 3
+    for file in (tmp_path / "exported").iterdir():
+        file.write_bytes(b"\xff not a model")
+    assert run(lambda x: x.relu() + 1, 3).proto.graph.node  # what was damaged is made again
+    monkeypatch.setenv("PRONY_CACHE", "")
+    run(lambda x: x.relu() + 1, 5)
+    assert len(list((tmp_path / "exported").iterdir())) == 3

@@ -3,6 +3,7 @@ import gc
 import hashlib
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -20,7 +21,6 @@ ORT = "local/onnxrt-cpu"
 OPENVINO = "local/openvino-cpu"
 
 
-pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
@@ -238,7 +238,7 @@ def test_a_stand_in_in_a_cycle_is_collected():
         pass
 
     holder = Holder()
-    holder.stand_in = _native.StandIn(lambda _: holder, refuse, refuse)
+    holder.stand_in = _native.StandIn(lambda _, holder=holder: holder, refuse, refuse)
     holder.call = holder.stand_in.call
     seen = weakref.ref(holder)
     del holder
@@ -354,15 +354,17 @@ def test_two_halves(session, overlap):
     def call():
         run = graph.start(tensors(x=x), outputs=True, overlap=overlap)
         held = time.monotonic()
-        while time.monotonic() < held + 0.2:
+        while time.monotonic() < held + 1:
             pass  # what the caller computes meanwhile is no local code
         np.testing.assert_array_equal(arrays_of(run.finish())["y"], [2, 4])
         return run
 
+    begin = time.monotonic()
     run, missing = session.region("f", call)
+    taken = time.monotonic() - begin
     assert missing is None
     (profile,) = profiles(session)
-    assert profile["runs"] == 1 and profile["local_ns"] < 1e8
+    assert profile["runs"] == 1 and profile["local_ns"] <= 1e9 * (taken - 1)
     assert profile["segments"][1]["results"][0]["times"]["count"] == 2
     with pytest.raises(_native.Error, match="finished already"):
         run.finish()
@@ -444,8 +446,8 @@ def test_graphs_that_run_locally_are_listed(session):
             graph.run([])
 
     session.region("f", call)
-    assert "Graph #1 ran locally because the exporter has no such operator" in \
-        session.profile().report()
+    said = " ".join(session.profile().report().split())
+    assert re.search(r"Graph #1 ran locally instead of on .*: the exporter has no such operator", said)
 
 
 def test_reports(session, tmp_path):
@@ -488,7 +490,7 @@ def test_threads_have_their_own_regions(session):
             for _ in range(5):
                 x = floats(value)
                 outputs, missing = session.region(
-                    name, lambda: graph.start(tensors(x=x), outputs=True, overlap=True).finish())
+                    name, lambda given: graph.start(given, outputs=True, overlap=True).finish(), (tensors(x=x),))
                 assert arrays_of(outputs)["y"] == [2 * value] and missing is None
         except BaseException as failure:
             failures.append(failure)

@@ -8,9 +8,8 @@ import threading
 import pytest
 
 from prony import _native, _service
-from python_parts import PATIENCE, eventually, is_running, run_python, service_of, start_python
+from python_parts import PATIENCE, children_of, eventually, is_running, run_python, service_of, start_python
 
-pytestmark = pytest.mark.timeout(120)
 
 HOLD = """
 import os, sys
@@ -62,6 +61,22 @@ def test_one_per_process():
     with pytest.raises(_native.Error):
         _native.ping(found[0])
     assert _service.address() != found[0]
+
+
+def executors_of(worker):
+    return [pid for pid, words in children_of(worker).items() if "executor" in words]
+
+
+def test_backends_start_with_the_session():
+    """All of them at the same time, before there is a graph; a session that needs none ends them."""
+    address = _service.address()
+    service = service_of(os.getpid())
+    [worker] = [pid for pid, words in children_of(service).items() if "worker" in words]
+    assert not executors_of(worker)
+    session = _native.Session(["local/onnxrt-cpu", "local/onnxrt-cpu[threads=1]"], server=address)
+    eventually(lambda: len(executors_of(worker)) == 2, "two executors start")
+    session.close()
+    eventually(lambda: not executors_of(worker), "they end with the session")
 
 
 def test_it_ends_with_its_program(program):
@@ -167,9 +182,37 @@ def test_tokens_of_others_stay_here(monkeypatch):
 
 def test_embedded_on_the_command_line(tmp_path):
     done = subprocess.run([_native.program(), "serve", "--embedded", "--state", tmp_path],
-                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60)
+                          stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 2 and "--embedded keeps no state" in done.stderr
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
     done = subprocess.run([_native.program(), "serve", "--embedded"], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, timeout=60,
-                          env={**os.environ, "TMPDIR": str(tmp_path)})
-    assert done.returncode == 0 and os.listdir(tmp_path) == []
+                          capture_output=True, text=True, timeout=PATIENCE,
+                          env={**os.environ, "TMPDIR": str(scratch)})
+    assert done.returncode == 0 and os.listdir(scratch) == []
+
+
+COMPILE = """
+import torch, prony
+net = torch.nn.Linear(4, 4)
+with torch.no_grad(), prony.remote_inference(backend="local/torch-inductor-cpu"):
+    x = torch.randn(2, 4)
+    torch.testing.assert_close(prony.accelerate(net)(x), net(x))
+"""
+
+
+@pytest.mark.long
+def test_what_was_compiled_is_kept_for_the_next_program(tmp_path):
+    """In the user's cache; the second program compiles nothing, though its weights are others."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+    folder = tmp_path / "prony/compiled"
+    run_python(COMPILE, env=environment)
+    [kept] = folder.iterdir()
+    assert (folder.stat().st_mode & 0o777, kept.stat().st_mode & 0o777) == (0o700, 0o600)
+    before = kept.stat().st_ino
+    run_python(COMPILE, env=environment)
+    assert [(file, file.stat().st_ino) for file in folder.iterdir()] == [(kept, before)]
+    kept.write_bytes(b"nothing of use")
+    run_python(COMPILE, env=environment)
+    [again] = folder.iterdir()
+    assert again == kept and again.stat().st_size > 10000

@@ -4,8 +4,8 @@
 
 #include "unit.h"
 
-#include "service/names.h"
-#include "service/state.h"
+#include "instance/names.h"
+#include "service/store/state.h"
 
 #include <fcntl.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * Comparing profiles: partners, ratios, verdicts. Intervals and p were worked out with SciPy,
  * ttest_ind(equal_var=False) on the logarithms of the medians.
  */
-#include "measure/comparison.h"
+#include "measure/comparison/comparison.h"
 
 #include "base/random.h"
 #include "unit.h"
@@ -21,7 +21,7 @@ static struct prn_profile *new_profile(size_t n_results)
     static struct prn_profile_input input = {"x", PRN_DTYPE_FLOAT, 2, dims, "ones"};
     struct prn_profile *p = prn_profile_new();
     assert_non_null(p);
-    p->model_path = "model.onnx";
+    p->models->path = "model.onnx";
     p->prony_version = "0.1.0";
     p->settings.smallest_difference = 0.005;
     p->environment.cpu = "Example CPU";
@@ -424,8 +424,8 @@ static void differences_are_listed(void **state)
     (void)state;
     struct prn_profile *before = one_result(usual);
     struct prn_profile *after = one_result(usual);
-    before->model_path = "old/model.onnx";
-    after->model_path = "/new/model.onnx";
+    before->models->path = "old/model.onnx";
+    after->models->path = "/new/model.onnx";
     before->environment.load_before = 0.1;
     after->environment.load_before = 0.5; /* 0.2 per core */
     before->environment.memory_bytes = 1000000;
@@ -438,8 +438,8 @@ static void differences_are_listed(void **state)
     after->environment.load_before = 0.7;
     after->environment.memory_bytes = 2000000;
     after->environment.kernel = "7";
-    after->model_path = "other.onnx";
-    after->model_parameters = 1000;
+    after->models->path = "other.onnx";
+    after->models->parameters = 1000;
     after->results[0].runtime_version = "R 2";
     after->results[0].runtime_library = "/lib/r2"; /* another version is another file: told once */
     after->prony_version = NULL;

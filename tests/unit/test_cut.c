@@ -4,8 +4,8 @@
 
 #include "base/buffer.h"
 #include "base/random.h"
-#include "model/cut_parts.h"
-#include "model/reader.h"
+#include "model/cut/parts.h"
+#include "model/parts.h"
 #include "model/writer.h"
 
 #include <stdlib.h>
@@ -294,7 +294,7 @@ static void fewest_bytes_then_latest(void **state)
     assert_layers("x > MatMul ReduceSum Relu > narrow2 | narrow2 > Expand MatMul > !y");
     assert_near(cuts->layers[0].out[0]->bytes, 4, 0);
     assert_near(prn_cut_elements(cuts->layers[0].out, 1), 1, 0);
-    assert_int_equal(cuts->layers[0].n_parameters, 8 * 64 + 1);
+    assert_int_equal(cuts->layers[0].n_parameters, 8 * 64);
     assert_int_equal(cuts->layers[1].weight_bytes, 64 * 8 * 4 + 16);
     assert_near(cuts->layers[1].flops, 2 * 64 * 8, 0);
 }
@@ -508,7 +508,7 @@ static void places_that_are_not(void **state)
     assert_refused(&(struct prn_cut_options){.patterns = start, .n_patterns = 1}, PRONY_EUSAGE,
                    "nothing is computed before it");
     assert_refused(&(struct prn_cut_options){.patterns = end, .n_patterns = 1}, PRONY_EUSAGE,
-                   "nothing is left to compute behind it");
+                   "nothing is left to compute after it");
     assert_refused(&(struct prn_cut_options){.patterns = constant, .n_patterns = 1}, PRONY_EUSAGE,
                    "each layer that needs it computes it for itself");
     assert_refused(&(struct prn_cut_options){0}, PRONY_EUNSUPPORTED,
@@ -557,6 +557,56 @@ static void limit_is_named(void **state)
     assert_refused(&(struct prn_cut_options){0}, PRONY_EUNSUPPORTED, "--max-cut-tensors 3");
     cut(&(struct prn_cut_options){.max_tensors = 3});
     assert_layers("x,y,z > MatMul > a,y,z | a,y,z > MatMul Add Add > !r");
+}
+
+/* A mask is carried past every layer, and doesn't take the place of a tensor that matters. */
+static void tiny_tensors_do_not_count(void **state)
+{
+    (void)state;
+    input("x", "4,512");
+    input("mask", "4,1");
+    weight("w", 512, 512);
+    weight("v", 512, 512);
+    weight("u", 512, 512);
+    node("MatMul x w > a");
+    node("Mul a mask > b");
+    node("MatMul b v > c");
+    node("Add c b > d");
+    node("MatMul d u > e");
+    node("Mul e mask > y");
+    output("y");
+    cut(&(struct prn_cut_options){.max_tensors = 1});
+    assert_layers("x,mask > MatMul Mul > b,mask | b,mask > MatMul Add > d,mask | "
+                  "d,mask > MatMul Mul > !y");
+    assert_int_equal(cuts->hint.max_tensors, 0);
+}
+
+/* x, y and z wait for the matrices at the end, so with two tensors there is one cut only. */
+static void a_higher_limit_is_proposed(void **state)
+{
+    (void)state;
+    input("x", "1,64");
+    input("y", "1,64");
+    input("z", "1,64");
+    weight("w", 64, 64);
+    node("MatMul x w > a");
+    node("MatMul a w > b");
+    node("MatMul b w > c");
+    node("MatMul c w > d");
+    node("Add d y > e");
+    node("Add e z > f");
+    node("MatMul f w > r");
+    output("r");
+    cut(&(struct prn_cut_options){0});
+    assert_layers("x,y,z > MatMul MatMul MatMul MatMul Add Add > f | f > MatMul > !r");
+    assert_int_equal(cuts->hint.max_tensors, 3);
+    assert_int_equal(cuts->hint.n_layers, 5);
+    assert_int_equal(cuts->hint.layer, 1);
+    assert_near(cuts->hint.larger, 0.8, 0.01);
+    assert_near(cuts->hint.share, 0.2, 0.01);
+    cut(&(struct prn_cut_options){.max_tensors = 3});
+    assert_int_equal(cuts->n_layers, 5);
+    assert_int_equal(cuts->hint.max_tensors, 0);
 }
 
 static void sequences_do_not_pass(void **state)
@@ -920,6 +970,8 @@ int main(void)
         TEST(places_that_are_not),
         TEST(too_many_tensors),
         TEST(limit_is_named),
+        TEST(tiny_tensors_do_not_count),
+        TEST(a_higher_limit_is_proposed),
         TEST(sequences_do_not_pass),
         TEST(unknown_types_do_not_pass),
         TEST(whole_gives_what_passes),

@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -380,6 +381,9 @@ static void ends_with_its_owner(void **state)
     prn_executor_park(y);
     kill(owner, SIGKILL);
     assert_int_equal(waitpid(owner, NULL, 0), owner);
+    /* Those between the two end first, each when it is scheduled. */
+    struct pollfd end = {.fd = handle.fds[PRN_EXECUTOR_HANDLE_PIDFD], .events = POLLIN};
+    assert_int_equal(poll(&end, 1, 60000), 1);
     assert_int_equal(run_once_as(y), PRONY_ECRASH);
     assert_contains(err.text, "ended with the process that started it");
     assert_int_equal(prn_pidfd_process(handle.fds[PRN_EXECUTOR_HANDLE_PIDFD]), -1);

@@ -1,7 +1,7 @@
 /* FXPROTO: a good graph is read right; whatever is wrong with one is said in a line. */
 #include "unit.h"
 
-#include "model/fx.h"
+#include "model/fx/fx.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -179,12 +179,11 @@ static void integer(struct graph *g, const char *text)
       "the output is the last node")                                                             \
     X(late_placeholder,                                                                          \
       (g->node_list[1] = &g->nodes[2], g->node_list[2] = &g->nodes[1], g->args[0] = &g->w),      \
-      "placeholder 'x' comes behind other nodes")                                                \
+      "placeholder 'x' comes after other nodes")                                                 \
     X(fixed, (g->graph.nodes += 2, g->graph.n_nodes -= 2), "1 fixed inputs for 0 placeholders")  \
     X(fixed_node, g->fixed.value = &g->x, "node 'fixed input' uses a node that isn't before it") \
     X(fixed_nothing, g->fixed.value = NULL, "a value is missing")                                \
-    X(namespace, g->op.namespace_ = T("os"), "calls 'os.add'; only ATen operators are run")      \
-    X(custom, g->op.namespace_ = T("quantized"), "only ATen operators are run")                  \
+    X(namespace, g->op.namespace_ = T("os.path"), "the namespace 'os.path' isn't an identifier") \
     X(operator_code, g->op.op_name = T("add.__class__"), "isn't an identifier")                  \
     X(overload, g->op.overload_name = T(""), "the overload '' isn't an identifier")              \
     X(python,                                                                                    \

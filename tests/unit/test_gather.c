@@ -66,6 +66,45 @@ static void test_lists(void **state)
     check("[True, False, 3 > 2]", "1 0 1");
 }
 
+/* What else Python takes for a list of indices. */
+static void test_more_lists(void **state)
+{
+    (void)state;
+    check("1,2,3", "1 2 3");
+    check("7,", "7");
+    check("(1, 2)", "1 2");
+    check("(1,)", "1");
+    check("()", "");
+    check("{3, 1}", "3 1");
+    check("[(1), 2]", "1 2");
+    check("[*range(3), 7]", "0 1 2 7");
+    check("*range(2), *[5, 6]", "0 1 5 6");
+    check("{*range(2), 9}", "0 1 9");
+    check("sorted([3, 1, 2])", "1 2 3");
+    check("list(reversed(range(4)))", "3 2 1 0");
+    check("set([3, 1, 3])", "1 3");
+    check("tuple(range(2))", "0 1");
+    check("sorted([2, 1, 2])[1:]", "2 2");
+    check("range(20)[::2]", "0 2 4 6 8 10 12 14 16 18");
+    check("range(10)[2:5]", "2 3 4");
+    check("range(10)[-3:]", "7 8 9");
+    check("range(10)[:-8]", "0 1");
+    check("range(5)[::-1]", "4 3 2 1 0");
+    check("range(5)[3:0:-2]", "3 1");
+    check("range(5)[-100:100:3]", "0 3");
+    check("range(5)[100::-4]", "4 0");
+    check("[][:]", "");
+    check("[4, 5, 6][1:][::-1]", "6 5");
+    check("[range(5)[-1], [7, 8][0]]", "4 7");
+    check("(i for i in range(3))", "0 1 2");
+    check("{i % 2 for i in range(3)}", "0 1 0");
+    check("sorted(5 - i for i in range(3))", "3 4 5");
+    check("list(i for i in range(9) if i > 6)", "7 8");
+    check("[0x1f, 0X1F, 0o17, 0b101, 1_000, 0x_ff, 00]", "31 31 15 5 1000 255 0");
+    check("range(9)[::9223372036854775807]", "0");
+    check("range(9)[::-9223372036854775807]", "8");
+}
+
 static void test_arithmetic(void **state)
 {
     (void)state;
@@ -120,9 +159,8 @@ static void test_syntax_faults(void **state)
     check_fault("", "--gather: column 1: unexpected end; expected a number or a list");
     check_fault("[1, 2",
                 "--gather: column 6: unexpected end; expected ',' or ']' for the '[' of column 1");
-    check_fault(
-        "  (range(3)",
-        "--gather: column 12: unexpected end; expected an operator or ')' for the '(' of column 3");
+    check_fault("  (range(3)", "--gather: column 12: unexpected end; expected an operator, ',' or "
+                               "')' for the '(' of column 3");
     check_fault("[1 2]",
                 "--gather: column 4: unexpected '2'; expected ',' or ']' for the '[' of column 1");
     check_fault("[1]]", "--gather: column 4: unexpected ']'; expected an operator or the end");
@@ -137,11 +175,23 @@ static void test_syntax_faults(void **state)
     check_fault("[8 / 2]", "--gather: column 4: '/' makes fractions; use // to divide");
     check_fault("[i for i in range(9) if i = 2]",
                 "--gather: column 27: '=' doesn't compare; use ==");
-    check_fault("(1, 2)", "--gather: column 3: a list is written with [ and ]");
-    check_fault("[1_000]", "--gather: column 2: 1_000: only whole decimal numbers are known");
-    check_fault("[1.5]", "--gather: column 2: 1.5: only whole decimal numbers are known");
-    check_fault("[012]", "--gather: column 2: 012: only whole decimal numbers are known");
-    check_fault("[0x1f]", "--gather: column 2: 0x1f: only whole decimal numbers are known");
+    check_fault("[1__0]", "--gather: column 2: 1__0: not a whole number");
+    check_fault("[1_]", "--gather: column 2: 1_: not a whole number");
+    check_fault("[1.5]", "--gather: column 2: 1.5: not a whole number");
+    check_fault("[012]", "--gather: column 2: 012: not a whole number");
+    check_fault("[0x]", "--gather: column 2: 0x: not a whole number");
+    check_fault("[0b12]", "--gather: column 2: 0b12: not a whole number");
+    check_fault("[0xffffffffffffffff]", "--gather: column 2: 0xffffffffffffffff: too large");
+    check_fault("range(5)[1:2:3:4]", "--gather: column 15: unexpected ':'; expected ':' or ']' for "
+                                     "the '[' of column 9");
+    check_fault("range(5)[::0]", "--gather: column 12: the step of a slice can't be 0");
+    check_fault("[range(5)[5]]", "--gather: column 11: the list has no such value");
+    check_fault("range(*[3])",
+                "--gather: column 7: '*' unpacks a list among the values of another one only");
+    check_fault("[*1]", "--gather: column 3: a list, not a number, is needed");
+    check_fault("sorted(1, 2)", "--gather: column 1: sorted() takes one list, not 2");
+    check_fault("{1, 2]", "--gather: column 6: unexpected ']'; expected ',' or '}' for the '{' of "
+                          "column 1");
     check_fault("[i for in [1]]",
                 "--gather: column 8: unexpected 'in'; expected the name of a variable");
     check_fault("[i for i, j in [1]]", "--gather: column 9: unexpected ','; expected 'in'");
@@ -161,7 +211,9 @@ static void test_syntax_faults(void **state)
 static void test_names(void **state)
 {
     (void)state;
-#define KNOWN "known are range(), list(), True, False and variables bound by 'for'"
+#define KNOWN                                                                                     \
+    "known are range(), list(), tuple(), set(), sorted(), reversed(), True, False and variables " \
+    "bound by 'for'"
     check_fault("os", "--gather: column 1: unknown name 'os'; " KNOWN);
     check_fault("os.system('x')", "--gather: column 1: unknown name 'os'; " KNOWN);
     check_fault("[0] + __import__('os')", "--gather: column 7: unknown name '__import__'; " KNOWN);
@@ -313,11 +365,12 @@ static void test_limits(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_lists),         cmocka_unit_test(test_arithmetic),
-        cmocka_unit_test(test_logic),         cmocka_unit_test(test_comprehensions),
-        cmocka_unit_test(test_syntax_faults), cmocka_unit_test(test_names),
-        cmocka_unit_test(test_kind_faults),   cmocka_unit_test(test_number_faults),
-        cmocka_unit_test(test_depth),         cmocka_unit_test(test_limits),
+        cmocka_unit_test(test_lists),          cmocka_unit_test(test_more_lists),
+        cmocka_unit_test(test_arithmetic),     cmocka_unit_test(test_logic),
+        cmocka_unit_test(test_comprehensions), cmocka_unit_test(test_syntax_faults),
+        cmocka_unit_test(test_names),          cmocka_unit_test(test_kind_faults),
+        cmocka_unit_test(test_number_faults),  cmocka_unit_test(test_depth),
+        cmocka_unit_test(test_limits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

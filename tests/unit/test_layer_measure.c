@@ -4,8 +4,8 @@
 
 #include "measure/inputs.h"
 #include "pipeline/limits.h"
-#include "report/layers_json.h"
-#include "report/layers_report.h"
+#include "report/layers/json.h"
+#include "report/layers/report.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -23,15 +23,16 @@ static struct prn_buffer out;
 
 static void add(int64_t layer, double time_s, double ci_s)
 {
-    struct prn_layer_entry entry = {layer, 10.5, time_s, ci_s, one, two, 1, 2};
+    struct prn_layer_entry entry = {layer, 10.5, 9.5, time_s, ci_s, one, two, 1, 2};
     assert_int_equal(prn_layer_profile_add(profile, &entry, NULL), 0);
 }
+
+static const struct prn_layer_head usual_head = {"m", "torch.float32", 8, 2};
 
 static int setup(void **state)
 {
     (void)state;
-    const struct prn_layer_head head = {"m", "torch.float32", 8, 2};
-    assert_int_equal(prn_layer_profile_open("/nonexistent.yml", &head, &profile, NULL), 0);
+    assert_int_equal(prn_layer_profile_open("/nonexistent.yml", &usual_head, &profile, NULL), 0);
     add(1, 0.06, 0.003);
     add(2, 0.04, 0.004);
     rows[0] = (struct prn_layer_row){1, true, 30, 5, 0};
@@ -64,7 +65,8 @@ static int teardown(void **state)
 static const char *text(enum prn_report_format format)
 {
     prn_buffer_clear(&out);
-    assert_int_equal(prn_layers_report(&m, profile, format, &out, NULL), 0);
+    assert_int_equal(
+        prn_layers_report(&m, profile, format, &(struct prn_look){.width = 100}, &out, NULL), 0);
     return prn_buffer_text(&out);
 }
 
@@ -76,18 +78,24 @@ static void times_and_what_fusing_saves(void **state)
         "m.onnx, layers 1 to 2 of 2, batch of 8, torch.float32, on local/onnxrt-cpu "
         "(ONNX Runtime 1.30.0).\n"
         "\n"
+        "2 layers take 100 ms; layer 1 takes longest, 60.0 ms. The whole model takes 80.0 ms, 20.0 "
+        "% "
+        "less\n"
+        "  than its layers.\n"
+        "\n"
         "Layer     Time       ±    Share   Memory  Takes    Gives\n"
         "===================================================================\n"
         "    1  60.0 ms   5.0 %   60.0 %  10.5 MB  197x768  197x768 + scalar\n"
         "    2  40.0 ms  10.0 %   40.0 %  10.5 MB  197x768  197x768 + scalar\n"
-        "  sum   100 ms   5.0 %  100.0 %  21.0 MB\n"
+        "  sum   100 ms   5.0 %  100.0 %  11.5 MB\n"
         "-------------------------------------------------------------------\n"
         "\n"
         "The whole model takes 100 ms ±1.0 % with nothing fused across the cuts; the sum of the "
         "layers is as\n"
         "  much as that.\n"
         "As it is, it takes 80.0 ms: fusing across the cuts would save 20.0 % of the sum.\n"
-        "The layers, one after the other, give exactly the whole model's outputs.\n");
+        "The layers, one after the other, give exactly the whole model's outputs.\n"
+        "9.5 MB of each layer's memory are the runtime's own; the sum has them once.\n");
 }
 
 static void layers_that_do_not_add_up(void **state)
@@ -97,9 +105,36 @@ static void layers_that_do_not_add_up(void **state)
     m.whole[PRN_WHOLE_FUSED].time_s = 0.11;
     assert_contains(text(PRN_REPORT_FORMAT_MARKDOWN), "is 11.1 % more than that: the layers do not "
                                                       "add up.");
-    assert_contains(prn_buffer_text(&out), "fusing across the cuts would save nothing.");
+    assert_contains(prn_buffer_text(&out), "takes 110 ms, but the layers do not add up.");
+    assert_null(strstr(prn_buffer_text(&out), "fusing across the cuts would"));
     m.whole[PRN_WHOLE_CUT].time_s = 0.104;
     assert_contains(text(PRN_REPORT_FORMAT_MARKDOWN), "is 3.8 % less than that.");
+    assert_contains(prn_buffer_text(&out), "fusing across the cuts would save nothing.");
+    assert_contains(prn_buffer_text(&out), "The whole model takes 110 ms, 10.0 % more than its");
+    m.whole[PRN_WHOLE_FUSED].time_s = 0.276;
+    assert_contains(text(PRN_REPORT_FORMAT_MARKDOWN), "takes 276 ms, 2.760× as long as its layers");
+}
+
+/* Intervals that meet, that aren't known, or that are wider than the time itself. */
+static void what_is_not_known_is_not_said(void **state)
+{
+    (void)state;
+    static const double widths[] = {0.017, NAN, 0.07};
+    static const char *const cells[] = {"| 60.0 ms | 28.3 % |", "| 60.0 ms |        |",
+                                        "| 60.0 ms | unknown |"};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(widths); i++) {
+        prn_layer_profile_free(profile);
+        assert_int_equal(prn_layer_profile_open("/nonexistent.yml", &usual_head, &profile, NULL),
+                         0);
+        add(1, 0.06, widths[i]);
+        add(2, 0.04, 0.004);
+        m.whole[PRN_WHOLE_CUT].time_ci_s = i == 2 ? 0.2 : 0.001;
+        const char *shown = text(PRN_REPORT_FORMAT_MARKDOWN);
+        assert_contains(shown, "layer 1 seems to take longest");
+        assert_contains(shown, cells[i]);
+        assert_contains(shown,
+                        i == 2 ? "takes 100 ms (± unknown) with" : "takes 100 ms ±1.0 % with");
+    }
 }
 
 static void flags_and_mismatches(void **state)
@@ -184,7 +219,7 @@ static void a_layer_and_an_order(void **state)
         prn_layer_parse_json(prn_buffer_text(&out), out.len, &arena, &entry, &row, &err), 0);
     assert_memory_equal(&row, &rows[1], sizeof row);
     assert_true(entry.layer == 2 && entry.time_s == 0.04 && entry.time_ci_s == 0.004 &&
-                entry.memory_mb == 10.5);
+                entry.memory_mb == 10.5 && entry.memory_fixed_mb == 9.5);
     assert_true(entry.n_in == 1 && entry.n_out == 2 && entry.out[0].rank == 2 &&
                 entry.out[0].dims[1] == 768 && entry.out[1].rank == 0);
     prn_buffer_clear(&out);
@@ -288,6 +323,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         FIXTURE(times_and_what_fusing_saves),
         FIXTURE(layers_that_do_not_add_up),
+        FIXTURE(what_is_not_known_is_not_said),
         FIXTURE(flags_and_mismatches),
         FIXTURE(some_layers_only),
         FIXTURE(what_a_client_reads_back),

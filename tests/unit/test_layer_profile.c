@@ -1,7 +1,7 @@
 /* Results per layer: beginning a file, extending it, and what can't be put together. */
 #include "unit.h"
 
-#include "pipeline/layer_profile.h"
+#include "pipeline/layers/profile.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,6 +15,7 @@ static struct prn_layer_entry entry_of(int64_t layer)
 {
     return (struct prn_layer_entry){.layer = layer,
                                     .memory_mb = 26.857472,
+                                    .memory_fixed_mb = NAN,
                                     .time_s = 0.36892950534820557,
                                     .time_ci_s = NAN,
                                     .in = in,
@@ -105,16 +106,19 @@ static void layers_are_sorted_and_all_is_kept(void **state)
     assert_non_null(prn_layer_profile_find(profile, 3));
     assert_null(prn_layer_profile_find(profile, 1));
     for (int64_t layer = 2; layer > 0; layer--) {
-        struct prn_layer_entry entry = {.layer = layer, .memory_mb = 2, .time_ci_s = 0.5};
+        struct prn_layer_entry entry = {
+            .layer = layer, .memory_mb = 2, .memory_fixed_mb = 1.5, .time_ci_s = 0.5};
         assert_int_equal(prn_layer_profile_complete(profile, &err), PRONY_EFORMAT);
         assert_int_equal(prn_layer_profile_add(profile, &entry, &err), 0);
     }
     assert_int_equal(prn_layer_profile_complete(profile, &err), 0);
     check_text(profile, "batch_size: 1\ndtype: torch.int8\nlayers: 3\nmodel_name: m\nnote: [kept]\n"
                         "profile_data:\n"
-                        "- layer: 1\n  memory: 2.0\n  shape_in: []\n  shape_out: []\n  time: 0.0\n"
+                        "- layer: 1\n  memory: 2.0\n  memory_fixed: 1.5\n  shape_in: []\n  "
+                        "shape_out: []\n  time: 0.0\n"
                         "  time_ci: 0.5\n"
-                        "- layer: 2\n  memory: 2.0\n  shape_in: []\n  shape_out: []\n  time: 0.0\n"
+                        "- layer: 2\n  memory: 2.0\n  memory_fixed: 1.5\n  shape_in: []\n  "
+                        "shape_out: []\n  time: 0.0\n"
                         "  time_ci: 0.5\n"
                         "- extra: x\n  layer: 3\n  memory: 1\n  shape_in: []\n  shape_out: []\n"
                         "  time: 1e-3\n");
@@ -155,6 +159,36 @@ static void what_does_not_belong_together(void **state)
     prn_layer_profile_free(profile);
 }
 
+/* Times of two backends aren't mixed; a file that doesn't say what it was measured with is taken.
+ */
+static void one_way_to_measure(void **state)
+{
+    (void)state;
+    struct prn_layer_profile *profile;
+    struct prony_error err;
+    unlink(path);
+    assert_int_equal(prn_layer_profile_open(path, &head, &profile, &err), 0);
+    assert_int_equal(prn_layer_profile_measure_with(profile, "a", &err), 0);
+    assert_int_equal(prn_layer_profile_measure_with(profile, "local/a (A 1.2) -i 3", &err), 0);
+    struct prn_layer_entry entry = entry_of(1);
+    assert_int_equal(prn_layer_profile_add(profile, &entry, &err), 0);
+    struct prn_buffer text = PRN_BUFFER_INIT(PRN_LAYER_PROFILE_TEXT_MAX);
+    assert_int_equal(prn_layer_profile_write(profile, &text, &err), 0);
+    prn_layer_profile_free(profile);
+    put(prn_buffer_text(&text));
+    prn_buffer_release(&text);
+    assert_int_equal(prn_layer_profile_open(path, &head, &profile, &err), 0);
+    assert_int_equal(prn_layer_profile_measure_with(profile, "local/a (A 1.2) -i 3", &err), 0);
+    assert_int_equal(prn_layer_profile_measure_with(profile, "local/b", &err), PRONY_EFORMAT);
+    assert_contains(err.text, "measured with 'local/a (A 1.2) -i 3', not with 'local/b'");
+    prn_layer_profile_free(profile);
+    put(first_layer);
+    assert_int_equal(prn_layer_profile_open(path, &head, &profile, &err), 0);
+    assert_int_equal(prn_layer_profile_measure_with(profile, "local/b", &err), 0);
+    check_text(profile, first_layer);
+    prn_layer_profile_free(profile);
+}
+
 static void elements(void **state)
 {
     (void)state;
@@ -174,6 +208,7 @@ int main(void)
         cmocka_unit_test(a_new_file),
         cmocka_unit_test(layers_are_sorted_and_all_is_kept),
         cmocka_unit_test(what_does_not_belong_together),
+        cmocka_unit_test(one_way_to_measure),
         cmocka_unit_test(elements),
     };
     return cmocka_run_group_tests(tests, make_path, remove_path);

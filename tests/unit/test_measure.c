@@ -132,7 +132,7 @@ static void summary_finds_best_and_counts_outliers(void **state)
     (void)state;
     struct prn_sample fast[100], slow[100];
     struct prn_result results[3] = {0};
-    struct prn_profile profile = {.results = results, .n_results = 3};
+    struct prn_profile profile = {.results = results, .n_results = 3, .n_models = 1};
     profile.settings.smallest_difference = 0.005;
     for (int i = 0; i < 100; i++) {
         fast[i] = (struct prn_sample){1000 + i % 5, i / 20, i / 5};
@@ -154,6 +154,65 @@ static void summary_finds_best_and_counts_outliers(void **state)
     assert_true(isnan(results[2].ratio.estimate));
 }
 
+/* With two launches Student's interval is 25 times as wide as what was seen: no interval is shown.
+ * A large difference is one all the same. */
+static void few_launches_have_no_interval(void **state)
+{
+    (void)state;
+    for (int launches = 1; launches <= 5; launches++) {
+        struct prn_sample fast[100], slow[100];
+        struct prn_result results[2] = {0};
+        struct prn_profile profile = {.results = results, .n_results = 2, .n_models = 1};
+        profile.settings.smallest_difference = 0.005;
+        for (int i = 0; i < 100; i++) {
+            int32_t launch = i * launches / 100;
+            fast[i] = (struct prn_sample){1000 + i % 5 + launch, launch, i / 5};
+            slow[i] = (struct prn_sample){3000 + i % 5, launch, i / 5};
+        }
+        results[0] = (struct prn_result){.samples = slow, .n_samples = 100};
+        results[1] = (struct prn_result){.samples = fast, .n_samples = 100};
+        assert_int_equal(prn_summarise(&profile, NULL), 0);
+        assert_int_equal(isnan(results[1].stats.low_ns), launches < 5);
+        assert_int_equal(isnan(results[1].stats.high_ns), launches < 5);
+        assert_int_equal(isnan(results[0].ratio.low), launches < 5);
+        assert_int_equal(results[0].verdict, PRN_VERDICT_SLOWER);
+        results[0].n_samples = 4;
+        assert_int_equal(prn_summarise(&profile, NULL), 0);
+        assert_true(isnan(results[0].stats.spread));
+    }
+}
+
+/* Two processes of one model differ for their whole life, and one launch of each can't know that.
+ */
+static void one_launch_calls_nothing_small(void **state)
+{
+    (void)state;
+    const struct {
+        int64_t best_ns, other_ns;
+        int launches;
+        enum prn_verdict verdict;
+    } cases[] = {
+        {3000, 3030, 1, PRN_VERDICT_UNSURE},       {3000, 3000, 1, PRN_VERDICT_UNSURE},
+        {3000, 3900, 1, PRN_VERDICT_UNSURE},       {3000, 6000, 1, PRN_VERDICT_SLOWER},
+        {3000, 3030, 2, PRN_VERDICT_SLOWER},       {3000, 3000, 2, PRN_VERDICT_SAME},
+        {3000000, 3030000, 1, PRN_VERDICT_UNSURE}, {3000000, 3900000, 1, PRN_VERDICT_SLOWER}};
+    for (size_t c = 0; c < PRN_ARRAY_SIZE(cases); c++) {
+        struct prn_sample best[100], other[100];
+        struct prn_result results[2] = {0};
+        struct prn_profile profile = {.results = results, .n_results = 2, .n_models = 1};
+        profile.settings.smallest_difference = 0.005;
+        for (int i = 0; i < 100; i++) {
+            int32_t launch = i * cases[c].launches / 100;
+            best[i] = (struct prn_sample){cases[c].best_ns, launch, i / 5};
+            other[i] = (struct prn_sample){cases[c].other_ns, launch, i / 5};
+        }
+        results[0] = (struct prn_result){.samples = best, .n_samples = 100};
+        results[1] = (struct prn_result){.samples = other, .n_samples = 100};
+        assert_int_equal(prn_summarise(&profile, NULL), 0);
+        assert_int_equal(results[1].verdict, cases[c].verdict);
+    }
+}
+
 static void only_results_of_a_point_are_compared(void **state)
 {
     (void)state;
@@ -162,7 +221,7 @@ static void only_results_of_a_point_are_compared(void **state)
     struct prn_result results[4] = {0};
     struct prn_point points[2] = {0};
     struct prn_profile profile = {
-        .results = results, .n_results = 4, .points = points, .n_points = 2};
+        .results = results, .n_results = 4, .points = points, .n_points = 2, .n_models = 1};
     for (int r = 0; r < 4; r++) {
         for (int i = 0; i < 100; i++)
             samples[r][i] = (struct prn_sample){ns[r], i / 20, i / 5};
@@ -175,6 +234,37 @@ static void only_results_of_a_point_are_compared(void **state)
     assert_near(results[2].ratio.estimate, 2, 1e-9);
     assert_near(results[3].ratio.estimate, 1, 0);
     assert_int_equal(results[3].verdict, PRN_VERDICT_NONE);
+}
+
+/* Two models on two backends: all four are compared with the best, and the second model with the
+ * first on the same backend, block by block. */
+static void models_are_compared_on_each_backend(void **state)
+{
+    (void)state;
+    struct prn_sample samples[4][100];
+    const int64_t ns[] = {2000, 6000, 1000, 9000};
+    struct prn_result results[4] = {0};
+    struct prn_point points[2] = {0};
+    struct prn_profile profile = {
+        .results = results, .n_results = 4, .points = points, .n_points = 2, .n_models = 2};
+    for (int r = 0; r < 4; r++) {
+        for (int i = 0; i < 100; i++)
+            samples[r][i] = (struct prn_sample){ns[r] * (1 + i / 20), i / 20, i / 5};
+        results[r] = (struct prn_result){.name = r % 2 ? "b" : "a",
+                                         .samples = samples[r],
+                                         .n_samples = 100,
+                                         .point = (size_t)r / 2};
+    }
+    assert_int_equal(prn_summarise(&profile, NULL), 0);
+    assert_near(results[0].ratio.estimate, 2, 1e-9);
+    assert_near(results[1].ratio.estimate, 6, 1e-9);
+    assert_near(results[3].ratio.estimate, 9, 1e-9);
+    assert_true(isnan(results[0].model_ratio.estimate));
+    assert_int_equal(results[1].model_verdict, PRN_VERDICT_NONE);
+    assert_near(results[2].model_ratio.estimate, 0.5, 1e-9);
+    assert_int_equal(results[2].model_verdict, PRN_VERDICT_FASTER);
+    assert_near(results[3].model_ratio.estimate, 1.5, 1e-9);
+    assert_int_equal(results[3].model_verdict, PRN_VERDICT_SLOWER);
 }
 
 /* Groups as letters: one for each row. */
@@ -340,7 +430,10 @@ int main(void)
         cmocka_unit_test(ratio_uses_common_blocks_only),
         cmocka_unit_test(verdicts),
         cmocka_unit_test(summary_finds_best_and_counts_outliers),
+        cmocka_unit_test(few_launches_have_no_interval),
+        cmocka_unit_test(one_launch_calls_nothing_small),
         cmocka_unit_test(only_results_of_a_point_are_compared),
+        cmocka_unit_test(models_are_compared_on_each_backend),
         cmocka_unit_test(groups_fit_into_memory),
         cmocka_unit_test(groups_have_a_limit),
         cmocka_unit_test(inputs_are_recalled),

@@ -2,8 +2,9 @@
 #include "unit.h"
 
 #include "base/buffer.h"
+#include "model/roles.h"
 #include "model/bindings.h"
-#include "model/reader.h"
+#include "model/parts.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -155,7 +156,7 @@ static void test_reads_a_network(void **state)
     assert_string_equal(m->opsets[0].domain, "");
     assert_int_equal(m->opsets[0].version, 17);
     assert_int_equal(m->n_parameters, 4 * 8 + 8 + 8 * 2 + 2);
-    assert_int_equal(m->initialiser_bytes, 4 * 58);
+    assert_int_equal(m->parameter_bytes, 4 * 58);
     assert_int_equal(m->external_bytes, 0);
     assert_int_equal(m->n_inputs, 1);
     const struct prn_value *x = m->inputs[0];
@@ -234,7 +235,7 @@ static void test_reads_graphs_in_graphs(void **state)
 {
     (void)state;
     struct prn_model *m = open_stored(unit_data("control.onnx"));
-    assert_int_equal(m->n_parameters, 3 + 3 + 1);
+    assert_int_equal(m->n_parameters, 3 + 3);
     const struct prn_attribute *branch = prn_node_attribute(&m->graph.nodes[0], "then_branch");
     assert_int_equal(branch->kind, PRN_ATTRIBUTE_GRAPH);
     assert_int_equal(branch->n, 1);
@@ -260,7 +261,7 @@ static void test_counts_values_of_sparse_initialisers(void **state)
     (void)state;
     struct prn_model *m = open_stored(unit_data("sparse.onnx"));
     assert_int_equal(m->n_parameters, 3);
-    assert_int_equal(m->initialiser_bytes, 3 * 4 + 3 * 8);
+    assert_int_equal(m->parameter_bytes, 3 * 4);
     const struct prn_constant *w = constant(&m->graph, "w");
     assert_int_equal(w->rank, 2);
     assert_int_equal(w->dims[0], 4);
@@ -275,7 +276,7 @@ static void test_locates_external_data(void **state)
     struct prn_model *m = open_stored(unit_data("external.onnx"));
     assert_int_equal(m->n_parameters, 40);
     assert_int_equal(m->external_bytes, 160);
-    assert_int_equal(m->initialiser_bytes, 160);
+    assert_int_equal(m->parameter_bytes, 160);
     assert_int_equal(m->n_external_files, 1);
     const struct prn_constant *b = constant(&m->graph, "b");
     assert_string_equal(b->external_location, "external.bin");
@@ -362,7 +363,8 @@ static void test_names_what_else_a_file_is(void **state)
         const char *words;
     } cases[] = {
         {"PK\x03\x04 and more", "it is a ZIP archive, not an ONNX model"},
-        {"<html>\nnot found\n</html>\n", "it is text, not an ONNX model"},
+        {"<html>\nnot found\n</html>\n", "it is an HTML page, not an ONNX model"},
+        {"not found\n", "it is text, not an ONNX model"},
         {"version https://git-lfs.github.com/spec/v1\n", "Git LFS pointer"},
         {"\x1f\x8b\x08\x08", "compressed with gzip"},
         {"\x93NUMPY\x01", "a NumPy array"},
@@ -480,14 +482,178 @@ static void test_refuses_cycles_in_inner_graphs(void **state)
     expect_graph_refused(&g, PRONY_EFORMAT, "graph 'inside' has a cycle");
 }
 
-static void test_refuses_wrong_order(void **state)
+/* "Relu Sin Cos": the types of a graph's nodes, in its order. */
+static const char *types_of(const struct prn_graph *g)
+{
+    static char text[256];
+    text[0] = '\0';
+    for (size_t i = 0; i < g->n_nodes; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s", i ? " " : "",
+                 g->nodes[i].op_type);
+    return text;
+}
+
+static struct prn_model *parse_graph(struct prn_buffer *graph, struct prn_buffer *bytes)
+{
+    struct prn_model *m = NULL;
+    struct prony_error err = {0};
+    *bytes = model_of(graph);
+    int code = prn_model_parse(bytes->data, bytes->len, "m.onnx", &m, &err);
+    if (code < 0)
+        fail_msg("%s", err.text);
+    return m;
+}
+
+static void test_sorts_nodes(void **state)
 {
     (void)state;
     struct prn_buffer g = graph_with_input();
     put_node(&g, "Relu", "a", "y");
-    put_node(&g, "Relu", "x", "a");
-    expect_graph_refused(&g, PRONY_EFORMAT,
-                         "isn't in topological order: node 0 (Relu) uses 'a' before it is made");
+    put_node(&g, "Cos", "x", "c");
+    put_node(&g, "Sin", "b c", "a");
+    put_node(&g, "Tan", "x", "b");
+    struct prn_buffer bytes;
+    struct prn_model *m = parse_graph(&g, &bytes);
+    assert_string_equal(types_of(&m->graph), "Tan Cos Sin Relu");
+    assert_int_equal(m->graph.nodes[0].place, 3);
+    assert_int_equal(m->graph.nodes[3].place, 0);
+    assert_string_equal(m->misplaced, "node 0 (Relu) uses 'a' before it is made");
+    prn_model_free(m);
+    prn_buffer_release(&bytes);
+}
+
+/* A graph inside a node may be out of order, and may need what the graph around makes later. */
+static void test_sorts_graphs_in_graphs(void **state)
+{
+    (void)state;
+    struct prn_buffer inner = message();
+    put_text(&inner, 2, "inside");
+    put_node(&inner, "Relu", "a", "b");
+    put_node(&inner, "Add", "x late", "a");
+    struct prn_buffer attribute = message();
+    put_int(&attribute, 20, 5);
+    put_message(&attribute, 6, &inner);
+    struct prn_buffer loop = node("Loop", "x", "y");
+    put_message(&loop, 5, &attribute);
+    struct prn_buffer g = graph_with_input();
+    put_message(&g, 1, &loop);
+    put_node(&g, "Sin", "x", "late");
+    struct prn_buffer bytes;
+    struct prn_model *m = parse_graph(&g, &bytes);
+    assert_string_equal(types_of(&m->graph), "Sin Loop");
+    assert_string_equal(types_of(m->graph.nodes[1].attributes[0].graphs[0]), "Add Relu");
+    prn_model_free(m);
+    prn_buffer_release(&bytes);
+}
+
+/* A value's declaration whose dimensions have these names. */
+static void put_dims(struct prn_buffer *graph, const char *name, const char *const *params,
+                     size_t n)
+{
+    struct prn_buffer shape = message();
+    for (size_t i = 0; i < n; i++) {
+        struct prn_buffer dim = message();
+        put_text(&dim, 2, params[i]);
+        put_message(&shape, 1, &dim);
+    }
+    struct prn_buffer tensor_type = message();
+    put_int(&tensor_type, 1, PRN_DTYPE_FLOAT);
+    put_message(&tensor_type, 2, &shape);
+    struct prn_buffer type = message();
+    put_message(&type, 1, &tensor_type);
+    struct prn_buffer value = message();
+    put_text(&value, 1, name);
+    put_message(&value, 2, &type);
+    put_message(graph, 11, &value);
+}
+
+/* What exporters write for "unknown" names nothing, so its sizes needn't be equal. */
+static void test_placeholders_are_not_names(void **state)
+{
+    (void)state;
+    static const char *const params[] = {"?", "?", "", "None", "-1", "batch"};
+    struct prn_buffer g = message();
+    put_text(&g, 2, "g");
+    put_dims(&g, "x", params, PRN_ARRAY_SIZE(params));
+    struct prn_buffer bytes;
+    struct prn_model *m = parse_graph(&g, &bytes);
+    for (size_t i = 0; i < 5; i++)
+        assert_null(m->inputs[0]->dims[i].param);
+    assert_string_equal(m->inputs[0]->dims[5].param, "batch");
+
+    struct prn_arena arena = PRN_ARENA_INIT(1 << 20);
+    struct prn_shape_binding shape = {"x", 6, {1, 48, 192, 2, 3, 4}};
+    struct prn_bindings bindings = {.n_shapes = 1, .shapes = &shape};
+    struct prn_input *inputs;
+    assert_int_equal(prn_model_bind(m, &bindings, &arena, &inputs, NULL), 0);
+    assert_int_equal(inputs[0].dims[2], 192);
+    prn_arena_release(&arena);
+    prn_model_free(m);
+    prn_buffer_release(&bytes);
+}
+
+/* The options that would set what was left open: all of them, each once. */
+static void test_open_dims_are_all_named(void **state)
+{
+    (void)state;
+    struct prn_buffer g = message();
+    put_text(&g, 2, "g");
+    put_dims(&g, "ids", (const char *const[]){"batch", "seq len"}, 2);
+    put_dims(&g, "mask", (const char *const[]){"batch", "past"}, 2);
+    put_dims(&g, "image", (const char *const[]){"batch", "?"}, 2);
+    struct prn_buffer bytes;
+    struct prn_model *m = parse_graph(&g, &bytes);
+    struct prn_arena arena = PRN_ARENA_INIT(1 << 20);
+    struct prn_dim_binding past = {"past", 7};
+    struct prn_bindings bindings = {.n_dims = 1, .dims = &past};
+    struct prn_input *inputs;
+    assert_int_equal(prn_model_bind(m, &bindings, &arena, &inputs, NULL), 0);
+    struct prony_error err = {.text = "Pad needs 2"};
+    assert_int_equal(prn_open_dims_fail(m, inputs, PRONY_ERUNTIME, &err), PRONY_ERUNTIME);
+    assert_string_equal(err.text, "with open dimensions taken as 1 (to set them: --dim batch=N "
+                                  "--dim 'seq len=N' --shape image=NxN): Pad needs 2");
+    prn_arena_release(&arena);
+    prn_model_free(m);
+    prn_buffer_release(&bytes);
+}
+
+/* A Constant node with a tensor of zeros. */
+static void put_constant(struct prn_buffer *graph, const char *name, int dtype, const int64_t *dims,
+                         size_t rank)
+{
+    static const char zeros[1 << 10];
+    size_t bytes;
+    assert_int_equal(prn_dtype_bytes(dtype, dims, rank, &bytes), 0);
+    assert_true(bytes <= sizeof zeros);
+    struct prn_buffer t = tensor("", dtype, dims, rank);
+    put_varint(&t, 9 << 3 | 2);
+    put_varint(&t, bytes);
+    prn_buffer_append(&t, zeros, bytes);
+    struct prn_buffer attribute = message();
+    put_text(&attribute, 1, "value");
+    put_int(&attribute, 20, 4);
+    put_message(&attribute, 5, &t);
+    struct prn_buffer n = node("Constant", "", name);
+    put_message(&n, 5, &attribute);
+    put_message(graph, 1, &n);
+}
+
+static void test_counts_weights_of_constant_nodes(void **state)
+{
+    (void)state;
+    struct prn_buffer g = graph_with_input();
+    put_constant(&g, "w", PRN_DTYPE_FLOAT, (int64_t[]){4, 8}, 2);
+    put_constant(&g, "quantised", PRN_DTYPE_INT8, (int64_t[]){10}, 1);
+    put_constant(&g, "bias", PRN_DTYPE_INT32, (int64_t[]){5}, 1);
+    put_constant(&g, "epsilon", PRN_DTYPE_FLOAT, NULL, 0);
+    put_constant(&g, "shape", PRN_DTYPE_INT64, (int64_t[]){4}, 1);
+    put_constant(&g, "choice", PRN_DTYPE_BOOL, (int64_t[]){3}, 1);
+    struct prn_buffer bytes;
+    struct prn_model *m = parse_graph(&g, &bytes);
+    assert_int_equal(m->n_parameters, 32 + 10 + 5);
+    assert_int_equal(m->parameter_bytes, 32 * 4 + 10 + 5 * 4);
+    prn_model_free(m);
+    prn_buffer_release(&bytes);
 }
 
 static void test_refuses_names_defined_twice(void **state)
@@ -679,8 +845,8 @@ static void test_external_data_stays_in_its_place(void **state)
         {"w.bin", "17", NULL, PRONY_EFORMAT, "which has 16"},
         {"w.bin", "18446744073709551615", "8", PRONY_EFORMAT, "which has 16"},
         {"w.bin", "0", "4", PRONY_EFORMAT, "is 4 bytes long, its shape needs 8"},
-        {"w.bin", "-1", NULL, PRONY_EFORMAT, "offset or length that is no number"},
-        {"w.bin", "99999999999999999999", NULL, PRONY_EFORMAT, "no number"},
+        {"w.bin", "-1", NULL, PRONY_EFORMAT, "offset or length that is not a number"},
+        {"w.bin", "99999999999999999999", NULL, PRONY_EFORMAT, "not a number"},
         {"", NULL, NULL, PRONY_EFORMAT, "without a location"},
     };
     char path[] = "/tmp/prony-external-XXXXXX";
@@ -806,6 +972,71 @@ static void test_finds_roles(void **state)
     release_bound(&b);
 }
 
+/* Dimensions as "batch,3" or "8,3". */
+static size_t parse_dims(const char *text, struct prn_dim *dims, char names[4][32])
+{
+    size_t n = 0;
+    for (const char *at = text; *at; n++) {
+        size_t len = strcspn(at, ",");
+        snprintf(names[n], 32, "%.*s", (int)len, at);
+        bool number = names[n][0] >= '0' && names[n][0] <= '9';
+        dims[n] = (struct prn_dim){number ? atoll(names[n]) : -1,
+                                   number || strcmp(names[n], "?") == 0 ? NULL : names[n]};
+        at += len + (at[len] == ',');
+    }
+    return n;
+}
+
+/* Two inputs and an output; open dimensions have the size 5. */
+static int64_t batch_of(const char *first, const char *second, const char *output)
+{
+    const char *texts[] = {first, second, output};
+    struct prn_dim dims[3][4];
+    char names[3][4][32];
+    struct prn_value values[3];
+    struct prn_input inputs[2] = {0};
+    for (size_t i = 0; i < 3; i++) {
+        values[i] = (struct prn_value){.name = "v", .has_shape = true, .dims = dims[i]};
+        values[i].rank = parse_dims(texts[i], dims[i], names[i]);
+        for (size_t k = 0; i < 2 && k < values[i].rank; k++)
+            inputs[i].dims[k] = dims[i][k].value >= 0 ? dims[i][k].value : 5;
+        if (i < 2)
+            inputs[i].rank = values[i].rank;
+    }
+    const struct prn_value *fed[] = {&values[0], &values[1]};
+    struct prn_model model = {.n_inputs = 2, .inputs = fed};
+    model.graph.n_outputs = 1;
+    model.graph.outputs = &values[2];
+    return prn_model_batch(&model, inputs);
+}
+
+/* Items per second of what isn't a batch would be wrong by its size. */
+static void test_batch_is_what_all_share(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *first, *second, *output;
+        int64_t batch;
+    } cases[] = {
+        {"batch,3", "batch,7", "batch,10", 5},
+        {"N,3", "", "N,10", 5}, /* a scalar beside it */
+        {"batch_size", "1", "batch_size", 5},
+        {"?,3", "?,7", "?,10", 5},   /* by position */
+        {"s0,3", "s0", "s77,10", 5}, /* names that a tool made up */
+        {"8,3", "8,4", "8", 8},
+        {"0,3", "0,4", "0,2", 0}, /* nothing in it */
+        {"seq_len,384", "1", "seq_len,2", 1},
+        {"sequence,batch", "1", "sequence,batch", 1},
+        {"batch,3", "2,batch", "batch,10", 1},
+        {"batch,3", "batch,7", "10", 1},
+        {"batch,3", "batch,7", "", 1},
+        {"30", "30", "30", 1}, /* a vector */
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++)
+        assert_int_equal(batch_of(cases[i].first, cases[i].second, cases[i].output),
+                         cases[i].batch);
+}
+
 static void test_refuses_bad_bindings(void **state)
 {
     (void)state;
@@ -815,13 +1046,13 @@ static void test_refuses_bad_bindings(void **state)
         const char *words;
     } cases[] = {
         {"mlp", "bach=8", NULL, PRONY_EUSAGE,
-         "--dim 'bach': no input has a dimension of that name; known: 'batch'"},
+         "--dim 'bach': the inputs have no such dimension; did you mean 'batch'?"},
         {"control", "n=8", NULL, PRONY_EUSAGE, "known: none"},
-        {"mlp", "batch", NULL, PRONY_EUSAGE, "--dim 'batch' isn't NAME=SIZE"},
-        {"mlp", "=8", NULL, PRONY_EUSAGE, "isn't NAME=SIZE"},
-        {"mlp", "batch=-1", NULL, PRONY_EUSAGE, "isn't NAME=SIZE"},
-        {"mlp", "batch=8 ", NULL, PRONY_EUSAGE, "isn't NAME=SIZE"},
-        {"mlp", "batch=99999999999999999999", NULL, PRONY_EUSAGE, "isn't NAME=SIZE"},
+        {"mlp", "batch", NULL, PRONY_EUSAGE, "--dim 'batch' is not NAME=SIZE"},
+        {"mlp", "=8", NULL, PRONY_EUSAGE, "is not NAME=SIZE"},
+        {"mlp", "batch=-1", NULL, PRONY_EUSAGE, "is not NAME=SIZE"},
+        {"mlp", "batch=8 ", NULL, PRONY_EUSAGE, "is not NAME=SIZE"},
+        {"mlp", "batch=99999999999999999999", NULL, PRONY_EUSAGE, "is not NAME=SIZE"},
         {"mlp", "batch=4611686018427387904", NULL, PRONY_ELIMIT, "is too large"},
         {"mlp", NULL, "y=1x4", PRONY_EUSAGE,
          "--shape 'y': the model has no input of that name; known: 'x'"},
@@ -923,12 +1154,12 @@ static void test_refuses_bad_lists(void **state)
     } cases[] = {
         {"n=1,1", NULL, "--dim 'n=1,1': 1 is there twice"},
         {"n=1,01", NULL, "1 is there twice"},
-        {"n=1,,2", NULL, "isn't NAME=SIZE"},
-        {"n=,1", NULL, "isn't NAME=SIZE"},
-        {"n=1,", NULL, "isn't NAME=SIZE"},
+        {"n=1,,2", NULL, "is not NAME=SIZE"},
+        {"n=,1", NULL, "is not NAME=SIZE"},
+        {"n=1,", NULL, "is not NAME=SIZE"},
         {"n=1, 2", NULL, "without spaces"},
-        {"n=1,99999999999999999999", NULL, "isn't NAME=SIZE"},
-        {"n=1,-2", NULL, "isn't NAME=SIZE"},
+        {"n=1,99999999999999999999", NULL, "is not NAME=SIZE"},
+        {"n=1,-2", NULL, "is not NAME=SIZE"},
         {NULL, "x=1x3,1x3", "'1x3' is there twice"},
         {NULL, "x=1x3,", "isn't INPUT=SIZES"},
         {NULL, "x=1x3, 2x3", "without spaces"},
@@ -999,7 +1230,11 @@ int main(void)
         cmocka_unit_test(test_refuses_cycles),
         cmocka_unit_test(test_refuses_cycles_through_inner_graphs),
         cmocka_unit_test(test_refuses_cycles_in_inner_graphs),
-        cmocka_unit_test(test_refuses_wrong_order),
+        cmocka_unit_test(test_sorts_nodes),
+        cmocka_unit_test(test_sorts_graphs_in_graphs),
+        cmocka_unit_test(test_placeholders_are_not_names),
+        cmocka_unit_test(test_open_dims_are_all_named),
+        cmocka_unit_test(test_counts_weights_of_constant_nodes),
         cmocka_unit_test(test_refuses_names_defined_twice),
         cmocka_unit_test(test_refuses_names_from_nowhere),
         cmocka_unit_test(test_refuses_functions_that_call_themselves),
@@ -1010,6 +1245,7 @@ int main(void)
         cmocka_unit_test(test_binds_by_name),
         cmocka_unit_test(test_shapes_bind_names),
         cmocka_unit_test(test_finds_roles),
+        cmocka_unit_test(test_batch_is_what_all_share),
         cmocka_unit_test(test_refuses_bad_bindings),
         cmocka_unit_test(test_parses_shapes),
         cmocka_unit_test(test_sweeps_combine_lists),

@@ -2,8 +2,8 @@
  * shapes, bodies, hostile ones, and the standard networks with their known totals. */
 #include "unit.h"
 
-#include "model/infer.h"
-#include "model/synth.h"
+#include "model/infer/infer.h"
+#include "model/synth/synth.h"
 
 #include <sys/mman.h>
 #include <time.h>

@@ -259,7 +259,6 @@ static void test_misuse(void **state)
         {"a b c", "unexpected argument 'c'"},
         {"m --frob", "unknown option '--frob'"},
         {"m --frob=1", "unknown option '--frob'"},
-        {"m --quie", "unknown option '--quie'"},
         {"m --=1", "unknown option '--'"},
         {"m -x", "unknown option '-x'"},
         {"m --quiet=1", "option '--quiet' takes no value"},

@@ -1,5 +1,6 @@
 /* Recording: footprints, discarded runs, failures, fallbacks, totals; regions of threads. */
 #include "record/record.h"
+#include "base/clock.h"
 #include "record/region.h"
 #include "record/turn.h"
 #include "unit.h"
@@ -116,7 +117,7 @@ static int add_graph(struct prn_call *call, int64_t local_ns, int64_t graph, str
         outcomes[b] =
             (struct prn_graph_outcome){samples[b], made.failure[b] ? 0 : REPEATS, made.failure[b]};
     }
-    return prn_call_graph(call, local_ns, graph, outcomes, err);
+    return prn_call_graph(call, local_ns, graph, -1, outcomes, err);
 }
 
 /* One call: 100 ns of local code, graph 1 with `made`, and `last_ns` of local code. */
@@ -290,8 +291,9 @@ static void failures_stay_on_their_backend(void **state)
     assert_string_equal(results[1].failures[1].message, "it hangs");
     assert_int_equal(results[1].failures[1].count, REPEATS);
     assert_int_equal(results[1].times.count, REPEATS);
+    /* What ran there counts. */
     assert_near(f->totals[1].backend_ns, 2000, 1e-9);
-    assert_true(isnan(f->totals[1].total_ns));
+    assert_near(f->totals[1].total_ns, 2100, 1e-9);
     prn_profile_free(p);
     prn_recorder_release(&r);
 }
@@ -336,7 +338,42 @@ static void distinct_messages_are_bounded(void **state)
     prn_recorder_release(&r);
 }
 
-static void a_fallback_leaves_no_total(void **state)
+/* A graph that one backend can't run counts there with what the program took for it; where none of
+ * the graphs ran, there is no total. */
+static void a_missing_graph_counts_with_its_local_time(void **state)
+{
+    (void)state;
+    struct prn_recorder r = recorder();
+    struct prn_call *call;
+    const struct prn_graph_outcome refused[] = {{(const int64_t[]){9, 9, 9, 9}, REPEATS, NULL},
+                                                {NULL, 0, "unknown type"}};
+    assert_true(REPEATS <= 4);
+    assert_int_equal(prn_recorder_begin(&r, "predict", &call, NULL), 0);
+    assert_int_equal(add_graph(call, 100, 1, fine, NULL), 0);
+    assert_int_equal(prn_call_graph(call, 100, 2, 700, refused, NULL), 0);
+    assert_int_equal(prn_recorder_end(&r, call, 50, NULL), 0);
+    assert_int_equal(prn_recorder_begin(&r, "alone", &call, NULL), 0);
+    assert_int_equal(prn_call_graph(call, 100, 2, 700, refused, NULL), 0);
+    assert_int_equal(prn_recorder_end(&r, call, 50, NULL), 0);
+    struct prn_profile *p = filled(&r, NULL);
+    const struct prn_recorded *f = &p->profiles[0];
+    assert_int_equal(f->segments[3].local.count, 1);
+    assert_near(f->segments[3].local.mean_ns, 700, 0);
+    assert_near(f->totals[0].total_ns, 1000 + 9 + 250, 1e-9);
+    assert_int_equal(f->totals[0].flags, 0);
+    assert_near(f->totals[1].backend_ns, 2000, 1e-9);
+    assert_near(f->totals[1].local_graphs_ns, 700, 0);
+    assert_near(f->totals[1].total_ns, 2000 + 700 + 250, 1e-9);
+    assert_near(f->totals[1].median_ns, 2000 + 700 + 250, 1e-9);
+    assert_int_equal(f->totals[1].flags, PRN_FLAG_PARTIAL);
+    assert_near(p->profiles[1].totals[0].total_ns, 9 + 150, 1e-9);
+    assert_true(isnan(p->profiles[1].totals[1].total_ns));
+    prn_profile_free(p);
+    prn_recorder_release(&r);
+}
+
+/* What the program did instead of a graph that ran nowhere is local code. */
+static void a_fallback_is_local_code(void **state)
 {
     (void)state;
     struct prn_recorder r = recorder();
@@ -355,8 +392,9 @@ static void a_fallback_leaves_no_total(void **state)
     assert_int_equal(f->segments[3].local.count, 0);
     assert_true(isnan(f->segments[3].local.mean_ns));
     for (size_t b = 0; b < BACKENDS; b++) {
-        assert_true(isnan(f->totals[b].backend_ns));
-        assert_true(isnan(f->totals[b].total_ns));
+        assert_near(f->totals[b].total_ns, f->segments[1].results[b].times.mean_ns + 5200, 1e-9);
+        assert_near(f->totals[b].local_graphs_ns, 0, 0);
+        assert_int_equal(f->totals[b].flags, PRN_FLAG_PARTIAL);
     }
     prn_profile_free(p);
     prn_recorder_release(&r);
@@ -644,7 +682,7 @@ static void *record_in_thread(void *context)
         if (prn_region_begin(regions, i % 2 ? "odd" : "even", NULL) < 0)
             return NULL;
         struct prn_region *region = prn_region_pause(regions);
-        if (prn_region_graph(region, 1 + i % 3, outcomes, NULL) < 0)
+        if (prn_region_graph(region, 1 + i % 3, -1, outcomes, NULL) < 0)
             return NULL;
         prn_region_resume(region);
         if (i % 10 == 9)
@@ -726,7 +764,8 @@ int main(void)
         cmocka_unit_test(failures_stay_on_their_backend),
         cmocka_unit_test(failures_without_times),
         cmocka_unit_test(distinct_messages_are_bounded),
-        cmocka_unit_test(a_fallback_leaves_no_total),
+        cmocka_unit_test(a_fallback_is_local_code),
+        cmocka_unit_test(a_missing_graph_counts_with_its_local_time),
         cmocka_unit_test(a_cancelled_call_leaves_nothing),
         cmocka_unit_test(names_are_checked),
         cmocka_unit_test(functions_are_bounded),

@@ -1,7 +1,7 @@
 /* What clients of a service decide before they talk to it, and what they make of several hosts. */
 #include "record/remote.h"
 #include "record/token.h"
-#include "report/profile_json.h"
+#include "report/profile/json.h"
 #include "report/progress_json.h"
 
 #include "unit.h"
@@ -154,7 +154,7 @@ static struct prn_profile *two_hosts(void)
 {
     static struct prn_sample samples[2][20];
     struct prn_profile *p = prn_profile_new();
-    p->model_path = "m.onnx";
+    p->models->path = "m.onnx";
     p->settings.smallest_difference = 0.005;
     p->n_points = 1;
     p->points = PRN_ARENA_ARRAY(&p->arena, 1, struct prn_point);

@@ -2,9 +2,9 @@
  * Reports on synthetic profiles. What each format looks like is stored in tests/data/report-*;
  * PRONY_REWRITE=1 writes the files anew instead of comparing.
  */
-#include "report/profile_json.h"
-#include "report/profile_report.h"
-#include "report/profile_view.h"
+#include "report/profile/json.h"
+#include "report/profile/report.h"
+#include "report/profile/view.h"
 
 #include "base/text.h"
 #include "base/table.h"
@@ -26,9 +26,9 @@ static struct prn_profile *new_profile(size_t n_results)
     assert_non_null(p);
     p->prony_version = "0.1.0";
     p->created = "2026-01-02T03:04:05Z";
-    p->model_path = "resnet50.onnx";
-    p->model_bytes = 102442450;
-    p->model_parameters = 25557032;
+    p->models->path = "resnet50.onnx";
+    p->models->bytes = 102442450;
+    p->models->parameters = 25557032;
     p->points = PRN_ARENA_ARRAY(&p->arena, 1, struct prn_point);
     p->n_points = 1;
     struct prn_point *point = &p->points[0];
@@ -116,7 +116,7 @@ static void set_output(struct prn_profile *p, struct prn_result *r, double max_a
 {
     r->n_outputs = 1;
     r->outputs = PRN_ARENA_ARRAY(&p->arena, 1, struct prn_output_check);
-    r->outputs[0] = (struct prn_output_check){"prob", true, max_abs, max_rel, 0.99997, false};
+    r->outputs[0] = (struct prn_output_check){"prob", true, max_abs, max_rel, 0.99997, false, 0, 0};
 }
 
 /* One backend on this machine: the commonest report. */
@@ -178,9 +178,9 @@ static struct prn_profile *several(void)
 static struct prn_profile *tiny(void)
 {
     struct prn_profile *p = new_profile(2);
-    p->model_path = "mlp.onnx";
-    p->model_bytes = -1;
-    p->model_parameters = 812;
+    p->models->path = "mlp.onnx";
+    p->models->bytes = -1;
+    p->models->parameters = 812;
     p->points[0].flops = 812;
     set_backend(&p->results[0], "r7g.large/onnxrt-cpu", "r7g.large", "onnxrt-cpu",
                 "AWS Graviton3 CPU", 0.1071);
@@ -207,7 +207,7 @@ static struct prn_profile *swept(void)
     static const double times[][2] = {
         {100e3, 80e3}, {400e3, 250e3}, {200e3, 125e3}, {1600e3, 800e3}};
     struct prn_profile *p = new_profile(8);
-    p->model_path = "bert.onnx";
+    p->models->path = "bert.onnx";
     p->points = PRN_ARENA_ARRAY(&p->arena, 4, struct prn_point);
     p->n_points = 4;
     for (size_t i = 0; i < 4; i++) {
@@ -247,7 +247,8 @@ static struct prn_buffer reported(const struct prn_profile *p, enum prn_report_f
 {
     struct prony_error err;
     struct prn_buffer out = PRN_BUFFER_INIT(OUT_MAX);
-    if (prn_profile_report(p, format, &out, &err) < 0)
+    static const struct prn_look look = {.more = "--verbose, --format html"};
+    if (prn_profile_report(p, format, &look, &out, &err) < 0)
         fail_msg("%s", err.text);
     return out;
 }
@@ -460,6 +461,47 @@ static void test_what_is_a_sweep(void **state)
     }
 }
 
+/* A report that says, or doesn't say, something. */
+static void expect_text(struct prn_profile *p, const char *says, const char *never)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT(1 << 20);
+    static const struct prn_look look = {.verbose = true, .width = 120};
+    assert_int_equal(prn_profile_report(p, PRN_REPORT_FORMAT_TEXT, &look, &out, NULL), 0);
+    if (says)
+        assert_contains(prn_buffer_text(&out), says);
+    if (never && strstr(prn_buffer_text(&out), never))
+        fail_msg("'%s' is in '%s'", never, prn_buffer_text(&out));
+    prn_buffer_release(&out);
+    prn_profile_free(p);
+}
+
+static void test_nothing_that_the_data_does_not_say(void **state)
+{
+    (void)state;
+    struct prn_profile *p = single();
+    p->results[0].stats.low_ns = 1e6;
+    p->results[0].stats.high_ns = 40e6;
+    expect_text(p, "unknown", "131 %");
+    p = several();
+    p->results[1].flags = p->results[2].flags = p->results[3].flags = 0;
+    set_output(p, &p->results[2], 0, 0);
+    p->results[2].outputs[0].both_nan = 12;
+    expect_text(p, "Output 'prob' is NaN (not a number) in 12 places", "agree (");
+    p = single();
+    p->points[0].batch = 0;
+    p->results[0].usd_per_hour = 1;
+    expect_text(p, "N/A", "Throughput  ");
+    p = single();
+    p->results[0].n_launches = 4;
+    expect_text(p, "No ±: 4 processes can't tell", "0.63 %");
+    p = single();
+    p->results[0].flags = PRN_FLAG_UNSTABLE;
+    p->results[0].launches[0].settled = p->results[0].launches[1].settled = false;
+    p->results[0].launches[1].warmup_runs = 2;
+    expect_text(p, "times of onnxrt-cpu still changed after 2 to 12 warm-up runs in 2 of 5",
+                "ten ");
+}
+
 static void test_no_results(void **state)
 {
     (void)state;
@@ -482,12 +524,16 @@ static void test_hostile_numbers(void **state)
         struct prn_profile *p = tiny();
         double v = values[i];
         struct prn_result *r = &p->results[1];
-        r->stats = (struct prn_sample_stats){v, v, v, v, v, v, v, v, v, v, v, v, INT64_MAX};
+#define SET_NUMBER v
+#define SET_INTEGER INT64_MAX
+#define SET(kind, member, ...) r->stats.member = SET_##kind;
+        PRN_STATS_LIST(SET)
+#undef SET
         r->ratio = (struct prn_interval){v, v, v};
         r->usd_per_hour = v;
         r->samples[0].ns = INT64_MAX;
         r->launches[0] = (struct prn_launch){INT64_MAX, -1, -1, INT64_MAX, INT32_MAX, false};
-        r->outputs[0] = (struct prn_output_check){"o", true, v, v, v, false};
+        r->outputs[0] = (struct prn_output_check){"o", true, v, v, v, false, 0, 0};
         r->flags = 31;
         p->points[0].flops = v;
         p->timer_ns = v;
@@ -504,7 +550,7 @@ static void test_hostile_text(void **state)
 {
     (void)state;
     struct prn_profile *p = single();
-    p->model_path = "a\x1b[31m|`*_\xff\xc2\x9b<b>\n.onnx";
+    p->models->path = "a\x1b[31m|`*_\xff\xc2\x9b<b>\n.onnx";
     p->results[0].name = "l\x1b/x|y](z)";
     p->results[0].hardware = "l\x1b";
     p->results[0].processor = "p\r\n|\xf0\x9f";
@@ -513,7 +559,7 @@ static void test_hostile_text(void **state)
     struct prn_buffer out = reported(p, PRN_REPORT_FORMAT_TEXT);
     assert_contains(prn_buffer_text(&out), "a?[31m|`*_?"
                                            "?<b> .onnx");
-    assert_contains(prn_buffer_text(&out), "input in put: type 99 1x3x224x224");
+    assert_contains(prn_buffer_text(&out), "input in put\n  type 99 1x3x224x224");
     assert_null(strchr(prn_buffer_text(&out), '\x1b'));
     prn_buffer_release(&out);
     out = reported(p, PRN_REPORT_FORMAT_MARKDOWN);
@@ -534,19 +580,10 @@ static void test_text_fits(void **state)
         struct prn_buffer out = reported(p, PRN_REPORT_FORMAT_TEXT);
         char *text = prn_buffer_detach(&out);
         for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n"))
-            assert_true(prn_text_width(line) <= 120);
+            assert_true(prn_text_width(line) <= PRN_LOOK_WIDTH);
         free(text);
         prn_profile_free(p);
     }
-    /* A name that can't fit is never cut. */
-    struct prn_profile *p = single();
-    char name[300];
-    snprintf(name, sizeof name, "local/onnxrt-cpu[%0200d]", 7);
-    p->results[0].name = name;
-    struct prn_buffer out = reported(p, PRN_REPORT_FORMAT_TEXT);
-    assert_contains(prn_buffer_text(&out), strchr(name, '/') + 1);
-    prn_buffer_release(&out);
-    prn_profile_free(p);
 }
 
 /* ---- Reading what others wrote ---- */
@@ -571,6 +608,9 @@ static char *altered(const char *from, const char *to)
     return copy;
 }
 
+#define A_MODEL \
+    "{\"path\": \"a\", \"bytes\": 1, \"parameters\": 1, \"fingerprint\": null, \"name\": \"a\"}"
+
 static void test_faults_name_the_place(void **state)
 {
     (void)state;
@@ -590,14 +630,14 @@ static void test_faults_name_the_place(void **state)
          PRONY_EFORMAT},
         {"\"type\": \"float\"", "\"type\": \"real\"",
          "points[0].inputs[0].type is not a tensor type", PRONY_EFORMAT},
-        {"\"batch\": 1", "\"batch\": 0", "points[0].batch is out of range", PRONY_EFORMAT},
+        {"\"batch\": 1", "\"batch\": -1", "points[0].batch is out of range", PRONY_EFORMAT},
         {"\"point\": 0", "\"point\": 1", "results[0].point is out of range", PRONY_EFORMAT},
-        {"\"flags\": []", "\"flags\": [\"ODD\"]", "results[0].flags[0] is not a flag",
-         PRONY_EFORMAT},
-        {"\"verdict\": \"none\"", "\"verdict\": \"good\"", "results[0].verdict is not a verdict",
-         PRONY_EFORMAT},
+        {"\"flags\": []", "\"flags\": [\"ODD\"]",
+         "results[0].flags[0] is not one of UNSTABLE, NOISY", PRONY_EFORMAT},
+        {"\"verdict\": \"none\"", "\"verdict\": \"good\"",
+         "results[0].verdict is not one of none, same", PRONY_EFORMAT},
         {"\"error\": null", "\"error\": {\"code\": \"EX\", \"message\": \"\"}",
-         "results[0].error.code is not an error code", PRONY_EFORMAT},
+         "results[0].error.code is not one of PRONY_EUSAGE", PRONY_EFORMAT},
         {"\"launch\": [0,", "\"launch\": [", "results[0].launch is not as long as samples_ns",
          PRONY_EFORMAT},
         {"\"block\": [0,", "\"block\": [4294967296,", "results[0].block[0] is out of range",
@@ -605,6 +645,11 @@ static void test_faults_name_the_place(void **state)
         {"\"settled\": true", "\"settled\": 1",
          "results[0].launches[0].settled is not true or false", PRONY_EFORMAT},
         {"\"notes\": []", "\"notes\": {}", "notes is not an array", PRONY_EFORMAT},
+        {"\"notes\": []", "\"notes\": [], \"models\": []", "models has too few entries",
+         PRONY_EFORMAT},
+        {"\"points\": [",
+         "\"models\": [" A_MODEL ", " A_MODEL ", " A_MODEL "], \"points\": [], \"others\": [",
+         "models are not those of the points", PRONY_EFORMAT},
         {"\"environment\": {", "\"environment\": 1, \"x\": {", "environment is not an object",
          PRONY_EFORMAT},
         {"\"path\": \"resnet50.onnx\"", "\"path\": null", "model.path is not a text",
@@ -655,16 +700,81 @@ static void test_bounds(void **state)
     struct prn_buffer small = PRN_BUFFER_INIT(100);
     for (int format = 0; format < 4; format++) {
         prn_buffer_clear(&small);
-        assert_int_equal(prn_profile_report(p, (enum prn_report_format)format, &small, &err),
+        assert_int_equal(prn_profile_report(p, (enum prn_report_format)format, NULL, &small, &err),
                          PRONY_ELIMIT);
     }
     prn_buffer_release(&small);
     prn_profile_free(p);
 }
 
+/* ---- Widths ---- */
+
+static void check_lines(const struct prn_buffer *out, size_t width, size_t rows, size_t length)
+{
+    char line[4096];
+    for (const char *p = prn_buffer_text(out); *p;) {
+        size_t len = strcspn(p, "\n");
+        assert_true(len < sizeof line);
+        memcpy(line, p, len);
+        line[len] = '\0';
+        if (prn_text_width(line) > width)
+            fail_msg("%zu rows, names of %zu, width %zu: %s", rows, length, width, line);
+        p += len + (p[len] == '\n');
+    }
+}
+
+/* Rows whose names have a long part in common and differ in the middle. */
+static struct prn_profile *named_rows(size_t rows, size_t length)
+{
+    struct prn_profile *p = new_profile(rows);
+    for (size_t i = 0; i < rows; i++) {
+        char *name = PRN_ARENA_ARRAY(&p->arena, length + 1, char);
+        char number[32];
+        memset(name, 'x', length);
+        snprintf(number, sizeof number, "%03zu", i);
+        memcpy(name + length / 2 - 1, number, 3);
+        name[length] = '\0';
+        if (length > 100)
+            name[20] = '[';
+        set_backend(&p->results[i], name, "local", name, "Example Processor 9000", 0.126);
+        set_times(p, &p->results[i], 10e6 * (double)(i + 1), 700, 5);
+        p->results[i].ratio =
+            (struct prn_interval){i ? (double)i + 0.9 : 1, (double)i + 1, i ? (double)i + 1.1 : 1};
+        p->results[i].verdict = i ? PRN_VERDICT_SLOWER : PRN_VERDICT_NONE;
+        p->results[i].flags = PRN_FLAG_NOISY | PRN_FLAG_IMPRECISE | PRN_FLAG_UNSTABLE;
+    }
+    return p;
+}
+
+static void no_line_is_wider_than_the_terminal(void **state)
+{
+    (void)state;
+    static const size_t widths[] = {40, 60, 80, 120, 200};
+    static const size_t rows[] = {1, 2, 12, 100};
+    static const size_t lengths[] = {5, 300};
+    for (size_t l = 0; l < PRN_ARRAY_SIZE(lengths); l++)
+        for (size_t r = 0; r < PRN_ARRAY_SIZE(rows); r++) {
+            struct prn_profile *p = named_rows(rows[r], lengths[l]);
+            for (size_t w = 0; w < 2 * PRN_ARRAY_SIZE(widths); w++) {
+                struct prn_buffer out = PRN_BUFFER_INIT(OUT_MAX);
+                struct prn_look look = {.width = widths[w / 2], .verbose = w % 2};
+                assert_int_equal(prn_profile_report(p, PRN_REPORT_FORMAT_TEXT, &look, &out, NULL),
+                                 0);
+                check_lines(&out, look.width, rows[r], lengths[l]);
+                /* Every row has its time, and a short name tells them apart. */
+                assert_non_null(strstr(prn_buffer_text(&out), "10.0 ms"));
+                if (lengths[l] == 300)
+                    assert_non_null(strstr(prn_buffer_text(&out), "\n[1] x"));
+                prn_buffer_release(&out);
+            }
+            prn_profile_free(p);
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(no_line_is_wider_than_the_terminal),
         cmocka_unit_test(test_single),
         cmocka_unit_test(test_several),
         cmocka_unit_test(test_tiny),
@@ -673,6 +783,7 @@ int main(void)
         cmocka_unit_test(test_best_rows),
         cmocka_unit_test(test_sweep_by_shape),
         cmocka_unit_test(test_what_is_a_sweep),
+        cmocka_unit_test(test_nothing_that_the_data_does_not_say),
         cmocka_unit_test(test_no_results),
         cmocka_unit_test(test_hostile_numbers),
         cmocka_unit_test(test_hostile_text),

@@ -1,6 +1,6 @@
 /* Going on with a saved profile: what is taken from it, and what is refused. */
 #include "measure/resume.h"
-#include "report/profile_json.h"
+#include "report/profile/json.h"
 
 #include "unit.h"
 
@@ -140,7 +140,7 @@ static void damage_is_refused(void **state)
     expect_refused(saved, "settings.max_time_s");
     saved->settings.max_time_s = 60;
     saved->recorded = true;
-    expect_refused(saved, "no profile of a model");
+    expect_refused(saved, "not the profile of a model");
 }
 
 static void backends_are_those_of_a_point(void **state)
@@ -153,6 +153,24 @@ static void backends_are_those_of_a_point(void **state)
     prn_arena_release(&arena);
 }
 
+/* "Interrupted" is said of what was interrupted, not of what is only gone on with. */
+static void notes_say_what_happened(void **state)
+{
+    struct prn_profile *saved = *state;
+    for (int interrupted = 0; interrupted < 2; interrupted++) {
+        struct prn_profile *again = NULL;
+        assert_int_equal(prn_profile_read_json(unit_data("profile-sweep.json"), &again, NULL), 0);
+        for (size_t i = 0; i < saved->n_results; i++)
+            saved->results[i].flags = interrupted ? PRN_FLAG_INTERRUPTED : 0;
+        again->n_notes = 0;
+        assert_int_equal(prn_resume_adopt(saved, false, again, NULL), 0);
+        const char *note = again->notes[again->n_notes - 1];
+        assert_int_equal(strncmp(note, "interrupted, and resumed", 24) == 0, interrupted);
+        assert_int_equal(strncmp(note, "continued", 9) == 0, !interrupted);
+        prn_profile_free(again);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -161,6 +179,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(contradictions_are_named, setup, teardown),
         cmocka_unit_test_setup_teardown(damage_is_refused, setup, teardown),
         cmocka_unit_test_setup_teardown(backends_are_those_of_a_point, setup, teardown),
+        cmocka_unit_test_setup_teardown(notes_say_what_happened, setup, teardown),
     };
     return cmocka_run_group_tests_name("resume", tests, NULL, NULL);
 }

@@ -528,7 +528,7 @@ static void wrong_loads(void **state)
         WRONG(RUN, "LoadModelRequest is malformed: a field is missing or of the wrong kind"),
         WRONG(RUN "\x18\x01\x22\x02i\0", "input_names has a NUL inside"),
         WRONG(RUN "\x18\x01\x22\x05in", "ends too early"),
-        WRONG(RUN "\x18\x01\x23\x24", "a group"),
+        WRONG(RUN "\x18\x01\x23\x24", "isn't a protobuf message"),
     };
     expect(read_load, rows, PRN_ARRAY_SIZE(rows));
 }

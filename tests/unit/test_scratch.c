@@ -61,7 +61,7 @@ static void killed_process_leaves_nothing(void **state)
     }
     assert_int_equal(read(ends[0], &scratch, sizeof scratch), sizeof scratch);
     assert_int_equal(waitpid(child, NULL, 0), child);
-    int left = 2000;
+    int left = 60000;
     while (stat(scratch.folder, &status) == 0 && left-- > 0)
         usleep(5000); /* until the keeper has seen it */
     assert_int_equal(stat(scratch.folder, &status), -1);
@@ -76,13 +76,41 @@ static void no_place_for_it(void **state)
     struct prn_scratch scratch;
     setenv("TMPDIR", "/nowhere/at/all", 1);
     assert_int_equal(prn_scratch_open(NULL, &scratch, &err), PRONY_ENOENT);
-    assert_contains(err.text, "cannot make a folder in '/nowhere/at/all'");
+    assert_contains(err.text, "cannot create a folder in '/nowhere/at/all'");
+    unsetenv("TMPDIR");
+}
+
+/* A relative one would mean another folder to each process that is told of it. */
+static void only_absolute_folders_count(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *tmpdir, *expected;
+    } cases[] = {{NULL, "/tmp/prony-"},
+                 {"", "/tmp/prony-"},
+                 {"here", "/tmp/prony-"},
+                 {"/var/tmp", "/var/tmp/prony-"}};
+    struct prony_error err;
+    char path[PATH_MAX];
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        if (cases[i].tmpdir)
+            setenv("TMPDIR", cases[i].tmpdir, 1);
+        else
+            unsetenv("TMPDIR");
+        assert_int_equal(prn_scratch_make(NULL, path, &err), 0);
+        assert_memory_equal(path, cases[i].expected, strlen(cases[i].expected));
+        prn_scratch_remove(path);
+    }
+    setenv("TMPDIR", "/no/such/folder", 1);
+    assert_int_equal(prn_scratch_make(NULL, path, &err), PRONY_ENOENT);
+    assert_contains(err.text, "'/no/such/folder'");
     unsetenv("TMPDIR");
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(only_absolute_folders_count),
         cmocka_unit_test(folder_is_private_and_removed),
         cmocka_unit_test(killed_process_leaves_nothing),
         cmocka_unit_test(no_place_for_it),

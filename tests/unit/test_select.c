@@ -154,11 +154,11 @@ static void test_gather(void **state)
 static void test_gather_faults(void **state)
 {
     (void)state;
-    check_fault(UNSET, UNSET, "[1, 10]", 10,
+    check_fault(UNSET, UNSET, "[10]", 10,
                 "--gather: run 10 is outside the trace: the trace has 10 runs");
-    check_fault(UNSET, UNSET, "[1, 10, -11]", 10,
+    check_fault(UNSET, UNSET, "[10, -11]", 10,
                 "--gather: runs -11, 10 are outside the trace: the trace has 10 runs");
-    check_fault(UNSET, UNSET, "range(1000)", 10,
+    check_fault(UNSET, UNSET, "range(10, 1000)", 10,
                 "--gather: runs 10, 11, 12, 13, 14 and 985 more are outside the trace: "
                 "the trace has 10 runs");
     check_fault(
@@ -166,6 +166,46 @@ static void test_gather_faults(void **state)
         "--gather: run -9223372036854775808 is outside the trace: the trace has only 1 run");
     check_fault(UNSET, UNSET, "[0]", 0,
                 "--gather: run 0 is outside the trace: the trace has no runs");
+}
+
+/* Runs that the trace doesn't have are left out, and named. */
+static void check_missing(const char *gather, uint64_t n_runs, const char *runs, uint64_t count,
+                          const char *missing)
+{
+    check(UNSET, UNSET, gather, n_runs, runs, count);
+    struct prn_run_selection *s = resolved(UNSET, UNSET, gather, n_runs);
+    assert_int_equal(prn_run_selection_check(s, n_runs, NULL), 0);
+    assert_string_equal(prn_run_selection_missing(s), missing);
+    prn_run_selection_free(s);
+}
+
+static void test_missing(void **state)
+{
+    (void)state;
+    check_missing("range(10)", 3, "0-2", 3, "3, 4, 5, 6, 7 and 2 more");
+    check_missing("[1, 10]", 10, "1", 1, "10");
+    check_missing("[-1, 1, 10, -11]", 10, "1, 9", 2, "-11, 10");
+    struct prn_run_selection *s = resolved(UNSET, UNSET, "[1]", 10);
+    assert_int_equal(prn_run_selection_check(s, 10, NULL), 0);
+    assert_null(prn_run_selection_missing(s));
+    assert_null(prn_run_selection_overrules(s));
+    prn_run_selection_free(s);
+}
+
+/* A list counts, whatever stands beside it. */
+static void test_overrules(void **state)
+{
+    (void)state;
+    static const struct {
+        int64_t start, end;
+        const char *options;
+    } cases[] = {{1, UNSET, "--start"}, {UNSET, -1, "--end"}, {50, 2, "--start and --end"}};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        check(cases[i].start, cases[i].end, "[0, 2]", 10, "0, 2", 2);
+        struct prn_run_selection *s = make(cases[i].start, cases[i].end, "[0, 2]");
+        assert_string_equal(prn_run_selection_overrules(s), cases[i].options);
+        prn_run_selection_free(s);
+    }
 }
 
 static void check_refused(int64_t start, int64_t end, const char *gather, const char *expected)
@@ -181,13 +221,6 @@ static void check_refused(int64_t start, int64_t end, const char *gather, const 
 static void test_refused(void **state)
 {
     (void)state;
-    check_refused(1, UNSET, "[1]",
-                  "--gather can't be used together with --start: it names every run itself");
-    check_refused(UNSET, -1, "[1]",
-                  "--gather can't be used together with --end: it names every run itself");
-    check_refused(
-        0, 2, "[1]",
-        "--gather can't be used together with --start and --end: it names every run itself");
     check_refused(UNSET, UNSET, "range(0)", "--gather: the list is empty; no run is selected");
     check_refused(UNSET, UNSET, "[1",
                   "--gather: column 3: unexpected end; expected ',' or ']' for "
@@ -202,6 +235,8 @@ int main(void)
         cmocka_unit_test(test_start_and_end_faults),
         cmocka_unit_test(test_gather),
         cmocka_unit_test(test_gather_faults),
+        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_overrules),
         cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

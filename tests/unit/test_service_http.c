@@ -1,7 +1,7 @@
 /* The HTTP server: pages, bodies, lanes, and clients that mean harm. */
 #include "service_unit.h"
 
-#include "service/http.h"
+#include "service/web/http.h"
 
 #include <arpa/inet.h>
 #include <pthread.h>
@@ -208,7 +208,8 @@ static void refuses_addresses(void **state)
     for (size_t i = 0; i < PRN_ARRAY_SIZE(bad); i++) {
         struct prn_http *http = NULL;
         const struct prn_http_config config = {.address = bad[i], .routes = routes};
-        assert_refused(prn_http_start(&config, &http, err), PRONY_EUSAGE, "no address for HTTP");
+        assert_refused(prn_http_start(&config, &http, err), PRONY_EUSAGE,
+                       "not an address for HTTP");
     }
     struct prn_http *http = start("127.0.0.1:0"), *second = NULL;
     char taken[32];

@@ -1,6 +1,6 @@
 /* Leases: by hand, and beside a list that is searched from end to end. */
 #include "base/random.h"
-#include "service/lease.h"
+#include "service/session/lease.h"
 #include "unit.h"
 
 #include <stdlib.h>

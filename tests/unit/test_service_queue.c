@@ -1,7 +1,7 @@
 /* The queue of hosts: cases worked out by hand, and long random histories beside a model that
  * looks at everybody after each step. */
 #include "base/random.h"
-#include "service/queue.h"
+#include "service/session/queue.h"
 #include "unit.h"
 
 #include <stdlib.h>
@@ -80,9 +80,9 @@ static void test_one_after_the_other(void **state)
     struct prn_queue_session *third = ask(f, "local");
     expect_granted(f, first);
     expect_granted(f, NULL);
-    assert_ptr_equal(prn_queue_session_host(first, "local"), &worker);
-    assert_null(prn_queue_session_host(first, "other"));
-    assert_null(prn_queue_session_host(second, "local"));
+    assert_ptr_equal(prn_queue_session_host(first, "local", 0), &worker);
+    assert_null(prn_queue_session_host(first, "other", 0));
+    assert_null(prn_queue_session_host(second, "local", 0));
     assert_int_equal(prn_queue_session_place(first, "local"), 0);
     assert_int_equal(prn_queue_session_place(second, "local"), 1);
     assert_int_equal(prn_queue_session_place(third, "local"), 2);
@@ -124,14 +124,60 @@ static void test_all_or_none(void **state)
     assert_string_equal(prn_queue_session_hardware(both, 0), "a");
     assert_string_equal(prn_queue_session_hardware(both, 1), "b");
     assert_null(prn_queue_session_hardware(both, 2));
-    assert_null(prn_queue_session_host(both, "a"));
+    assert_null(prn_queue_session_host(both, "a", 0));
     leave(f, holds_b);
     expect_granted(f, both);
     expect_granted(f, NULL);
-    assert_ptr_equal(prn_queue_session_host(both, "a"), &a);
-    assert_ptr_equal(prn_queue_session_host(both, "b"), &b);
+    assert_ptr_equal(prn_queue_session_host(both, "a", 0), &a);
+    assert_ptr_equal(prn_queue_session_host(both, "b", 0), &b);
     leave(f, both);
     expect_granted(f, only_a);
+}
+
+static struct prn_queue_session *ask_own(struct fixture *f, const char *const *hardware, size_t n)
+{
+    struct prn_queue_session *session = NULL;
+    struct prn_queue_request request = {.user = "ann",
+                                        .quota = PRN_QUEUE_NO_LIMIT,
+                                        .hardware = hardware,
+                                        .n = n,
+                                        .own_hosts = true};
+    int code = prn_queue_ask(f->queue, &request, ++f->now_ns, &session, &f->err);
+    assert_true(code == 0 || code == PRONY_ENOENT);
+    return session;
+}
+
+/* Two who want both hosts take turns: neither gets one and waits for the other. */
+static void test_several_of_a_kind(void **state)
+{
+    struct fixture *f = *state;
+    static const char *const both[] = {"a", "a", "a"};
+    int workers[2];
+    add(f, "a", &workers[0]);
+    struct prn_queue_host *second = add(f, "a", &workers[1]);
+    assert_null(ask_own(f, both, 3));
+    assert_string_equal(f->err.text,
+                        "more than 2 hosts of 'a' are asked for, but there are no more");
+    struct prn_queue_session *one = ask_own(f, both, 2);
+    struct prn_queue_session *two = ask_own(f, both, 2);
+    struct prn_queue_session *three = ask(f, "a");
+    expect_granted(f, one);
+    expect_granted(f, NULL);
+    assert_ptr_not_equal(prn_queue_session_host(one, "a", 0), prn_queue_session_host(one, "a", 1));
+    assert_null(prn_queue_session_host(one, "a", 2));
+    assert_int_equal(prn_queue_session_place(two, "a"), 1);
+    assert_int_equal(prn_queue_session_worst_place(two), 2);
+    assert_int_equal(prn_queue_session_place(three, "a"), 3);
+    assert_ptr_equal(prn_queue_next_waiting(f->queue, "a", NULL), two);
+    assert_ptr_equal(prn_queue_next_waiting(f->queue, "a", two), three);
+    assert_null(prn_queue_next_waiting(f->queue, "a", three));
+    /* When a host goes, what is left is too little for one of them, and the other moves up. */
+    assert_ptr_equal(prn_queue_remove_host(f->queue, second, ++f->now_ns), one);
+    assert_ptr_equal(prn_queue_next_failed(f->queue), two);
+    leave(f, two);
+    expect_granted(f, NULL);
+    leave(f, one);
+    expect_granted(f, three);
 }
 
 /* Somebody may go ahead where enough is left for those in front. */
@@ -225,7 +271,7 @@ static void test_promises(void **state)
     expect_granted(f, one);
     /* The promise holds after the host has gone, and the session that lost it isn't forgotten. */
     assert_ptr_equal(prn_queue_remove_host(f->queue, host, ++f->now_ns), one);
-    assert_null(prn_queue_session_host(one, "lab"));
+    assert_null(prn_queue_session_host(one, "lab", 0));
     assert_int_equal(prn_queue_session_state(one), PRN_QUEUE_GRANTED);
     leave(f, one);
     expect_granted(f, NULL);
@@ -301,7 +347,7 @@ static void test_draining(void **state)
     struct prn_queue_session *waiting = ask(f, "a");
     expect_granted(f, holder);
     expect_granted(f, NULL);
-    assert_ptr_equal(prn_queue_session_host(holder, "a"), &one);
+    assert_ptr_equal(prn_queue_session_host(holder, "a", 0), &one);
     assert_ptr_equal(prn_queue_host_holder(first), holder);
     struct prn_queue_hardware hardware;
     assert_true(prn_queue_hardware(f->queue, 0, &hardware));
@@ -312,7 +358,7 @@ static void test_draining(void **state)
     /* The last one that would serve drains while it is held: its holder keeps it, nobody waits. */
     prn_queue_drain_host(f->queue, first, ++f->now_ns);
     assert_ptr_equal(prn_queue_next_failed(f->queue), waiting);
-    assert_ptr_equal(prn_queue_session_host(holder, "a"), &one);
+    assert_ptr_equal(prn_queue_session_host(holder, "a", 0), &one);
     leave(f, waiting);
     leave(f, holder);
     assert_null(prn_queue_host_holder(first));
@@ -401,9 +447,9 @@ struct model_host {
 struct model_session {
     struct prn_queue_session *session; /* NULL: not there */
     uint64_t order;                    /* of asking */
-    bool needs[KINDS];
+    size_t needs[KINDS];               /* hosts */
     enum prn_queue_state state;
-    struct model_host *hosts[KINDS];
+    struct model_host *hosts[KINDS][KINDS];
 };
 
 struct model {
@@ -429,12 +475,12 @@ static size_t free_hosts(const struct model *m, size_t kind)
     return n;
 }
 
-static bool offered(const struct model *m, size_t kind)
+static size_t offered(const struct model *m, size_t kind)
 {
-    bool found = m->promised[kind] > 0;
+    size_t there = 0;
     for (size_t i = 0; i < HOSTS + KINDS; i++)
-        found = found || (m->hosts[i].host && m->hosts[i].kind == kind && !m->hosts[i].draining);
-    return found;
+        there += m->hosts[i].host && m->hosts[i].kind == kind && !m->hosts[i].draining;
+    return there > m->promised[kind] ? there : m->promised[kind];
 }
 
 static size_t place(const struct model *m, const struct model_session *s, size_t kind)
@@ -442,8 +488,8 @@ static size_t place(const struct model *m, const struct model_session *s, size_t
     size_t n = 1;
     for (size_t i = 0; i < SLOTS; i++) {
         const struct model_session *other = &m->sessions[i];
-        n += other->session && other->state == PRN_QUEUE_WAITING && other->needs[kind] &&
-             other->order < s->order;
+        if (other->session && other->state == PRN_QUEUE_WAITING && other->order < s->order)
+            n += other->needs[kind];
     }
     return n;
 }
@@ -453,7 +499,7 @@ static bool may_go(const struct model *m, const struct model_session *s)
     if (!s->session || s->state != PRN_QUEUE_WAITING)
         return false;
     for (size_t k = 0; k < KINDS; k++)
-        if (s->needs[k] && place(m, s, k) > free_hosts(m, k))
+        if (s->needs[k] && place(m, s, k) + s->needs[k] - 1 > free_hosts(m, k))
             return false;
     return true;
 }
@@ -463,18 +509,17 @@ static void take_grant(struct model *m, struct model_session *s)
 {
     assert_int_equal(prn_queue_session_state(s->session), PRN_QUEUE_GRANTED);
     for (size_t k = 0; k < KINDS; k++) {
-        struct model_host *host = prn_queue_session_host(s->session, kinds[k]);
-        if (!s->needs[k]) {
-            assert_null(host);
-            continue;
+        assert_null(prn_queue_session_host(s->session, kinds[k], s->needs[k]));
+        for (size_t i = 0; i < s->needs[k]; i++) {
+            struct model_host *host = prn_queue_session_host(s->session, kinds[k], i);
+            assert_non_null(host);
+            assert_non_null(host->host);
+            assert_int_equal(host->kind, k);
+            assert_null(host->holder);
+            assert_false(host->draining);
+            host->holder = s;
+            s->hosts[k][i] = host;
         }
-        assert_non_null(host);
-        assert_non_null(host->host);
-        assert_int_equal(host->kind, k);
-        assert_null(host->holder);
-        assert_false(host->draining);
-        host->holder = s;
-        s->hosts[k] = host;
     }
     s->state = PRN_QUEUE_GRANTED;
     m->granted++;
@@ -488,7 +533,7 @@ static void settle(struct model *m)
         if (!s->session || s->state != PRN_QUEUE_WAITING)
             continue;
         for (size_t k = 0; k < KINDS; k++)
-            if (s->needs[k] && !offered(m, k))
+            if (s->needs[k] > offered(m, k))
                 expected[i] = true;
     }
     struct prn_queue_session *told;
@@ -530,10 +575,11 @@ static void compare(const struct model *m)
         all_waiting += s->state == PRN_QUEUE_WAITING;
         for (size_t k = 0; k < KINDS; k++) {
             bool waits = s->needs[k] && s->state == PRN_QUEUE_WAITING;
-            waiting[k] += waits;
+            waiting[k] += waits ? s->needs[k] : 0;
             assert_int_equal(prn_queue_session_place(s->session, kinds[k]),
                              waits ? place(m, s, k) : 0);
-            assert_ptr_equal(prn_queue_session_host(s->session, kinds[k]), s->hosts[k]);
+            for (size_t h = 0; h < s->needs[k]; h++)
+                assert_ptr_equal(prn_queue_session_host(s->session, kinds[k], h), s->hosts[k][h]);
         }
     }
     assert_int_equal(prn_queue_waiting(m->f->queue), all_waiting);
@@ -542,7 +588,7 @@ static void compare(const struct model *m)
         prn_queue_find_hardware(m->f->queue, kinds[k], &hardware);
         assert_int_equal(hardware.free, free_hosts(m, k));
         assert_int_equal(hardware.waiting, waiting[k]);
-        assert_int_equal(prn_queue_has(m->f->queue, kinds[k]), offered(m, k));
+        assert_int_equal(prn_queue_has(m->f->queue, kinds[k]), offered(m, k) > 0);
     }
 }
 
@@ -555,14 +601,19 @@ static void step_ask(struct model *m)
     const char *list[2 * KINDS];
     size_t n = 0;
     bool known = true;
+    bool own_hosts = below(m, 4) == 0;
     for (size_t i = 1 + below(m, KINDS); i > 0; i--) {
         size_t kind = below(m, KINDS);
-        s->needs[kind] = true;
-        known = known && offered(m, kind);
+        s->needs[kind] = own_hosts ? s->needs[kind] + 1 : 1;
+        known = known && s->needs[kind] <= offered(m, kind);
         list[n++] = kinds[kind];
     }
-    struct prn_queue_request request = {
-        .user = "ann", .quota = PRN_QUEUE_NO_LIMIT, .hardware = list, .n = n, .data = s};
+    struct prn_queue_request request = {.user = "ann",
+                                        .quota = PRN_QUEUE_NO_LIMIT,
+                                        .hardware = list,
+                                        .n = n,
+                                        .own_hosts = own_hosts,
+                                        .data = s};
     int code = prn_queue_ask(m->f->queue, &request, 0, &s->session, &m->f->err);
     assert_int_equal(code, known ? 0 : PRONY_ENOENT);
     s->state = PRN_QUEUE_WAITING;
@@ -574,8 +625,9 @@ static void step_leave(struct model *m, struct model_session *s)
         return;
     prn_queue_leave(m->f->queue, s->session, 0);
     for (size_t k = 0; k < KINDS; k++)
-        if (s->hosts[k])
-            s->hosts[k]->holder = NULL;
+        for (size_t i = 0; i < s->needs[k]; i++)
+            if (s->hosts[k][i])
+                s->hosts[k][i]->holder = NULL;
     *s = (struct model_session){0};
 }
 
@@ -596,8 +648,9 @@ static void step_remove(struct model *m)
         return;
     struct prn_queue_session *holder = prn_queue_remove_host(m->f->queue, host->host, 0);
     assert_ptr_equal(holder, host->holder ? host->holder->session : NULL);
-    if (host->holder)
-        host->holder->hosts[host->kind] = NULL;
+    for (size_t i = 0; host->holder && i < KINDS; i++)
+        if (host->holder->hosts[host->kind][i] == host)
+            host->holder->hosts[host->kind][i] = NULL;
     m->lost += holder != NULL;
     *host = (struct model_host){0};
 }
@@ -657,6 +710,9 @@ static void finish(struct model *m)
         *host = (struct model_host){.kind = k};
         assert_int_equal(
             prn_queue_add_host(m->f->queue, kinds[k], host, 0, &host->host, &m->f->err), 0);
+        settle(m);
+        m->promised[k] = 0; /* nobody keeps it any more */
+        assert_int_equal(prn_queue_promise(m->f->queue, kinds[k], 0, 0, &m->f->err), 0);
         settle(m);
     }
     for (size_t waiting; (waiting = prn_queue_waiting(m->f->queue)) > 0;) {
@@ -743,6 +799,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_one_after_the_other, setup, teardown),
         cmocka_unit_test_setup_teardown(test_all_or_none, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_several_of_a_kind, setup, teardown),
         cmocka_unit_test_setup_teardown(test_ahead_without_harm, setup, teardown),
         cmocka_unit_test_setup_teardown(test_nobody_starves, setup, teardown),
         cmocka_unit_test_setup_teardown(test_no_deadlock, setup, teardown),

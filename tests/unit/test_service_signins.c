@@ -1,7 +1,7 @@
 /* Who is signed in on the page: secrets, their end, and how often one may try. */
 #include "service_unit.h"
 
-#include "service/signins.h"
+#include "service/web/signins.h"
 
 #define S ((int64_t)1000000000)
 

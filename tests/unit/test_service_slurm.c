@@ -1,7 +1,7 @@
 /* What Slurm's programs print, whole, odd and hostile; and running programs, with an end to their
  * time and to what they say. */
-#include "service/slurm_command.h"
-#include "service/slurm_run.h"
+#include "service/slurm/command.h"
+#include "service/slurm/run.h"
 #include "unit.h"
 
 #include <math.h>

@@ -1,6 +1,6 @@
 #include "service_unit.h"
 
-#include "service/tokens.h"
+#include "service/store/tokens.h"
 
 #include <ctype.h>
 #include <pthread.h>
@@ -33,7 +33,7 @@ static void makes_the_folder_and_checks_it(void **state)
     snprintf(path, sizeof path, "%s/file", folder->path);
     close(open(path, O_CREAT | O_WRONLY, 0600));
     assert_refused(prn_state_open(path, false, &s, err), PRONY_EIO, "file'");
-    assert_refused(prn_state_open("", false, &s, err), PRONY_EUSAGE, "no name of a folder");
+    assert_refused(prn_state_open("", false, &s, err), PRONY_EUSAGE, "not a folder name");
 }
 
 static void finds_the_users_own_folder(void **state)
@@ -197,7 +197,7 @@ static void refuses_names_of_users(void **state)
     static const char *const bad[] = {"", " ", "-x", ".x", "a b", "a/b", "a\n", "gr\xc3\xb6", NULL};
     for (size_t i = 0; i < PRN_ARRAY_SIZE(bad); i++)
         assert_refused(prn_tokens_add(t, bad[i], PRN_ROLE_USER, token, err), PRONY_EUSAGE,
-                       "no name of a user");
+                       "not a valid user name");
     memset(name, 'n', sizeof name);
     name[65] = '\0';
     assert_int_equal(prn_tokens_add(t, name, PRN_ROLE_USER, token, NULL), PRONY_EUSAGE);

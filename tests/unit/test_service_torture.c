@@ -1,7 +1,7 @@
 /* Every allocation of the service's bookkeeping fails in turn (torture.h). */
-#include "service/config.h"
-#include "service/lease.h"
-#include "service/queue.h"
+#include "service/config/config.h"
+#include "service/session/lease.h"
+#include "service/session/queue.h"
 #include "torture.h"
 
 /* After a failure the queue must go on as if nobody had asked. */
@@ -54,9 +54,10 @@ static int leases(struct prony_error *err)
     return code;
 }
 
-static const char before_text[] = "pools: [{name: a, count: 1}, {name: b, software: torch-x}]\n"
-                                  "presets: {x: [a/onnxrt-cpu, 'b/torch-x[k=v]'], y: a/torch-y}\n"
-                                  "quota: {default: 3, users: {ann: 4, bob: none}}\n";
+static const char before_text[] =
+    "pools: [{name: a, count: 1}, {name: b, software: torch-eager-cpu}]\n"
+    "presets: {x: [a/onnxrt-cpu, 'b/torch-eager-cpu[k=v]'], y: a/torch-eager-cuda}\n"
+    "quota: {default: 3, users: {ann: 4, bob: none}}\n";
 static const char after_text[] = "listen: [127.0.0.1:1, '[::1]:2']\nhttp: 127.0.0.1:3\n"
                                  "pools: [{name: a, count: 2, processor: P}, {name: c}]\n"
                                  "state: here\ncache: {folder: there}\n";

@@ -2,10 +2,10 @@
 #include "service_unit.h"
 
 #include "format/json.h"
-#include "service/history.h"
+#include "service/store/history.h"
 #include "service/log.h"
-#include "service/metrics.h"
-#include "service/tokens.h"
+#include "service/web/metrics.h"
+#include "service/store/tokens.h"
 
 #include <errno.h>
 #include <pthread.h>

@@ -4,8 +4,10 @@
  */
 #include "unit.h"
 
-#include "pipeline/belt.h"
-#include "pipeline/simulate_tally.h"
+#include "model/dtype.h"
+#include "pipeline/simulate/batch.h"
+#include "pipeline/simulate/belt.h"
+#include "pipeline/simulate/tally.h"
 
 #include <stdlib.h>
 
@@ -111,6 +113,118 @@ static void stopping_ends_all_waiting(void **state)
     free(items);
 }
 
+/* ---- Batches as bytes ---- */
+
+static void make_batch(struct prn_batch *batch, struct prn_place places[2], unsigned char *data)
+{
+    for (unsigned char i = 0; i < 88; i++)
+        data[i] = i;
+    places[0] = (struct prn_place){"ids", PRN_DTYPE_INT64, 1, {3}, 0, 24};
+    places[1] = (struct prn_place){"x", PRN_DTYPE_FLOAT, 2, {2, 3}, 64, 24};
+    *batch = (struct prn_batch){.number = 7, .alone = true, .begin_ns = -5, .n = 2};
+    batch->places = places;
+    batch->data = data;
+    batch->bytes = 88;
+}
+
+static void batches_come_back(void **state)
+{
+    (void)state;
+    struct prn_place places[2];
+    unsigned char data[88];
+    struct prn_batch batch;
+    struct prony_error err;
+    struct prn_buffer bytes = PRN_BUFFER_INIT(10000);
+    struct prn_batch *back = prn_batch_new();
+    make_batch(&batch, places, data);
+    assert_int_equal(prn_batch_write(&batch, &bytes, &err), 0);
+    assert_int_equal(prn_batch_parse(back, bytes.data, bytes.len, &err), 0);
+    assert_int_equal(back->number, 7);
+    assert_true(back->alone && !back->last && back->begin_ns == -5 && back->n == 2);
+    const struct prn_place *x = prn_batch_find(back, "x");
+    assert_non_null(x);
+    assert_true(x->rank == 2 && x->dims[0] == 2 && x->dims[1] == 3 && x->bytes == 24);
+    assert_memory_equal(back->data + x->offset, data + 64, 24);
+    assert_memory_equal(back->data + prn_batch_find(back, "ids")->offset, data, 24);
+    prn_batch_free(back);
+    prn_buffer_release(&bytes);
+}
+
+/* Whatever is missing or changed on the way, nothing is read or written where it doesn't belong. */
+static void bytes_are_not_trusted(void **state)
+{
+    (void)state;
+    struct prn_place places[2];
+    unsigned char data[88];
+    struct prn_batch batch;
+    struct prony_error err;
+    struct prn_buffer bytes = PRN_BUFFER_INIT(10000);
+    make_batch(&batch, places, data);
+    assert_int_equal(prn_batch_write(&batch, &bytes, &err), 0);
+    size_t refused = 0;
+    for (size_t i = 0; i < bytes.len; i++) {
+        struct prn_batch *back = prn_batch_new();
+        unsigned char *changed = malloc(bytes.len);
+        assert_true(back && changed);
+        assert_int_equal(prn_batch_parse(back, bytes.data, i, &err), PRONY_EFORMAT);
+        memcpy(changed, bytes.data, bytes.len);
+        changed[i] ^= 0x80;
+        refused += prn_batch_parse(back, changed, bytes.len, &err) < 0;
+        free(changed);
+        prn_batch_free(back);
+    }
+    assert_true(refused > 60); /* the others changed values, names and numbers */
+    prn_buffer_release(&bytes);
+}
+
+/* What goes over a link, up to the first tensor that is too large for it. */
+struct tape {
+    unsigned char bytes[1000];
+    size_t n, played;
+};
+
+static int record_head(void *context, const void *data, size_t bytes, struct prony_error *err)
+{
+    struct tape *tape = context;
+    if (bytes > sizeof tape->bytes - tape->n)
+        return prn_fail(err, PRONY_ELIMIT, "a tensor");
+    memcpy(tape->bytes + tape->n, data, bytes);
+    tape->n += bytes;
+    return 0;
+}
+
+static int play(void *context, void *data, size_t bytes, struct prony_error *err)
+{
+    struct tape *tape = context;
+    if (bytes > tape->n - tape->played)
+        return prn_fail(err, PRONY_ELIMIT, "a tensor");
+    memcpy(data, tape->bytes + tape->played, bytes);
+    tape->played += bytes;
+    return 0;
+}
+
+/* Sizes that have no sum are refused, before there is memory for them that would be too small. */
+static void sizes_do_not_wrap(void **state)
+{
+    (void)state;
+    const size_t most = SIZE_MAX / 2;
+    const size_t sizes[][2] = {
+        {most, most}, {most - 64, most}, {most - 127, most}, {most / 2, most / 2 + 2}};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(sizes); i++) {
+        struct prn_place places[2] = {{"a", PRN_DTYPE_STRING, 0, {0}, 0, sizes[i][0]},
+                                      {"b", PRN_DTYPE_STRING, 0, {0}, 0, sizes[i][1]}};
+        unsigned char data[1] = {0};
+        const struct prn_batch batch = {.n = 2, .places = places, .data = data};
+        struct prn_batch *back = prn_batch_new();
+        struct tape tape = {.n = 0};
+        struct prony_error err;
+        assert_int_equal(prn_batch_store(&batch, NULL, 0, record_head, &tape, &err), PRONY_ELIMIT);
+        assert_int_equal(prn_batch_fetch(back, play, &tape, &err), PRONY_EFORMAT);
+        assert_int_equal(tape.played, tape.n);
+        prn_batch_free(back);
+    }
+}
+
 /* ---- Tallies ---- */
 
 #define MS 1000000
@@ -165,7 +279,7 @@ static void free_launch(struct figures *f)
 
 static void tally(size_t launches, struct prn_simulation *s)
 {
-    struct prn_tally *t = prn_tally_new(2, launches);
+    struct prn_simulate_tally *t = prn_tally_new(2, launches);
     assert_non_null(t);
     for (size_t i = 0; i < launches; i++) {
         struct figures f = {0};
@@ -225,7 +339,7 @@ static void a_link_can_be_the_bottleneck(void **state)
     (void)state;
     struct prn_simulated_stage stages[2] = {{0}};
     struct prn_simulation s = {.n_stages = 2, .stages = stages, .links = true};
-    struct prn_tally *t = prn_tally_new(2, 1);
+    struct prn_simulate_tally *t = prn_tally_new(2, 1);
     struct figures f = {0};
     struct prn_tally_launch launch;
     assert_non_null(t);
@@ -247,11 +361,10 @@ static void a_link_can_be_the_bottleneck(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(belts_keep_the_order),
-        cmocka_unit_test(stopping_ends_all_waiting),
-        cmocka_unit_test(one_launch_is_its_own_figures),
-        cmocka_unit_test(launches_are_the_units),
-        cmocka_unit_test(a_link_can_be_the_bottleneck),
+        cmocka_unit_test(belts_keep_the_order),   cmocka_unit_test(stopping_ends_all_waiting),
+        cmocka_unit_test(batches_come_back),      cmocka_unit_test(sizes_do_not_wrap),
+        cmocka_unit_test(bytes_are_not_trusted),  cmocka_unit_test(one_launch_is_its_own_figures),
+        cmocka_unit_test(launches_are_the_units), cmocka_unit_test(a_link_can_be_the_bottleneck),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,15 +69,15 @@ static void test_spec_faults(void **state)
         const char *text, *fault;
     } cases[] = {
         {"", "no software"},
-        {"a/", "no software behind"},
+        {"a/", "no software after"},
         {"/a", "no hardware"},
         {" / ", "no hardware"},
         {"a/b/c", "a second '/'"},
         {"a/b]", "a ']' without '['"},
         {"a/b[c", "a '[' without ']'"},
         {"a/b[c[d]", "a second '['"},
-        {"a/b[c]d", "text behind"},
-        {"a/b[c][d]", "text behind"},
+        {"a/b[c]d", "text after"},
+        {"a/b[c][d]", "text after"},
         {"a/b[c=d=e]", "a second '='"},
         {"a/b[,]", "without a name"},
         {"a/b[c,]", "without a name"},

@@ -270,6 +270,65 @@ static void test_shuffle(void **state)
     prn_random_shuffle(&r, NULL, 0);
 }
 
+static void test_rank_sum(void **state)
+{
+    (void)state;
+    /* Of the 20 ways to choose 3 of 6, two are as far out. */
+    assert_near(prn_stats_rank_sum((double[]){1, 2, 3}, 3, (double[]){4, 5, 6}, 3), 0.1, 1e-15);
+    assert_near(prn_stats_rank_sum((double[]){4, 5, 6}, 3, (double[]){1, 2, 3}, 3), 0.1, 1e-15);
+    assert_near(prn_stats_rank_sum((double[]){1, 4, 5}, 3, (double[]){2, 3, 6}, 3), 1, 1e-15);
+    /* An outlier is one rank, however far out it is. */
+    double far = prn_stats_rank_sum((double[]){1, 2, 3, 1e9}, 4, (double[]){4, 5, 6, 7}, 4);
+    double near = prn_stats_rank_sum((double[]){1, 2, 3, 8}, 4, (double[]){4, 5, 6, 7}, 4);
+    assert_true(far == near);
+    /* Equal values share ranks: 2.5 of {1, 2} in 10 of the 20 ways, and so on by hand. */
+    assert_near(prn_stats_rank_sum((double[]){1, 1, 2}, 3, (double[]){2, 3, 3}, 3), 0.2, 1e-15);
+    assert_near(prn_stats_rank_sum((double[]){5, 5}, 2, (double[]){5, 5, 5}, 3), 1, 1e-15);
+    assert_near(prn_stats_rank_sum((double[]){1}, 1, NULL, 0), 1, 1e-15);
+    /* The normal distribution takes over without a jump, and on the cautious side far out. */
+    double a[20];
+    double b[20];
+    for (int i = 0; i < 20; i++) {
+        a[i] = i;
+        b[i] = i + 6.5;
+    }
+    assert_near(prn_stats_rank_sum(a, 16, b, 16), 0.001238157, 1e-9);
+    double wide = prn_stats_rank_sum(a, 17, b, 16); /* exactly 0.00283 */
+    assert_true(wide > 0.0028 && wide < 0.004);
+    for (int i = 0; i < 20; i++)
+        b[i] = i + 100;
+    double apart = prn_stats_rank_sum(a, 20, b, 20);
+    assert_true(apart < 1e-6 && apart > 2 / 1.378e11);
+}
+
+static void test_persistence(void **state)
+{
+    (void)state;
+    struct prn_random random;
+    prn_random_seed(&random, 3);
+    double values[1000];
+    /* Independent values, then ones that keep half of the one before, then a drift. */
+    for (int i = 0; i < 1000; i++)
+        values[i] = prn_random_normal(&random);
+    assert_near(prn_stats_persistence(values, 1000), 1, 0.15);
+    for (int i = 1; i < 1000; i++)
+        values[i] = 0.5 * values[i - 1] + sqrt(0.75) * prn_random_normal(&random);
+    assert_near(prn_stats_persistence(values, 1000), 3, 0.5);
+    values[500] = 1e9; /* an outlier is one rank */
+    assert_near(prn_stats_persistence(values, 1000), 3, 0.5);
+    for (int i = 0; i < 1000; i++)
+        values[i] = i;
+    assert_near(prn_stats_persistence(values, 1000), 19, 1e-9);
+    for (int i = 0; i < 1000; i++)
+        values[i] = i % 2;
+    assert_near(prn_stats_persistence(values, 1000), 1, 1e-9);
+    memset(values, 0, sizeof values);
+    assert_near(prn_stats_persistence(values, 1000), 1, 0.01);
+    assert_near(prn_stats_persistence(values, 7), 1, 1e-9);
+    assert_near(prn_stats_z_of_p(0.05), 1.959964, 1e-6);
+    assert_near(prn_stats_p_of_z(prn_stats_z_of_p(1e-30)) / 1e-30, 1, 1e-6);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -287,6 +346,8 @@ int main(void)
         cmocka_unit_test(test_interval_covers),
         cmocka_unit_test(test_random),
         cmocka_unit_test(test_shuffle),
+        cmocka_unit_test(test_rank_sum),
+        cmocka_unit_test(test_persistence),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

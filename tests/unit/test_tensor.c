@@ -4,7 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/random.h"
-#include "model/tensor.h"
+#include "model/tensor/tensor.h"
 
 #include <dirent.h>
 #include <float.h>

@@ -56,9 +56,9 @@ static void test_wrap(void **state)
     assert_string_equal(prn_buffer_text(&out), "one two\n  three\n");
     assert_string_equal(end, "\nfour");
     prn_buffer_clear(&out);
-    /* Widths are in characters, and a word that is too long stays whole. */
+    /* Widths are in characters, and a word that is longer than a line is cut. */
     prn_text_wrap(&out, "ééé ééé unbreakable x", 0, 0, 7);
-    assert_string_equal(prn_buffer_text(&out), "ééé ééé\nunbreakable\nx\n");
+    assert_string_equal(prn_buffer_text(&out), "ééé ééé\nunbreak\nable x\n");
     prn_buffer_clear(&out);
     prn_text_wrap(&out, "", 5, 5, 7);
     assert_string_equal(prn_buffer_text(&out), "\n");

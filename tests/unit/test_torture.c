@@ -13,26 +13,26 @@
 #include "cli/command.h"
 #include "format/json.h"
 #include "format/yaml.h"
-#include "measure/ops.h"
+#include "measure/ops/ops.h"
 #include "measure/resume.h"
 #include "model/bindings.h"
-#include "model/cut.h"
+#include "model/cut/cut.h"
 #include "model/model.h"
-#include "model/synth.h"
-#include "model/tensor.h"
-#include "measure/load_tally.h"
+#include "model/synth/synth.h"
+#include "model/tensor/tensor.h"
+#include "measure/load/tally.h"
 #include "pipeline/device_types.h"
 #include "pipeline/load.h"
 #include "pipeline/models.h"
 #include "record/region.h"
-#include "report/cuts_report.h"
+#include "report/layers/cuts.h"
 #include "report/page.h"
-#include "report/profile_json.h"
-#include "report/profile_report.h"
-#include "report/comparison_report.h"
-#include "report/recorded_report.h"
-#include "report/schedule_report.h"
-#include "report/trace_report.h"
+#include "report/profile/json.h"
+#include "report/profile/report.h"
+#include "report/comparison/report.h"
+#include "report/recorded/report.h"
+#include "report/schedule/report.h"
+#include "report/trace/report.h"
 #include "spec/spec.h"
 #include "trace/demangle.h"
 #include "trace/select.h"
@@ -310,7 +310,8 @@ static int cut_stored(const char *name, struct prn_model **kept,
             code = prn_cut_write_data(cuts, i, fd, "layer.onnx.data", err);
     }
     for (int format = 0; code == 0 && format < PRN_REPORT_FORMAT_HTML; format++)
-        code = prn_cuts_report(*kept, cuts, (enum prn_report_format)format, &report, err);
+        code = prn_cuts_report(*kept, cuts, (enum prn_report_format)format, &(struct prn_look){0},
+                               &report, err);
     if (code == 0)
         code = prn_buffer_error(&report, err);
     torture.armed = false;
@@ -497,9 +498,9 @@ static int trace_compare(struct prony_error *err)
     int code = prn_trace_compare(trace, trace, &c, err);
     assert_int_equal(c.n[0], code < 0 ? 0 : 2);
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)1 << 20);
-    struct prn_trace_view view = {.top = 10, .width = 60};
+    struct prn_trace_report_options shown = {.count = 10, .width = 60};
     for (int format = PRN_TRACE_FORMAT_TEXT; code == 0 && format <= PRN_TRACE_FORMAT_MD; format++)
-        code = prn_trace_comparison_write(&c, trace, trace, &view, (enum prn_trace_format)format,
+        code = prn_trace_comparison_write(&c, trace, trace, &shown, (enum prn_trace_format)format,
                                           &out, err);
     prn_buffer_release(&out);
     prn_trace_comparison_release(&c);
@@ -508,15 +509,15 @@ static int trace_compare(struct prony_error *err)
 
 static int trace_write(enum prn_trace_format format, struct prony_error *err)
 {
-    struct prn_trace_view view = {.top = 10,
-                                  .width = 60,
-                                  .kernel_shapes = true,
-                                  .kernel_dimensions = true,
-                                  .mapping = true,
-                                  .demangler = "a-demangler-that-isnt-there"};
+    struct prn_trace_report_options shown = {.count = 10,
+                                             .width = 60,
+                                             .kernel_shapes = true,
+                                             .kernel_dimensions = true,
+                                             .mapping = true,
+                                             .demangler = "a-demangler-that-isnt-there"};
     struct prn_trace_report *untouched = (struct prn_trace_report *)err;
     struct prn_trace_report *r = untouched;
-    int code = prn_trace_report_new(trace, &view, &r, err);
+    int code = prn_trace_report_new(trace, &shown, &r, err);
     if (code < 0) {
         assert_ptr_equal(r, untouched);
         return code;
@@ -564,7 +565,7 @@ static int recording_parse(struct prony_error *err)
 static int report(enum prn_report_format format, struct prony_error *err)
 {
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
-    int code = prn_profile_report(parsed, format, &out, err);
+    int code = prn_profile_report(parsed, format, NULL, &out, err);
     prn_buffer_release(&out);
     return code;
 }
@@ -607,7 +608,7 @@ static int compare(enum prn_report_format format, struct prony_error *err)
     int code = prn_compare(&sides[0], &sides[1], 1, &options, &c, err);
     assert_int_equal(c == NULL, code < 0);
     if (code == 0)
-        code = prn_comparison_report(c, format, &out, err);
+        code = prn_comparison_report(c, format, &(struct prn_look){.verbose = true}, &out, err);
     prn_buffer_clear(&out);
     if (code == 0)
         code = prn_comparison_regressions(c, &out, err);
@@ -656,7 +657,7 @@ static int ops_compare(struct prony_error *err)
 static int ops_text(struct prony_error *err)
 {
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
-    int code = prn_profile_report(with_ops, PRN_REPORT_FORMAT_TEXT, &out, err);
+    int code = prn_profile_report(with_ops, PRN_REPORT_FORMAT_TEXT, NULL, &out, err);
     prn_buffer_release(&out);
     return code;
 }
@@ -664,7 +665,7 @@ static int ops_text(struct prony_error *err)
 static int report_sweep(struct prony_error *err)
 {
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
-    int code = prn_profile_report(swept, PRN_REPORT_FORMAT_TEXT, &out, err);
+    int code = prn_profile_report(swept, PRN_REPORT_FORMAT_TEXT, NULL, &out, err);
     prn_buffer_release(&out);
     return code;
 }
@@ -703,7 +704,8 @@ static int show_recording(const struct prn_profile *profile, enum prn_recorded_l
                           bool verbose, bool markdown, struct prony_error *err)
 {
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
-    int code = prn_recorded_report(profile, layout, verbose, markdown, &out, err);
+    int code = prn_recorded_report(
+        profile, layout, &(struct prn_look){.markdown = markdown, .verbose = verbose}, &out, err);
     prn_buffer_release(&out);
     return code;
 }
@@ -788,7 +790,7 @@ static int record_calls(struct prn_regions *regions, struct prony_error *err)
         if (i == 0)
             prn_region_compiled(region);
         for (int graph = 1; code == 0 && graph <= 3; graph++)
-            code = prn_region_graph(region, graph, i == 0 ? &failed : &fine, err);
+            code = prn_region_graph(region, graph, i, i == 0 ? &failed : &fine, err);
         prn_region_resume(region);
         if (code < 0) {
             /* What spoiled the region is said again at its end. */
@@ -855,7 +857,7 @@ static int load_parse(struct prony_error *err)
 static int load_text(struct prony_error *err)
 {
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)16 << 20);
-    int code = prn_profile_report(loaded, PRN_REPORT_FORMAT_TEXT, &out, err);
+    int code = prn_profile_report(loaded, PRN_REPORT_FORMAT_TEXT, NULL, &out, err);
     prn_buffer_release(&out);
     return code;
 }
@@ -934,7 +936,8 @@ static void put_pipeline(void)
 static int layer_profile(struct prony_error *err)
 {
     struct prn_layer_head head = {"new", "torch.float32", 8, 2};
-    struct prn_layer_entry entry = {.layer = 1, .memory_mb = 1, .time_s = 1, .time_ci_s = NAN};
+    struct prn_layer_entry entry = {
+        .layer = 1, .memory_mb = 1, .memory_fixed_mb = NAN, .time_s = 1, .time_ci_s = NAN};
     struct prn_layer_profile *profile = NULL;
     struct prn_buffer out = PRN_BUFFER_INIT(100000);
     int code = prn_layer_profile_open("-", &head, &profile, err);
@@ -988,7 +991,11 @@ static int schedule(struct prony_error *err)
         struct prn_schedule s = {0};
         double one_more[2] = {0};
         goal.objective = (enum prn_objective)objective;
-        code = prn_schedule_find(&p, &goal, &s, err);
+        double bound;
+        code = prn_schedule_approximate(&p, &goal, &s, &bound, err);
+        prn_schedule_release(&s);
+        if (code == 0)
+            code = prn_schedule_find(&p, &goal, &s, err);
         for (size_t t = 0; t < 2 && code == 0; t++)
             code = prn_schedule_with_one_more(&p, &goal, t, prn_schedule_value(&p, &goal, &s),
                                               &one_more[t], err);
@@ -1001,7 +1008,8 @@ static int schedule(struct prony_error *err)
                                             .stages = stages,
                                             .n_outputs = 1,
                                             .outputs = &output};
-        struct prn_schedule_report report = {&p, &goal, &s, one_more, true, &simulation};
+        struct prn_schedule_report report = {&p,   &goal, &s,          NAN, one_more,
+                                             NULL, true,  &simulation, {0}};
         assert_true(s.n <= PRN_ARRAY_SIZE(stages));
         for (int format = 0; format < PRN_SCHEDULE_FORMAT_HTML && code == 0; format++) {
             struct prn_buffer out = PRN_BUFFER_INIT(100000);

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/buffer.h"
-#include "model/reader.h"
+#include "model/parts.h"
 #include "model/writer.h"
 
 #include <stdlib.h>
@@ -50,13 +50,13 @@ static void add_node(struct prn_writer *w)
                                                .data = ints};
     static const char *const inner_output[] = {"inner"};
     static const char *const outer_input[] = {"x"};
-    static const struct prn_node inner_node = {.name = "copy",
-                                               .op_type = "Identity",
-                                               .domain = "",
-                                               .n_inputs = 1,
-                                               .inputs = outer_input,
-                                               .n_outputs = 1,
-                                               .outputs = inner_output};
+    static struct prn_node inner_node = {.name = "copy",
+                                         .op_type = "Identity",
+                                         .domain = "",
+                                         .n_inputs = 1,
+                                         .inputs = outer_input,
+                                         .n_outputs = 1,
+                                         .outputs = inner_output};
     static const struct prn_value inner_value = {.name = "inner", .kind = PRN_VALUE_UNKNOWN};
     static const struct prn_graph graph = {.name = "body",
                                            .n_nodes = 1,

@@ -1,11 +1,13 @@
 // A browser that tells everything that went wrong on a page, and prony beside it.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
+
+export const PATIENCE_MS = 180000; // until something counts as hung, however busy the machine is
 
 export const ROOT = path.resolve(path.dirname(fileURLToPath(import.meta.url)), "../..");
 export const BUILD = process.env.PRONY_BUILD ?? path.join(ROOT, "build");
@@ -15,26 +17,24 @@ const { chromium } = require("playwright-core");
 const AXE = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 export const folder = mkdtempSync(path.join(os.tmpdir(), "prony-web-"));
-export const shots = path.join(BUILD, "tests/web");
-mkdirSync(shots, { recursive: true });
 
 export const data = (name) => path.join(ROOT, "tests/data", name);
 
 // Names that strangers could give to what is shown.
 export const HOSTILE = [
   "</script><script>globalThis.pwned=1</script>",
-  "<img src=x onerror=\"globalThis.pwned=1\">",
+  '<img src=x onerror="globalThis.pwned=1">',
   "\"'><svg onload=globalThis.pwned=1>",
   "]]><!--<script>-->",
   "x".repeat(10000),
   "\u202Eevil\u202C \u05E9\u05DC\u05D5\u05DD \u0645\u0631\u062D\u0628\u0627",
-  "=HYPERLINK(\"http://example.org\")",
+  '=HYPERLINK("http://example.org")',
   "\u2028\u0000 {{constructor}} ${1}",
 ];
 
 // Runs prony in the scratch folder; it must succeed.
 export function prony(...argv) {
-  const done = spawnSync(PROGRAM, argv, { cwd: folder, encoding: "utf8", maxBuffer: 1 << 28, timeout: 120000 });
+  const done = spawnSync(PROGRAM, argv, { cwd: folder, encoding: "utf8", maxBuffer: 1 << 28, timeout: PATIENCE_MS });
   assert.equal(done.status, 0, `prony ${argv.join(" ")}\n${done.stderr}`);
   return done.stdout;
 }
@@ -50,6 +50,7 @@ export async function open() {
     executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
     // root, as in a container, can't have Chromium's own sandbox
     args: process.getuid() === 0 ? ["--no-sandbox"] : [],
+    timeout: PATIENCE_MS,
   });
   return browser;
 }
@@ -80,11 +81,15 @@ function watch(page, allowed) {
 }
 
 async function newPage(options, allowed) {
-  const context = await (await open()).newContext({
-    viewport: { width: options.width ?? 1200, height: 900 }, colorScheme: options.scheme ?? "light",
+  const context = await (
+    await open()
+  ).newContext({
+    viewport: { width: options.width ?? 1200, height: 900 },
+    colorScheme: options.scheme ?? "light",
     // The certificates of tests are signed by nobody.
     ignoreHTTPSErrors: true,
   });
+  context.setDefaultTimeout(PATIENCE_MS);
   return watch(await context.newPage(), allowed);
 }
 
@@ -122,8 +127,17 @@ export async function unfold(page) {
   await settle(page);
 }
 
+// A picture for people, in the build folder, where they are asked for.
+export async function shot(page, name, fullPage = true) {
+  if (!process.env.PRONY_SHOTS) return;
+  await page.screenshot({ path: path.join(BUILD, `tests/web/${name}.png`), fullPage });
+}
+
 export async function leave(page) {
-  assert.deepEqual([page, ...(page.opened ?? [])].flatMap((p) => p.faults), []);
+  assert.deepEqual(
+    [page, ...(page.opened ?? [])].flatMap((p) => p.faults),
+    [],
+  );
   await page.context().close();
 }
 
@@ -132,12 +146,23 @@ export const overflow = (page) => page.evaluate(() => document.documentElement.s
 // What axe-core finds serious. It is run by the debugger, to which the page's policy doesn't apply.
 export async function seriousFaults(page, only = null) {
   await page.evaluate(AXE);
-  const found = await page.evaluate((rules) => globalThis.axe.run(document, {
-    resultTypes: ["violations"], ...(rules ? { runOnly: rules } : {}),
-  }), only);
+  const found = await page.evaluate(
+    (rules) =>
+      globalThis.axe.run(document, {
+        resultTypes: ["violations"],
+        ...(rules ? { runOnly: rules } : {}),
+      }),
+    only,
+  );
   return found.violations
     .filter((v) => v.impact === "serious" || v.impact === "critical")
-    .map((v) => `${v.id}: ${v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")}`);
+    .map(
+      (v) =>
+        `${v.id}: ${v.nodes
+          .slice(0, 3)
+          .map((n) => n.html.slice(0, 200))
+          .join(" | ")}`,
+    );
 }
 
 // The page's data, as it got them.
@@ -148,12 +173,20 @@ export function embedded(file) {
 
 // Rows of a table by its label: [{title: {text, value}}]. One that is folded is made when it is opened.
 export async function rows(page, label) {
-  await page.waitForFunction((wanted) =>
-    [...document.querySelectorAll(".scroll")].some((e) => e.getAttribute("aria-label") === wanted), label);
+  await page.waitForFunction(
+    (wanted) => [...document.querySelectorAll(".scroll")].some((e) => e.getAttribute("aria-label") === wanted),
+    label,
+  );
   return page.evaluate((wanted) => {
     const region = [...document.querySelectorAll(".scroll")].find((e) => e.getAttribute("aria-label") === wanted);
     const titles = [...region.querySelectorAll("thead th")].map((th) => th.textContent);
-    return [...region.querySelectorAll("tbody tr")].map((tr) => Object.fromEntries(
-      [...tr.children].map((cell, i) => [titles[i], { text: cell.textContent, value: cell.dataset.value === undefined ? null : Number(cell.dataset.value) }])));
+    return [...region.querySelectorAll("tbody tr")].map((tr) =>
+      Object.fromEntries(
+        [...tr.children].map((cell, i) => [
+          titles[i],
+          { text: cell.textContent, value: cell.dataset.value === undefined ? null : Number(cell.dataset.value) },
+        ]),
+      ),
+    );
   }, label);
 }

@@ -5,7 +5,22 @@ import { once } from "node:events";
 import { createWriteStream, readFileSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { after, test } from "node:test";
-import { HOSTILE, close, data, embedded, folder, leave, overflow, prony, rows, seriousFaults, settle, shots, unfold, visit } from "./browser.mjs";
+import {
+  HOSTILE,
+  close,
+  data,
+  embedded,
+  folder,
+  leave,
+  overflow,
+  prony,
+  rows,
+  seriousFaults,
+  settle,
+  shot,
+  unfold,
+  visit,
+} from "./browser.mjs";
 import { made, names } from "./reports.mjs";
 
 after(close);
@@ -17,9 +32,14 @@ function open(name, options) {
 }
 
 // Pictures that have neither numbers of their own nor a table beside them.
-const unnumbered = (page) => page.evaluate(() => [...document.querySelectorAll("figure")]
-  .filter((figure) => !figure.querySelector("table") && !figure.parentElement.querySelector(":scope > .table table"))
-  .map((figure) => figure.querySelector("h3").textContent));
+const unnumbered = (page) =>
+  page.evaluate(() =>
+    [...document.querySelectorAll("figure")]
+      .filter(
+        (figure) => !figure.querySelector("table") && !figure.parentElement.querySelector(":scope > .table table"),
+      )
+      .map((figure) => figure.querySelector("h3").textContent),
+  );
 
 // The first line of every CSV: names that are told apart, in small letters, with their unit.
 async function checkHeads(page) {
@@ -32,7 +52,9 @@ async function checkHeads(page) {
     HTMLAnchorElement.prototype.click = () => {};
     document.querySelectorAll("button.csv").forEach((button) => button.click());
   });
-  const heads = (await page.evaluate(() => Promise.all(globalThis.saved))).map((text) => text.split("\n")[0].split(","));
+  const heads = (await page.evaluate(() => Promise.all(globalThis.saved))).map((text) =>
+    text.split("\n")[0].split(","),
+  );
   assert.ok(heads.length > 0 || (await page.locator("table").count()) === 0);
   for (const head of heads) {
     assert.equal(new Set(head).size, head.length, String(head));
@@ -43,17 +65,20 @@ async function checkHeads(page) {
 for (const name of names)
   test(`the page of ${name}`, async () => {
     const page = await open(name);
-    const keep = (what) => page.screenshot({ path: path.join(shots, `${name}-${what}.png`), fullPage: true });
-    assert.notEqual((await page.textContent(".answer")).trim(), "");
+    const keep = (what) => shot(page, `${name}-${what}`);
+    assert.notEqual((await page.textContent(".verdict")).trim(), "");
     assert.equal(await page.locator(".warning:has-text('can\\'t be shown')").count(), 0);
     await keep("light");
+    await page.emulateMedia({ colorScheme: "dark" });
+    await settle(page);
+    assert.deepEqual(await seriousFaults(page, ["color-contrast"]), []);
+    await page.emulateMedia({ colorScheme: "light" });
     await unfold(page);
     assert.deepEqual(await unnumbered(page), []);
     await checkHeads(page);
     assert.deepEqual(await seriousFaults(page), []);
     await page.emulateMedia({ colorScheme: "dark" });
     await settle(page);
-    assert.deepEqual(await seriousFaults(page, ["color-contrast"]), []);
     await keep("dark");
     await page.setViewportSize({ width: 360, height: 800 });
     await settle(page);
@@ -79,7 +104,11 @@ test("a page is one file that asks for nothing", () => {
 // ---- Figures ----
 
 const close1 = (value, text, unit) => {
-  const units = { ns: { ns: 1, "µs": 1e3, ms: 1e6, s: 1e9 }, us: { ns: 1e-3, "µs": 1, ms: 1e3, s: 1e6 }, s: { ns: 1e-9, "µs": 1e-6, ms: 1e-3, s: 1 } }[unit];
+  const units = {
+    ns: { ns: 1, µs: 1e3, ms: 1e6, s: 1e9 },
+    us: { ns: 1e-3, µs: 1, ms: 1e3, s: 1e6 },
+    s: { ns: 1e-9, µs: 1e-6, ms: 1e-3, s: 1 },
+  }[unit];
   const [, number, shown] = /^([\d.,e-]+) (ns|µs|ms|s)\b/.exec(text);
   const read = Number(number.replaceAll(",", "")) * units[shown];
   assert.ok(Math.abs(read - value) <= 0.006 * Math.abs(value), `${text} for ${value} ${unit}`);
@@ -114,12 +143,19 @@ test("figures of results are the JSON's", async () => {
 });
 
 test("figures of the CSV report are on the page", async () => {
-  const csv = prony("report", data("profile-several.json"), "--format", "csv").trim().split("\n").map((l) => l.split(","));
+  const csv = prony("report", data("profile-several.json"), "--format", "csv")
+    .trim()
+    .split("\n")
+    .map((l) => l.split(","));
   const column = (name) => csv[0].indexOf(name);
   const page = await open("profile-several");
   const shown = await rows(page, "Results");
   shown.forEach((row, i) => {
-    for (const [title, name] of [["Inferences", "inferences_per_s"], ["$/million", "usd_per_million"], ["Peak memory", "peak_bytes"]]) {
+    for (const [title, name] of [
+      ["Inferences", "inferences_per_s"],
+      ["$/million", "usd_per_million"],
+      ["Peak memory", "peak_bytes"],
+    ]) {
       assert.ok(column(name) >= 0, `${name} in ${csv[0]}`);
       const text = csv[i + 1][column(name)];
       same(row[title], text === "" ? null : Number(text));
@@ -168,6 +204,15 @@ test("figures of a schedule are the JSON's", async () => {
   await leave(page);
 });
 
+test("a schedule that was tried out begins with what was measured", async () => {
+  const page = await open("simulated");
+  const json = embedded("simulated.html").reports[0].data;
+  const answer = await page.textContent(".verdict");
+  assert.equal(answer, json.verdict);
+  assert.match(answer, /^Measured on this machine: [0-9.]+ ± [0-9.]+ inferences per second, [0-9.]+× the predicted /);
+  await leave(page);
+});
+
 test("figures of measured layers are those of the file", async () => {
   const page = await open("layers");
   const shown = await rows(page, "Layers");
@@ -193,7 +238,10 @@ test("the histogram counts every sample, and the curve has each", async () => {
     assert.equal(series.count, samples.length);
     assert.deepEqual(series.low_ns, samples);
     const { counts, above } = view.results[i].histogram;
-    assert.equal(counts.reduce((a, b) => a + b, above), samples.length);
+    assert.equal(
+      counts.reduce((a, b) => a + b, above),
+      samples.length,
+    );
   });
 });
 
@@ -205,11 +253,56 @@ test("recorded segments, calls and failures", async () => {
   const graphs = json.profiles[0].segments.filter((s) => s.graph !== null);
   const means = graphs.flatMap((s) => s.results.map((r) => r.times.mean_ns));
   for (const mean of means.filter((m) => m !== null)) assert.ok(shown.some((row) => row.Mean.value === mean));
+  const flags = (await rows(page, `Totals of ${await page.textContent(".function")}`)).map((row) => row.Flags.text);
+  assert.deepEqual(flags, ["", "", "MISMATCH"]);
+  assert.ok(
+    shown.some((row) => row.Why.text.startsWith("MISMATCH: outputs differ from those computed locally, by up to 25")),
+  );
   const failing = json.profiles.findIndex((p) => p.segments.some((s) => s.results.some((r) => r.failed > 0)));
   assert.ok(failing >= 0);
   await page.selectOption("select", String(failing));
   await settle(page);
   assert.ok((await page.locator("svg .failed").count()) > 0);
+  await leave(page);
+});
+
+test("a graph that ran locally isn't shown as run on a backend", async () => {
+  const page = await open("profile-recorded-program");
+  const json = made("profile-recorded-program");
+  const local = json.graphs.find((g) => g.local_reason);
+  const index = json.profiles.findIndex((p) => p.segments.some((s) => s.graph === local.id));
+  await page.selectOption("select", String(index));
+  await settle(page);
+  await page.locator("summary:has-text('Numbers')").first().click();
+  const shown = await rows(page, `Segments of ${await page.textContent(".function")}`);
+  const mine = shown.filter((row) => row.Name.text === local.name);
+  assert.ok(mine.length > 0 && mine.every((row) => row.Backend.text === "(local)"));
+  const parts = page.locator("svg[aria-label^='Segments'] g", {
+    has: page.locator(`text:has-text("${local.name}, local")`),
+  });
+  for (const part of await parts.all()) assert.equal(await part.locator("rect.quiet").count(), 1);
+  await leave(page);
+});
+
+test("no graph has the colour of local code", async () => {
+  const page = await open("profile-recorded-many");
+  assert.ok(made("profile-recorded-many").graphs.length >= 7);
+  assert.ok((await page.locator("svg[aria-label^='Segments'] rect[fill^='var(--series-']").count()) > 0);
+  assert.equal(await page.locator("svg[aria-label^='Segments'] rect[fill='var(--series-7)']").count(), 0);
+  await leave(page);
+});
+
+test("signs of a comparison are those of the verdicts", async () => {
+  const page = await open("comparison");
+  const json = made("comparison").files[0].rows.filter((r) => r.time_ns.ratio !== null);
+  const drawn = await page
+    .locator("svg[aria-label^='Times after over before'] :is(.more, .less, .open)")
+    .evaluateAll((all) => all.map((e) => e.getAttribute("class")));
+  assert.deepEqual(
+    drawn,
+    json.map((r) => ({ slower: "more", faster: "less" })[r.verdict] ?? "open"),
+  );
+  assert.ok(drawn.includes("open"));
   await leave(page);
 });
 
@@ -221,11 +314,17 @@ test("tables are sorted by mouse and by keys", async () => {
   const head = page.locator(".s-results thead th", { hasText: /^Time/ });
   await head.locator("button").click();
   assert.equal(await head.getAttribute("aria-sort"), "descending");
-  assert.deepEqual(await values(), [...(await values())].sort((a, b) => b - a));
+  assert.deepEqual(
+    await values(),
+    [...(await values())].sort((a, b) => b - a),
+  );
   await head.locator("button").focus();
   await page.keyboard.press("Enter");
   assert.equal(await head.getAttribute("aria-sort"), "ascending");
-  assert.deepEqual(await values(), [...(await values())].sort((a, b) => a - b));
+  assert.deepEqual(
+    await values(),
+    [...(await values())].sort((a, b) => a - b),
+  );
   await leave(page);
 });
 
@@ -244,9 +343,14 @@ test("tables are filtered", async () => {
 
 test("numbers are saved as CSV, to the last digit", async () => {
   const page = await open("profile-several");
-  const [download] = await Promise.all([page.waitForEvent("download"), page.click("button[aria-label='Results as CSV']")]);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.click("button[aria-label='Results as CSV']"),
+  ]);
   assert.equal(download.suggestedFilename(), "results.csv");
-  const lines = readFileSync(await download.path(), "utf8").trim().split("\n");
+  const lines = readFileSync(await download.path(), "utf8")
+    .trim()
+    .split("\n");
   assert.equal(lines.length, made("profile-several").results.length + 1);
   const time = lines[0].split(",").indexOf("median_ns");
   made("profile-several").results.forEach((r, i) => {
@@ -289,6 +393,15 @@ test("a point of a chart says what it is", async () => {
   await leave(page);
 });
 
+test("a rate that isn't known to hold isn't called a failure", async () => {
+  const page = await open("profile-load");
+  const text = await page.evaluate(
+    () => document.querySelector("svg[aria-label^='Load against latency']").closest("figure").textContent,
+  );
+  for (const verdict of ["holds the limit", "fails", "not known"]) assert.ok(text.includes(`p99, ${verdict}`), text);
+  await leave(page);
+});
+
 const range = (page) => page.evaluate(() => document.querySelector(".timeline").shown());
 
 test("the timeline is zoomed and moved", async () => {
@@ -315,10 +428,11 @@ test("the timeline is zoomed and moved", async () => {
 
 test("samples over time are zoomed", async () => {
   const page = await open("profile-several");
-  const scale = () => page.evaluate(() => {
-    const { min, max } = document.querySelector(".series").plot.scales.x;
-    return max - min;
-  });
+  const scale = () =>
+    page.evaluate(() => {
+      const { min, max } = document.querySelector(".series").plot.scales.x;
+      return max - min;
+    });
   const whole = await scale();
   await page.locator(".series").first().focus();
   await page.keyboard.press("+");
@@ -343,7 +457,7 @@ test("the theme is changed by the button, and paper is light", async () => {
   await page.emulateMedia({ media: "print" });
   await page.setViewportSize({ width: 720, height: 1000 });
   assert.ok((await overflow(page)) <= 0, "a table is cut off on paper");
-  await page.screenshot({ path: path.join(shots, "print.png"), fullPage: true });
+  await shot(page, "print");
   await leave(page);
 });
 
@@ -359,7 +473,8 @@ test("a sweep is seen along each of its axes", async () => {
       assert.ok((await page.locator(".s-sweep svg .mark").count()) > 0);
     }
   }
-  for (const title of ["Latency over batch", "Throughput over seq", "Efficiency over threads"]) assert.ok(titles.includes(title), `${title} in ${titles}`);
+  for (const title of ["Latency over batch", "Throughput over seq", "Efficiency over threads"])
+    assert.ok(titles.includes(title), `${title} in ${titles}`);
   await leave(page);
 });
 
@@ -374,7 +489,10 @@ test("two profiles are compared operator by operator", async () => {
     assert.equal(row.Time.value, after.results[0].ops.operators[i].mean_ns);
     assert.equal(row.Difference.value, 1000 * (i + 1));
   });
-  assert.deepEqual(shown.map((r) => r.Difference.value), shown.map((_, i) => 1000 * (shown.length - i)));
+  assert.deepEqual(
+    shown.map((r) => r.Difference.value),
+    shown.map((_, i) => 1000 * (shown.length - i)),
+  );
   await page.locator("nav button").nth(1).click();
   assert.equal(await page.getAttribute("article", "data-schema"), "prony.profile/1");
   await leave(page);
@@ -384,19 +502,79 @@ test("two profiles are compared operator by operator", async () => {
 
 test("an interval that is far too wide flattens nothing", async () => {
   const json = JSON.parse(readFileSync(data("profile-sweep.json"), "utf8"));
-  Object.assign(json.results[0].stats, { low_ns: 0.001 * json.results[0].stats.low_ns, high_ns: 1e6 * json.results[0].stats.high_ns });
+  Object.assign(json.results[0].stats, {
+    low_ns: 0.001 * json.results[0].stats.low_ns,
+    high_ns: 1e6 * json.results[0].stats.high_ns,
+  });
   writeFileSync(path.join(folder, "wide.json"), JSON.stringify(json));
   prony("report", "wide.json", "--format", "html", "-o", "wide.html");
   const page = await visit("wide.html");
-  const heights = await page.evaluate(() => [...document.querySelectorAll(".s-sweep svg .mark > :last-child")].map((mark) => mark.getBoundingClientRect().top));
+  const heights = await page.evaluate(() =>
+    [...document.querySelectorAll(".s-sweep svg .mark > :last-child")].map((mark) => mark.getBoundingClientRect().top),
+  );
   assert.ok(Math.max(...heights) - Math.min(...heights) > 100, String(heights));
   // What goes on beyond the picture stays inside of it.
-  assert.deepEqual(await page.evaluate(() => [...document.querySelectorAll(".s-sweep svg, .s-times svg")].flatMap((svg) => {
-    const whole = svg.getBoundingClientRect();
-    return [...svg.querySelectorAll(".mark path, .mark rect:not(.hit)")].map((e) => e.getBoundingClientRect())
-      .filter((box) => box.top < whole.top - 1 || box.left < whole.left - 1 || box.right > whole.right + 1).map((box) => [box.top, box.right]);
-  })), []);
-  await page.screenshot({ path: path.join(shots, "wide.png"), fullPage: true });
+  assert.deepEqual(
+    await page.evaluate(() =>
+      [...document.querySelectorAll(".s-sweep svg, .s-times svg")].flatMap((svg) => {
+        const whole = svg.getBoundingClientRect();
+        return [...svg.querySelectorAll(".mark path, .mark rect:not(.hit)")]
+          .map((e) => e.getBoundingClientRect())
+          .filter((box) => box.top < whole.top - 1 || box.left < whole.left - 1 || box.right > whole.right + 1)
+          .map((box) => [box.top, box.right]);
+      }),
+    ),
+    [],
+  );
+  await shot(page, "wide");
+  await leave(page);
+});
+
+test("a run that took far longer flattens no trace", async () => {
+  made("trace");
+  const list = Array.from({ length: 40 }, (_, i) => [1000 * i, i === 0 ? 900000 : 500 + (i % 7), 400]);
+  const html = readFileSync(path.join(folder, "trace.html"), "utf8");
+  const content = embedded("trace.html");
+  content.reports[0].data.runs = { ...content.reports[0].data.runs, found: 40, list };
+  writeFileSync(
+    path.join(folder, "slow-start.html"),
+    html.replace(
+      /(id="prony-data">).*?(<\/script>)/s,
+      (_, begin, end) => begin + JSON.stringify(content).replaceAll("<", "\\u003c") + end,
+    ),
+  );
+  const page = await visit("slow-start.html");
+  assert.match(await page.textContent("main"), /Triangles at the top are what took longer than/);
+  const { max } = await page.evaluate(() => document.querySelector(".series").plot.scales.y);
+  assert.ok(max >= 506 && max < 2000, String(max));
+  await leave(page);
+});
+
+test("a schedule that isn't feasible says why", async () => {
+  made("schedule");
+  writeFileSync(path.join(folder, "nowhere.yml"), "board: [board-0]\n");
+  const types = readFileSync(path.join(folder, "types.yml"), "utf8").replace(/mem_MB: .*/g, "mem_MB: 1");
+  writeFileSync(path.join(folder, "small-memory.yml"), types);
+  prony(
+    "schedule",
+    "-m",
+    "vit-two-blocks",
+    "-M",
+    "models.yml",
+    "-T",
+    "small-memory.yml",
+    "-D",
+    "nowhere.yml",
+    "--format",
+    "html",
+    "--output",
+    "nowhere.html",
+  );
+  const { data: json } = embedded("nowhere.html").reports[0];
+  assert.equal(json.feasible, false);
+  assert.ok(json.shortage);
+  const page = await visit("nowhere.html");
+  assert.equal(await page.textContent(".verdict"), `No schedule is feasible: ${json.shortage}.`);
   await leave(page);
 });
 
@@ -411,10 +589,13 @@ test("a few samples that took far longer are told, and flatten nothing", async (
   assert.match(await page.textContent(".s-times"), /Triangles at the top are what took longer than/);
   const { min, max } = await page.evaluate(() => document.querySelector(".series").plot.scales.y);
   const usual = samples.filter((_, i) => i !== 3 && i !== 5);
-  assert.ok(min > 0 && min <= Math.min(...usual) && max >= Math.max(...usual) && max < 3 * Math.max(...usual), `${min} to ${max}`);
+  assert.ok(
+    min > 0 && min <= Math.min(...usual) && max >= Math.max(...usual) && max < 3 * Math.max(...usual),
+    `${min} to ${max}`,
+  );
   await page.locator(".s-times summary").last().click();
   assert.equal(Math.max(...(await rows(page, "Samples")).map((row) => row.Time.value)), samples[3]);
-  await page.screenshot({ path: path.join(shots, "outliers.png"), fullPage: true });
+  await shot(page, "outliers");
   await leave(page);
 });
 
@@ -422,23 +603,25 @@ test("a few samples that took far longer are told, and flatten nothing", async (
 
 test("hostile names stay names", async () => {
   const base = JSON.parse(readFileSync(data("profile-ops.json"), "utf8"));
-  const others = await Promise.all(HOSTILE.map(async (text, i) => {
-    const json = structuredClone(base);
-    // A NUL can't be in JSON that prony reads.
-    const name = text.replaceAll("\u0000", "");
-    json.model.path = name.slice(0, 4000);
-    json.notes.push(name.slice(0, 4000));
-    for (const result of json.results)
-      for (const rows of [result.ops?.operators ?? [], result.ops?.nodes ?? []])
-        for (const row of rows) {
-          if (row.name !== undefined) row.name = name.slice(0, 4000);
-          row.op = name.slice(0, 4000);
-        }
-    json.results[0].error = null;
-    writeFileSync(path.join(folder, `hostile-${i}.json`), JSON.stringify(json));
-    prony("report", `hostile-${i}.json`, "--format", "html", "-o", `hostile-${i}.html`);
-    return name;
-  }));
+  const others = await Promise.all(
+    HOSTILE.map(async (text, i) => {
+      const json = structuredClone(base);
+      // A NUL can't be in JSON that prony reads.
+      const name = text.replaceAll("\u0000", "");
+      json.model.path = name.slice(0, 4000);
+      json.notes.push(name.slice(0, 4000));
+      for (const result of json.results)
+        for (const rows of [result.ops?.operators ?? [], result.ops?.nodes ?? []])
+          for (const row of rows) {
+            if (row.name !== undefined) row.name = name.slice(0, 4000);
+            row.op = name.slice(0, 4000);
+          }
+      json.results[0].error = null;
+      writeFileSync(path.join(folder, `hostile-${i}.json`), JSON.stringify(json));
+      prony("report", `hostile-${i}.json`, "--format", "html", "-o", `hostile-${i}.html`);
+      return name;
+    }),
+  );
   for (const [i, name] of others.entries()) {
     const html = readFileSync(path.join(folder, `hostile-${i}.html`), "utf8");
     assert.equal(html.match(/<\/script>/g).length, 2, name);
@@ -450,17 +633,26 @@ test("hostile names stay names", async () => {
     assert.ok((await overflow(page)) <= 0, name.slice(0, 40));
     if (i < 2) assert.ok((await page.textContent("main")).includes(name));
     if (i === 6) {
-      const [download] = await Promise.all([page.waitForEvent("download"), page.click("button[aria-label='Operators as CSV']")]);
+      const [download] = await Promise.all([
+        page.waitForEvent("download"),
+        page.click("button[aria-label='Operators as CSV']"),
+      ]);
       assert.doesNotMatch(readFileSync(await download.path(), "utf8"), /(^|,)"?=/m);
     }
-    await page.screenshot({ path: path.join(shots, `hostile-${i}.png`), fullPage: true });
+    await shot(page, `hostile-${i}`);
     await leave(page);
   }
 });
 
 test("hostile names in a trace stay names", async () => {
   const events = HOSTILE.map((text, i) => ({
-    cat: "Node", pid: 1, tid: 1, dur: 10, ts: 10 * i, ph: "X", name: `${text}_kernel_time`,
+    cat: "Node",
+    pid: 1,
+    tid: 1,
+    dur: 10,
+    ts: 10 * i,
+    ph: "X",
+    name: `${text}_kernel_time`,
     args: { op_name: text, provider: text, node_index: String(i) },
   }));
   events.push({ cat: "Session", pid: 1, tid: 1, dur: 200, ts: 0, ph: "X", name: "model_run", args: {} });
@@ -472,47 +664,29 @@ test("hostile names in a trace stay names", async () => {
   assert.equal(await page.evaluate(() => document.querySelectorAll("script, img, iframe").length), 2);
   assert.ok((await overflow(page)) <= 0);
   const shown = await rows(page, "CPU");
-  for (const text of HOSTILE.slice(0, 6)) assert.ok(shown.some((row) => row.Node.text === text), text.slice(0, 40));
-  await page.screenshot({ path: path.join(shots, "hostile-trace.png"), fullPage: true });
+  for (const text of HOSTILE.slice(0, 6))
+    assert.ok(
+      shown.some((row) => row.Node.text === text),
+      text.slice(0, 40),
+    );
+  await shot(page, "hostile-trace");
   await leave(page);
 });
 
 // ---- Big data ----
 
-// A page, and how long it took from the request to its first paint, ms.
-async function firstPaint(name) {
-  const page = await visit(name);
-  await page.waitForFunction(() => performance.getEntriesByName("first-contentful-paint").length > 0);
-  return { page, ms: await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0].startTime) };
-}
-
-// Zooms by a key, again and again; the longest time that a frame took, ms.
-const zooming = (page, selector) => page.evaluate(async (wanted) => {
-  const element = document.querySelector(wanted);
-  const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-  let longest = 0;
-  for (const key of ["+", "+", "+", "ArrowRight", "ArrowRight", "-", "-", "+", "ArrowLeft", "0"]) {
-    await frame();
-    const began = performance.now();
-    element.dispatchEvent(new KeyboardEvent("keydown", { key }));
-    await frame();
-    longest = Math.max(longest, performance.now() - began);
-  }
-  return longest;
-}, selector);
-
-// What is measured depends on who else is at work on the machine: the best of three counts.
-async function quick(name, selector) {
-  let [paint, zoom] = [Infinity, Infinity];
-  for (let i = 0; i < 3 && (paint >= 1000 || zoom >= 250); i++) {
-    const { page, ms } = await firstPaint(name);
-    paint = Math.min(paint, ms);
-    zoom = Math.min(zoom, await zooming(page, selector));
-    await leave(page);
-  }
-  assert.ok(paint < 1000, `the first paint of ${name} took ${paint} ms`);
-  assert.ok(zoom < 250, `zooming ${name} stalls for ${zoom} ms`);
-}
+// Zooms by keys, and says how many elements the page has at most: what it takes to draw depends on that.
+const zoomed = (page, selector) =>
+  page.evaluate(async (wanted) => {
+    const element = document.querySelector(wanted);
+    let most = 0;
+    for (const key of ["+", "+", "+", "ArrowRight", "ArrowRight", "-", "-", "+", "ArrowLeft", "0"]) {
+      element.dispatchEvent(new KeyboardEvent("keydown", { key }));
+      await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+      most = Math.max(most, document.querySelectorAll("*").length);
+    }
+    return most;
+  }, selector);
 
 test("a million samples are thinned, and nothing extreme is lost", async () => {
   const json = JSON.parse(readFileSync(data("profile-single.json"), "utf8"));
@@ -533,13 +707,32 @@ test("a million samples are thinned, and nothing extreme is lost", async () => {
   assert.equal(series.count, n);
   assert.equal(Math.max(...series.high_ns), 5000000);
   assert.equal(Math.min(...series.low_ns), 900000);
-  assert.equal(series.samples.reduce((a, b) => a + b), n);
-  assert.equal(histogram.counts.reduce((a, b) => a + b, histogram.above), n);
+  series.median_ns.forEach((ns, i) => {
+    const size = series.samples[i];
+    const first = series.samples.slice(0, i).reduce((a, b) => a + b, 0);
+    if (i % 500 === 0) assert.equal(ns, samples.slice(first, first + size).sort((a, b) => a - b)[Math.floor(size / 2)]);
+    assert.ok(series.low_ns[i] <= ns && ns <= series.high_ns[i]);
+  });
+  assert.equal(
+    series.samples.reduce((a, b) => a + b),
+    n,
+  );
+  assert.equal(
+    histogram.counts.reduce((a, b) => a + b, histogram.above),
+    n,
+  );
   const page = await visit("million.html");
   assert.equal((await rows(page, "Results"))[0].Samples.value, n);
-  await page.screenshot({ path: path.join(shots, "million.png"), fullPage: true });
+  // A band, and no points, which would look like two kinds of samples.
+  const drawn = await page.evaluate(() => {
+    const { plot } = document.querySelector(".series");
+    return { bands: plot.bands.length, points: plot.series.slice(1).map((s) => s.points.show(plot, 1, 0, 1)) };
+  });
+  assert.deepEqual(drawn, { bands: 1, points: [false, false, false] });
+  await shot(page, "million");
+  const elements = await zoomed(page, ".series");
+  assert.ok(elements < 1000, `${elements} elements`);
   await leave(page);
-  await quick("million.html", ".series");
 });
 
 test("a trace of a million events is thinned, and the longest are kept", async () => {
@@ -560,13 +753,17 @@ test("a trace of a million events is thinned, and the longest are kept", async (
   assert.equal(timeline.events, n + 1);
   assert.equal(timeline.shown, 20000);
   assert.ok(timeline.spans.duration_us.includes(500));
-  assert.equal(timeline.rest.count.reduce((a, b) => a + b), n + 1 - 20000);
+  assert.equal(
+    timeline.rest.count.reduce((a, b) => a + b),
+    n + 1 - 20000,
+  );
   assert.equal(nodes.length, 2000);
   assert.equal(nodes_left_out, 3000);
   const page = await visit("many.html");
   await page.locator(".timeline").focus();
   for (let i = 0; i < 8; i++) await page.keyboard.press("+");
-  await page.screenshot({ path: path.join(shots, "many.png"), fullPage: true });
+  await shot(page, "many");
+  const elements = await zoomed(page, ".timeline");
+  assert.ok(elements < 10000, `${elements} elements`);
   await leave(page);
-  await quick("many.html", ".timeline");
 });

@@ -22,7 +22,18 @@ function pipelineFiles() {
   const example = (name) => path.join(ROOT, "examples/pipeline", name);
   prony("models", "-i", example("board.yml"), "-o", "models.yml");
   prony("device-types", "board", "-i", example("board.yml"), "-o", "types.yml", "-dtm", "512", "-dtb", "1000");
-  prony("device-types", "workstation", "-i", example("workstation.yml"), "-o", "types.yml", "-dtm", "16384", "-dtb", "1000");
+  prony(
+    "device-types",
+    "workstation",
+    "-i",
+    example("workstation.yml"),
+    "-o",
+    "types.yml",
+    "-dtm",
+    "16384",
+    "-dtb",
+    "1000",
+  );
   return ["-m", "vit-two-blocks", "-M", "models.yml", "-T", "types.yml", "-D", example("devices.yml")];
 }
 
@@ -37,22 +48,70 @@ function simulated() {
   prony("models", "-i", "results.yml", "-o", "small-models.yml");
   prony("device-types", "desk", "-i", "results.yml", "-o", "small-types.yml", "-dtm", "512", "-dtb", "1000");
   writeFileSync(path.join(folder, "desks.yml"), "desk: [desk-0, desk-1]\n");
-  prony("schedule", "-m", "small", "-b", "4", "-M", "small-models.yml", "-T", "small-types.yml", "-D", "desks.yml",
-    "--simulate", "small.onnx", "--launches", "1", "--duration", "0.1", "--format", "html", "--output", "simulated.html");
+  prony(
+    "schedule",
+    "-m",
+    "small",
+    "-b",
+    "4",
+    "-M",
+    "small-models.yml",
+    "-T",
+    "small-types.yml",
+    "-D",
+    "desks.yml",
+    "--simulate",
+    "small.onnx",
+    "--launches",
+    "1",
+    "--duration",
+    "0.1",
+    "--format",
+    "html",
+    "--output",
+    "simulated.html",
+  );
   return null;
 }
 
 function layers() {
   prony("synth", "mlp", "--layers", "3", "--hidden", "32", "--batch", "dynamic", "-o", "small.onnx");
-  prony("layers", "small.onnx", "-b", "4", "-o", "results.yml", "--launches", "1", "--iterations", "5",
-    "--format", "html", "--output", "layers.html");
+  prony(
+    "layers",
+    "small.onnx",
+    "-b",
+    "4",
+    "-o",
+    "results.yml",
+    "--launches",
+    "1",
+    "--iterations",
+    "5",
+    "--format",
+    "html",
+    "--output",
+    "layers.html",
+  );
   return null;
 }
 
 function measured() {
   made("layers");
-  prony("profile", "small.onnx", "-b", "onnxrt-cpu[threads=1]", "--ops", "--launches", "2", "--repeats", "40",
-    "--format", "html", "-o", "measured.html");
+  prony(
+    "profile",
+    "small.onnx",
+    "-b",
+    "onnxrt-cpu[threads=1]",
+    "--ops",
+    "--launches",
+    "2",
+    "--repeats",
+    "40",
+    "--format",
+    "html",
+    "-o",
+    "measured.html",
+  );
   return null;
 }
 

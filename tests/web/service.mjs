@@ -5,9 +5,7 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import readline from "node:readline";
 import { fileURLToPath } from "node:url";
-import { BUILD, folder, prony, start } from "./browser.mjs";
-
-const PATIENCE_MS = 60000;
+import { BUILD, PATIENCE_MS, folder, prony, start } from "./browser.mjs";
 
 const running = new Set();
 
@@ -18,18 +16,37 @@ export function stopAll() {
 
 function kept(process) {
   running.add(process);
-  process.ended = new Promise((done) => process.on("exit", (status, signal) => {
-    running.delete(process);
-    done({ status, signal });
-  }));
+  process.ended = new Promise((done) =>
+    process.on("exit", (status, signal) => {
+      running.delete(process);
+      done({ status, signal });
+    }),
+  );
   return process;
 }
 
 // A certificate for this machine that signs itself.
 function certificate(place) {
   const [cert, key] = ["cert.pem", "key.pem"].map((name) => path.join(place, name));
-  const done = spawnSync("openssl", ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-    "-keyout", key, "-out", cert, "-days", "2", "-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]);
+  const done = spawnSync("openssl", [
+    "req",
+    "-x509",
+    "-newkey",
+    "ec",
+    "-pkeyopt",
+    "ec_paramgen_curve:P-256",
+    "-nodes",
+    "-keyout",
+    key,
+    "-out",
+    cert,
+    "-days",
+    "2",
+    "-subj",
+    "/CN=localhost",
+    "-addext",
+    "subjectAltName=DNS:localhost,IP:127.0.0.1",
+  ]);
   assert.equal(done.status, 0, String(done.stderr));
   return { cert, key };
 }
@@ -84,14 +101,19 @@ export class Service {
   }
 
   token(user, ...options) {
-    return prony("token", "add", user, ...options, "--state", this.state).trim().split(/\s+/).pop();
+    return prony("token", "add", user, ...options, "--state", this.state)
+      .trim()
+      .split(/\s+/)
+      .pop();
   }
 
   // A process that holds sessions, which ends with the test.
   async sessions(use) {
     const python = path.join(BUILD, "venv/bin/python");
     const script = path.join(path.dirname(fileURLToPath(import.meta.url)), "sessions.py");
-    const process = kept(spawn(python, [script, this.address, ...(this.ca ? [this.ca] : [])], { stdio: ["pipe", "pipe", "inherit"] }));
+    const process = kept(
+      spawn(python, [script, this.address, ...(this.ca ? [this.ca] : [])], { stdio: ["pipe", "pipe", "inherit"] }),
+    );
     const answers = readline.createInterface({ input: process.stdout })[Symbol.asyncIterator]();
     try {
       await use(async (order) => {

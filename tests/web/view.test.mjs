@@ -5,7 +5,25 @@ import { createReadStream, readFileSync, writeFileSync } from "node:fs";
 import http from "node:http";
 import path from "node:path";
 import { after, test } from "node:test";
-import { BUILD, HOSTILE, close, data, embedded, folder, leave, overflow, prony, rows, seriousFaults, settle, shots, start, unfold, visit } from "./browser.mjs";
+import {
+  BUILD,
+  HOSTILE,
+  PATIENCE_MS,
+  close,
+  data,
+  embedded,
+  folder,
+  leave,
+  overflow,
+  prony,
+  rows,
+  seriousFaults,
+  settle,
+  shot,
+  start,
+  unfold,
+  visit,
+} from "./browser.mjs";
 import { made, names } from "./reports.mjs";
 
 after(close);
@@ -57,13 +75,17 @@ test("saved JSON, a page and a trace are on one page", async () => {
     }
     assert.deepEqual(schemas, ["prony.profile/1", "prony.profile/1", "prony.trace/1"]);
     assert.deepEqual(await seriousFaults(page), []);
-    await page.screenshot({ path: path.join(shots, "view.png"), fullPage: true });
+    await shot(page, "view");
     await leave(page);
   });
 });
 
 test("every kind of saved JSON", async () => {
-  const files = { "comparison.json": ["report", data("compare-before.json"), data("compare-after.json")], "traces.json": ["explore", data("trace/parallel.json"), "--compare", data("trace/gpu.json")], "trace.json": ["explore", data("trace/gpu.json")] };
+  const files = {
+    "comparison.json": ["report", data("compare-before.json"), data("compare-after.json")],
+    "traces.json": ["explore", data("trace/parallel.json"), "--compare", data("trace/gpu.json")],
+    "trace.json": ["explore", data("trace/gpu.json")],
+  };
   for (const [file, argv] of Object.entries(files)) prony(...argv, "--format", "json", "-o", file);
   await viewing(Object.keys(files), async (address) => {
     const page = await visit(address);
@@ -77,21 +99,27 @@ test("every kind of saved JSON", async () => {
 
 test("every report that was written as a page", async () => {
   for (const name of names) made(name);
-  await viewing(names.map((name) => `${name}.html`), async (address) => {
-    const page = await visit(address);
-    const reports = names.flatMap((name) => embedded(`${name}.html`).reports);
-    const buttons = await page.locator("nav button").all();
-    assert.equal(buttons.length, reports.length);
-    for (const [i, report] of reports.entries()) {
-      await buttons[i].click();
-      await settle(page);
-      assert.equal(await page.getAttribute("article", "data-schema"), report.data.schema);
-      assert.equal(await page.locator(".warning:has-text('can\\'t be shown')").count(), 0);
-      if (report.data.schema === "prony.profile/1" && !report.data.profiles)
-        assert.deepEqual((await rows(page, "Results")).map((row) => row.Time.value), report.data.results.map((r) => r.stats?.median_ns ?? null));
-    }
-    await leave(page);
-  });
+  await viewing(
+    names.map((name) => `${name}.html`),
+    async (address) => {
+      const page = await visit(address);
+      const reports = names.flatMap((name) => embedded(`${name}.html`).reports);
+      const buttons = await page.locator("nav button").all();
+      assert.equal(buttons.length, reports.length);
+      for (const [i, report] of reports.entries()) {
+        await buttons[i].click();
+        await settle(page);
+        assert.equal(await page.getAttribute("article", "data-schema"), report.data.schema);
+        assert.equal(await page.locator(".warning:has-text('can\\'t be shown')").count(), 0);
+        if (report.data.schema === "prony.profile/1" && !report.data.profiles)
+          assert.deepEqual(
+            (await rows(page, "Results")).map((row) => row.Time.value),
+            report.data.results.map((r) => r.stats?.median_ns ?? null),
+          );
+      }
+      await leave(page);
+    },
+  );
 });
 
 // Data that somebody sent: in every kind of report every text is hostile, but for the few that say what it is.
@@ -100,14 +128,23 @@ const MEANT = new Set(["schema", "kind", "verdict", "objective", "selected", "lo
 function poisoned(report) {
   let n = 0;
   return JSON.parse(JSON.stringify(report), (key, value) =>
-    typeof value === "string" && !MEANT.has(key) ? `${HOSTILE[n++ % HOSTILE.length].replaceAll("\u0000", "")} ${n}` : value);
+    typeof value === "string" && !MEANT.has(key)
+      ? `${HOSTILE[n++ % HOSTILE.length].replaceAll("\u0000", "")} ${n}`
+      : value,
+  );
 }
 
 test("hostile texts in every kind of report stay texts", async () => {
   const files = names.map((name) => {
     made(name);
-    const json = JSON.stringify({ ...embedded(`${name}.html`), reports: embedded(`${name}.html`).reports.map(poisoned) }).replaceAll("<", "\\u003c");
-    const html = readFileSync(path.join(folder, `${name}.html`), "utf8").replace(/(id="prony-data">).*?(<\/script>)/s, (_, begin, end) => begin + json + end);
+    const json = JSON.stringify({
+      ...embedded(`${name}.html`),
+      reports: embedded(`${name}.html`).reports.map(poisoned),
+    }).replaceAll("<", "\\u003c");
+    const html = readFileSync(path.join(folder, `${name}.html`), "utf8").replace(
+      /(id="prony-data">).*?(<\/script>)/s,
+      (_, begin, end) => begin + json + end,
+    );
     writeFileSync(path.join(folder, `hostile-${name}.html`), html);
     return `hostile-${name}.html`;
   });
@@ -122,7 +159,7 @@ test("hostile texts in every kind of report stay texts", async () => {
       assert.equal(await page.evaluate(() => globalThis.pwned), undefined);
       assert.equal(await page.evaluate(() => document.querySelectorAll("script, img, iframe, main a").length), 2);
       assert.ok((await overflow(page)) <= 0, `${i} scrolls sideways`);
-      await page.screenshot({ path: path.join(shots, `view-hostile-${i}.png`), fullPage: true });
+      await shot(page, `view-hostile-${i}`);
     }
     await leave(page);
   });
@@ -132,7 +169,10 @@ test("the answer is strict, and for this machine only", async () => {
   await viewing([data("profile-single.json")], async (address) => {
     const { status, headers, body } = await get(address);
     assert.equal(status, 200);
-    assert.match(headers["content-security-policy"], /^default-src 'none'; script-src 'sha256-[^' ]+'; style-src 'sha256-[^' ]+';.* frame-ancestors 'none'$/);
+    assert.match(
+      headers["content-security-policy"],
+      /^default-src 'none'; script-src 'sha256-[^' ]+'; style-src 'sha256-[^' ]+';.* frame-ancestors 'none'$/,
+    );
     assert.equal(headers["x-content-type-options"], "nosniff");
     assert.equal(headers["content-type"], "text/html; charset=utf-8");
     assert.ok(body.includes(/content="(default-src[^"]*)"/.exec(body)[1]));
@@ -147,17 +187,25 @@ test("a browser is opened with the address", async () => {
   const browser = path.join(folder, "browser");
   assert.equal(spawnSync("mkfifo", [fifo]).status, 0);
   writeFileSync(browser, `#!/bin/sh\nexec > '${fifo}'\necho "$1"\ngrep SigIgn /proc/self/status\n`, { mode: 0o755 });
-  await viewing([data("profile-single.json")], async (address) => {
-    let opened = "";
-    for await (const piece of createReadStream(fifo, "utf8")) opened += piece;
-    const [said, ignored] = opened.trim().split("\n");
-    assert.equal(said, address);
-    assert.equal(BigInt(`0x${ignored.split("\t")[1]}`) & 0x1000n, 0n, "SIGPIPE is as usual");
-  }, [], { BROWSER: browser });
+  await viewing(
+    [data("profile-single.json")],
+    async (address) => {
+      let opened = "";
+      for await (const piece of createReadStream(fifo, "utf8")) opened += piece;
+      const [said, ignored] = opened.trim().split("\n");
+      assert.equal(said, address);
+      assert.equal(BigInt(`0x${ignored.split("\t")[1]}`) & 0x1000n, 0n, "SIGPIPE is as usual");
+    },
+    [],
+    { BROWSER: browser },
+  );
 });
 
 test("a page from elsewhere brings its data, not its script", async () => {
-  const html = readFileSync(path.join(folder, "several.html"), "utf8").replace("<body>", "<body><script>globalThis.pwned = 1</script>");
+  const html = readFileSync(path.join(folder, "several.html"), "utf8").replace(
+    "<body>",
+    "<body><script>globalThis.pwned = 1</script>",
+  );
   writeFileSync(path.join(folder, "theirs.html"), html);
   await viewing(["theirs.html"], async (address) => {
     const { body } = await get(address);
@@ -167,7 +215,10 @@ test("a page from elsewhere brings its data, not its script", async () => {
 
 // What a file says that has the name of a schema and nothing else of it.
 test("a report that is broken inside is told, and the others are shown", async () => {
-  writeFileSync(path.join(folder, "broken.json"), JSON.stringify({ schema: "prony.schedule/1", feasible: true, stages: 7 }));
+  writeFileSync(
+    path.join(folder, "broken.json"),
+    JSON.stringify({ schema: "prony.schedule/1", feasible: true, stages: 7 }),
+  );
   await viewing(["broken.json", data("profile-single.json")], async (address) => {
     const page = await visit(address);
     assert.equal(await page.locator(".warning:has-text('can\\'t be shown')").count(), 1);
@@ -182,14 +233,18 @@ test("what is no report is one clear error", () => {
   writeFileSync(path.join(folder, "other.json"), '{"schema": "other/1"}');
   writeFileSync(path.join(folder, "other.html"), "<html></html>");
   const cases = [
-    [["other.json"], /'other.json' is no report of prony: its schema is 'other\/1'/],
-    [["other.html"], /'other.html' is no page of prony/],
+    [["other.json"], /'other.json' is not a prony report: its schema is 'other\/1'/],
+    [["other.html"], /'other.html' is not a prony page/],
     [["missing.json"], /cannot read 'missing.json'/],
     [[data("profile-single.json"), "--address", "0.0.0.0:0"], /'0.0.0.0:0' is not an address of this machine alone/],
     [[data("mlp.onnx")], /mlp.onnx/],
   ];
   for (const [argv, expected] of cases) {
-    const done = spawnSync(program, ["view", "--no-browser", ...argv], { cwd: folder, encoding: "utf8", timeout: 20000 });
+    const done = spawnSync(program, ["view", "--no-browser", ...argv], {
+      cwd: folder,
+      encoding: "utf8",
+      timeout: PATIENCE_MS,
+    });
     assert.notEqual(done.status, 0);
     assert.match(done.stderr, expected);
     // Misuse also points to --help.

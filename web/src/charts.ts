@@ -1,6 +1,6 @@
 // Pictures in SVG: few marks, each of which says what it is.
-import { Mark, interactive, responsive, s } from "./dom";
-import { Show, axisTexts, distinct, shorten } from "./format";
+import { type Mark, interactive, responsive, s } from "./dom";
+import { type Show, axisTexts, distinct, shorten } from "./format";
 import { dashes, seriesColour } from "./theme";
 
 const ruler = document.createElement("canvas").getContext("2d");
@@ -31,7 +31,12 @@ export interface Scale {
   at: (value: number) => number; // px
 }
 
-export function scale(values: number[], from: number, to: number, options: { zero?: boolean; log?: boolean } = {}): Scale {
+export function scale(
+  values: number[],
+  from: number,
+  to: number,
+  options: { zero?: boolean; log?: boolean } = {},
+): Scale {
   const finite = values.filter((v) => Number.isFinite(v) && (!options.log || v > 0));
   let low = finite.length ? Math.min(...finite) : 0;
   let high = finite.length ? Math.max(...finite) : 1;
@@ -49,8 +54,7 @@ export function scale(values: number[], from: number, to: number, options: { zer
     low = log ? low / edge : low - edge;
     high = log ? high * edge : high + edge;
   }
-  const place = (v: number): number =>
-    log ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low);
+  const place = (v: number): number => (log ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low));
   return { low, high, log, at: (v) => from + (to - from) * place(v) };
 }
 
@@ -62,21 +66,28 @@ function extent(values: (number | null)[], ends: (number | null | undefined)[]):
   const [low, high] = [Math.min(...known), Math.max(...known)];
   const room = Math.max(high - low, 0.5 * Math.max(Math.abs(low), Math.abs(high)));
   const least = low >= 0 ? Math.max(low / 2, low - room) : low - room;
-  return [...known, ...ends.filter((v): v is number => typeof v === "number" && Number.isFinite(v))
-    .map((v) => Math.min(high + room, Math.max(least, v)))];
+  return [
+    ...known,
+    ...ends
+      .filter((v): v is number => typeof v === "number" && Number.isFinite(v))
+      .map((v) => Math.min(high + room, Math.max(least, v))),
+  ];
 }
 
 // The path of an interval from `low` to `high` across or along the scale: its ends have bars, or, where it
 // goes on beyond the picture, arrows.
 function whisker(axis: Scale, low: number, high: number, at: number, upright: boolean): string {
-  const point = (along: number, across: number): string => (upright ? `${at + across} ${along}` : `${along} ${at + across}`);
+  const point = (along: number, across: number): string =>
+    upright ? `${at + across} ${along}` : `${along} ${at + across}`;
   const edge = (v: number): { px: number; beyond: boolean } => {
     const inside = Math.min(axis.high, Math.max(axis.low, v));
     return { px: axis.at(inside), beyond: inside !== v };
   };
   const [from, to] = [edge(low), edge(high)];
   const end = (e: { px: number; beyond: boolean }, back: number): string =>
-    e.beyond ? `M${point(e.px + back, -4)}L${point(e.px, 0)}L${point(e.px + back, 4)}` : `M${point(e.px, -4)}L${point(e.px, 4)}`;
+    e.beyond
+      ? `M${point(e.px + back, -4)}L${point(e.px, 0)}L${point(e.px + back, 4)}`
+      : `M${point(e.px, -4)}L${point(e.px, 4)}`;
   const back = Math.sign(to.px - from.px) * 6 || 6;
   return `M${point(from.px, 0)}L${point(to.px, 0)}${end(from, back)}${end(to, -back)}`;
 }
@@ -152,7 +163,13 @@ function drawLegend(f: Frame, entries: Entry[], top: number, width: number): voi
   });
 }
 
-export function label(text: string, x: number, y: number, width: number, attributes: Record<string, string | number> = {}): SVGTextElement {
+export function label(
+  text: string,
+  x: number,
+  y: number,
+  width: number,
+  attributes: Record<string, string | number> = {},
+): SVGTextElement {
   return s("text", { x, y, ...attributes }, fit(text, width));
 }
 
@@ -185,12 +202,22 @@ export const apart = (rows: { low: number; high: number }[]): boolean =>
 
 export function spreads(title: string, rows: Spread[], show: Show): HTMLElement {
   return responsive((width) => {
-    const { left, above } = rowLayout(width, rows.map((r) => r.name));
+    const { left, above } = rowLayout(
+      width,
+      rows.map((r) => r.name),
+    );
     const pitch = 46 + above + (apart(rows) ? 22 : 0);
     const height = rows.length * pitch + (apart(rows) ? 4 : 26);
     const f = frame(width, height);
-    const place = (some: Spread[]): Scale => scale(
-      extent(some.flatMap((r) => [r.low, r.high, r.median]), some.flatMap((r) => [r.medianLow, r.medianHigh])), left + 6, width - 14);
+    const place = (some: Spread[]): Scale =>
+      scale(
+        extent(
+          some.flatMap((r) => [r.low, r.high, r.median]),
+          some.flatMap((r) => [r.medianLow, r.medianHigh]),
+        ),
+        left + 6,
+        width - 14,
+      );
     const common = apart(rows) ? null : place(rows);
     if (common) xAxis(f, common, 4, height - 22, width - left, show);
     rows.forEach((row, i) => {
@@ -206,26 +233,39 @@ export function spreads(title: string, rows: Spread[], show: Show): HTMLElement 
         path += `L${(x0 + k * step).toFixed(1)} ${y.toFixed(1)}L${(x0 + (k + 1) * step).toFixed(1)} ${y.toFixed(1)}`;
       });
       path += `L${axis.at(row.high)} ${base}Z`;
-      const group = s("g", {},
+      const group = s(
+        "g",
+        {},
         s("rect", { class: "hit", x: 0, y: base - 42 - above, width, height: pitch }),
         s("line", { class: "base", x1: left + 6, x2: width - 14, y1: base, y2: base }),
         step > 0.05
           ? s("path", { d: path, fill: seriesColour(i), "fill-opacity": 0.35, stroke: seriesColour(i) })
-          : s("line", { x1: x0, x2: x0, y1: base - 36, y2: base, stroke: seriesColour(i), "stroke-width": 2 }));
+          : s("line", { x1: x0, x2: x0, y1: base - 36, y2: base, stroke: seriesColour(i), "stroke-width": 2 }),
+      );
       if (row.medianLow !== null && row.medianHigh !== null) {
         const [from, to] = [axis.at(Math.max(axis.low, row.medianLow)), axis.at(Math.min(axis.high, row.medianHigh))];
-        group.append(s("rect", { x: from, y: base - 5, height: 8, fill: seriesColour(i), width: Math.max(2, to - from) }));
+        group.append(
+          s("rect", { x: from, y: base - 5, height: 8, fill: seriesColour(i), width: Math.max(2, to - from) }),
+        );
         // It goes on beyond the picture.
-        if (row.medianHigh > axis.high) group.append(s("path", { d: `M${to} ${base - 8}l8 7-8 7z`, fill: seriesColour(i) }));
-        if (row.medianLow < axis.low) group.append(s("path", { d: `M${from} ${base - 8}l-6 7 6 7z`, fill: seriesColour(i) }));
+        if (row.medianHigh > axis.high)
+          group.append(s("path", { d: `M${to} ${base - 8}l8 7-8 7z`, fill: seriesColour(i) }));
+        if (row.medianLow < axis.low)
+          group.append(s("path", { d: `M${from} ${base - 8}l-6 7 6 7z`, fill: seriesColour(i) }));
       }
       if (row.median !== null)
-        group.append(s("line", { class: "median", x1: axis.at(row.median), x2: axis.at(row.median), y1: base - 38, y2: base + 4 }));
-      group.append(above
-        ? label(row.name, 10, base - 40, width - 16)
-        : label(row.name, left - 6, base - 10, left - 6, { "text-anchor": "end" }));
+        group.append(
+          s("line", { class: "median", x1: axis.at(row.median), x2: axis.at(row.median), y1: base - 38, y2: base + 4 }),
+        );
+      group.append(
+        above
+          ? label(row.name, 10, base - 40, width - 16)
+          : label(row.name, left - 6, base - 10, left - 6, { "text-anchor": "end" }),
+      );
       if (row.above > 0)
-        group.append(label(`${row.above} above →`, width - 14, base - 24, 140, { "text-anchor": "end", class: "axis over" }));
+        group.append(
+          label(`${row.above} above →`, width - 14, base - 24, 140, { "text-anchor": "end", class: "axis over" }),
+        );
       f.svg.append(group);
       f.marks.push({ element: group, tip: [row.name, ...row.tip] });
     });
@@ -259,10 +299,19 @@ function legendOf(bars: Bar[]): Entry[] {
   for (const bar of bars)
     bar.parts.forEach((part, k) => {
       if (part.value <= 0 || part.failed || found.has(part.name)) return;
-      found.set(part.name, { name: part.name, sign: (x, y) => s("rect", {
-        x: x - 5, y: y - 5, width: 11, height: 11, class: part.quiet ? "quiet" : null,
-        fill: part.quiet ? null : seriesColour(part.colour ?? k), "fill-opacity": part.quiet ? null : 0.55,
-      }) });
+      found.set(part.name, {
+        name: part.name,
+        sign: (x, y) =>
+          s("rect", {
+            x: x - 5,
+            y: y - 5,
+            width: 11,
+            height: 11,
+            class: part.quiet ? "quiet" : null,
+            fill: part.quiet ? null : seriesColour(part.colour ?? k),
+            "fill-opacity": part.quiet ? null : 0.55,
+          }),
+      });
     });
   return found.size > 1 && found.size <= LEGEND_MAX ? [...found.values()] : [];
 }
@@ -270,7 +319,10 @@ function legendOf(bars: Bar[]): Entry[] {
 // Each row is a bar of parts behind each other: a ledger, the segments of a program.
 export function stacked(title: string, bars: Bar[], show: Show): HTMLElement {
   return responsive((width) => {
-    const { left, above } = rowLayout(width, bars.map((b) => b.name));
+    const { left, above } = rowLayout(
+      width,
+      bars.map((b) => b.name),
+    );
     const pitch = 34 + above;
     const signs = legendOf(bars);
     const bottom = bars.length * pitch + 4;
@@ -283,21 +335,31 @@ export function stacked(title: string, bars: Bar[], show: Show): HTMLElement {
       const top = i * pitch + above + 6;
       let from = 0;
       const failures: SVGElement[] = [];
-      f.svg.append(above
-        ? label(bar.name, 10, top - 5, width - 16)
-        : label(bar.name, left - 6, top + 16, left - 6, { "text-anchor": "end" }));
+      f.svg.append(
+        above
+          ? label(bar.name, 10, top - 5, width - 16)
+          : label(bar.name, left - 6, top + 16, left - 6, { "text-anchor": "end" }),
+      );
       bar.parts.forEach((part, k) => {
         const value = Math.max(0, part.value);
         const x = axis.at(from);
         const wide = axis.at(from + value) - x;
         from += value;
-        const group = s("g", {},
+        const group = s(
+          "g",
+          {},
           s("rect", {
-            x, y: top, width: Math.max(part.failed ? 14 : 0.5, wide - (wide > 4 ? 1 : 0)), height: 24,
+            x,
+            y: top,
+            width: Math.max(part.failed ? 14 : 0.5, wide - (wide > 4 ? 1 : 0)),
+            height: 24,
             class: part.failed ? "failed" : part.quiet ? "quiet" : null,
-            fill: part.failed || part.quiet ? null : seriesColour(part.colour ?? k), "fill-opacity": part.quiet ? null : 0.55,
-          }));
-        if (wide > 40) group.append(label((part.failed ? "✕ " : "") + part.name, x + 4, top + 16, wide - 8, { class: "inside" }));
+            fill: part.failed || part.quiet ? null : seriesColour(part.colour ?? k),
+            "fill-opacity": part.quiet ? null : 0.55,
+          }),
+        );
+        if (wide > 40)
+          group.append(label((part.failed ? "✕ " : "") + part.name, x + 4, top + 16, wide - 8, { class: "inside" }));
         else if (part.failed) group.append(label("✕", x + 1, top + 16, 12, { class: "inside" }));
         // What failed is seen, however short it is: it stands above the others.
         if (part.failed) failures.push(group);
@@ -319,17 +381,35 @@ export interface Range {
   low: number | null;
   high: number | null;
   tip: string[];
-  marked?: boolean;
+  sign?: Sign;
 }
 
+// What is known of a value: it is more than the origin, it is less, or neither.
+export type Sign = "more" | "less" | "open";
+
+export const signOf = (verdict: string): Sign =>
+  verdict === "slower" ? "more" : verdict === "faster" ? "less" : "open";
+export const SIGNS = "Squares are slower, full circles faster; hollow circles are the same, or not known to differ.";
+
 // Values with their intervals: bars from `origin`, or dots for ratios.
-export function ranges(title: string, rows: Range[], show: Show, options: { origin: number; dots?: boolean; log?: boolean }): HTMLElement {
+export function ranges(
+  title: string,
+  rows: Range[],
+  show: Show,
+  options: { origin: number; dots?: boolean; log?: boolean },
+): HTMLElement {
   return responsive((width) => {
-    const { left, above } = rowLayout(width, rows.map((r) => r.name));
+    const { left, above } = rowLayout(
+      width,
+      rows.map((r) => r.name),
+    );
     const pitch = 26 + above;
     const height = rows.length * pitch + 26;
     const f = frame(width, height);
-    const values = extent([options.origin, ...rows.map((r) => r.value)], rows.flatMap((r) => [r.low, r.high]));
+    const values = extent(
+      [options.origin, ...rows.map((r) => r.value)],
+      rows.flatMap((r) => [r.low, r.high]),
+    );
     const axis = scale(values, left + 6, width - 24, { zero: !options.dots, log: options.log });
     const origin = axis.at(options.origin);
     xAxis(f, axis, 4, height - 22, width - left, show);
@@ -338,20 +418,38 @@ export function ranges(title: string, rows: Range[], show: Show, options: { orig
       const top = i * pitch + above + 3;
       const middle = top + 10;
       const group = s("g", {}, s("rect", { class: "hit", x: 0, y: i * pitch, width, height: pitch }));
-      group.append(above
-        ? label(row.name, 10, top - 3, width - 16)
-        : label(row.name, left - 6, middle + 4, left - 6, { "text-anchor": "end" }));
+      group.append(
+        above
+          ? label(row.name, 10, top - 3, width - 16)
+          : label(row.name, left - 6, middle + 4, left - 6, { "text-anchor": "end" }),
+      );
       if (row.value !== null) {
         const x = axis.at(row.value);
-        const fill = row.marked ? seriesColour(1) : seriesColour(0);
+        const fill = row.sign === "more" ? seriesColour(1) : seriesColour(0);
         if (!options.dots)
-          group.append(s("rect", { x: Math.min(origin, x), y: top, width: Math.max(1, Math.abs(x - origin)), height: 18, fill, "fill-opacity": 0.55 }));
+          group.append(
+            s("rect", {
+              x: Math.min(origin, x),
+              y: top,
+              width: Math.max(1, Math.abs(x - origin)),
+              height: 18,
+              fill,
+              "fill-opacity": 0.55,
+            }),
+          );
         if (row.low !== null && row.high !== null)
           group.append(s("path", { class: "whisker", d: whisker(axis, row.low, row.high, middle, false) }));
         if (options.dots)
-          group.append(row.marked
-            ? s("rect", { x: x - 5, y: middle - 5, width: 10, height: 10, fill })
-            : s("circle", { cx: x, cy: middle, r: 5, fill }));
+          group.append(
+            row.sign === "more"
+              ? s("rect", { class: "more", x: x - 5, y: middle - 5, width: 10, height: 10, fill })
+              : s(
+                  "circle",
+                  row.sign === "open"
+                    ? { class: "open", cx: x, cy: middle, r: 5 }
+                    : { class: "less", cx: x, cy: middle, r: 5, fill },
+                ),
+          );
       }
       f.svg.append(group);
       f.marks.push({ element: group, tip: [row.name, ...row.tip] });
@@ -396,40 +494,64 @@ export interface Curves {
 const SHAPES = 4;
 
 function shape(index: number, x: number, y: number, hollow: boolean): SVGElement {
-  const paint = { fill: hollow ? "var(--surface)" : seriesColour(index), stroke: seriesColour(index), "stroke-width": 2 };
+  const paint = {
+    fill: hollow ? "var(--surface)" : seriesColour(index),
+    stroke: seriesColour(index),
+    "stroke-width": 2,
+  };
   switch (index % SHAPES) {
-    case 0: return s("circle", { cx: x, cy: y, r: 4.5, ...paint });
-    case 1: return s("rect", { x: x - 4, y: y - 4, width: 8, height: 8, ...paint });
-    case 2: return s("path", { d: `M${x} ${y - 5.5}l5.5 9.5h-11z`, ...paint });
-    default: return s("path", { d: `M${x} ${y - 6}l6 6-6 6-6-6z`, ...paint });
+    case 0:
+      return s("circle", { cx: x, cy: y, r: 4.5, ...paint });
+    case 1:
+      return s("rect", { x: x - 4, y: y - 4, width: 8, height: 8, ...paint });
+    case 2:
+      return s("path", { d: `M${x} ${y - 5.5}l5.5 9.5h-11z`, ...paint });
+    default:
+      return s("path", { d: `M${x} ${y - 6}l6 6-6 6-6-6z`, ...paint });
   }
 }
 
 export function curves(c: Curves): HTMLElement {
   return responsive((width) => {
-    const legend = c.curves.length > 1
-      ? c.curves.map((curve, i): Entry => ({ name: curve.name, sign: (lx, ly) => shape(i, lx, ly, false) })) : [];
+    const legend =
+      c.curves.length > 1
+        ? c.curves.map((curve, i): Entry => ({ name: curve.name, sign: (lx, ly) => shape(i, lx, ly, false) }))
+        : [];
     const below = legendHeight(legend, width);
     const height = Math.min(380, Math.max(240, 0.5 * width)) + below;
     const bottom = height - 40 - below;
     const f = frame(width, height);
     const points = c.curves.flatMap((k) => k.points);
-    const ys = extent(points.map((p) => p.y), points.flatMap((p) => [p.low, p.high]));
+    const ys = extent(
+      points.map((p) => p.y),
+      points.flatMap((p) => [p.low, p.high]),
+    );
     // Marks at the top have room.
     const most = Math.max(0, ...ys, ...(c.lines ?? []).map((l) => l.y));
-    const y = scale([...ys, ...(c.lines ?? []).map((l) => l.y), ...(c.logY ? [] : [1.04 * most])],
-      bottom, 22, { zero: !c.logY, log: c.logY });
+    const y = scale([...ys, ...(c.lines ?? []).map((l) => l.y), ...(c.logY ? [] : [1.04 * most])], bottom, 22, {
+      zero: !c.logY,
+      log: c.logY,
+    });
     const yTicks = ticks(y, 6);
     const yTexts = axisTexts(yTicks, c.showY);
     const left = 12 + Math.max(...yTexts.map(textWidth), 20);
-    const x = scale(points.map((p) => p.x), left, width - 16, { log: c.logX });
-    yTicks.forEach((tick, i) => f.svg.append(
-      s("line", { class: "grid", x1: left, x2: width - 8, y1: y.at(tick), y2: y.at(tick) }),
-      s("text", { class: "axis", x: left - 5, y: y.at(tick) + 4, "text-anchor": "end" }, yTexts[i])));
+    const x = scale(
+      points.map((p) => p.x),
+      left,
+      width - 16,
+      { log: c.logX },
+    );
+    yTicks.forEach((tick, i) =>
+      f.svg.append(
+        s("line", { class: "grid", x1: left, x2: width - 8, y1: y.at(tick), y2: y.at(tick) }),
+        s("text", { class: "axis", x: left - 5, y: y.at(tick) + 4, "text-anchor": "end" }, yTexts[i]),
+      ),
+    );
     xAxis(f, x, 16, bottom, width, c.showX, c.ticksX);
     f.svg.append(
       s("text", { class: "axis title", x: 4, y: 12 }, c.yTitle),
-      s("text", { class: "axis title", x: width - 8, y: bottom + 32, "text-anchor": "end" }, c.xTitle));
+      s("text", { class: "axis title", x: width - 8, y: bottom + 32, "text-anchor": "end" }, c.xTitle),
+    );
     const besides = c.beside ? c.curves.filter((k) => k.points.some((p) => typeof p.low === "number")) : [];
     c.curves.forEach((curve, i) => {
       const sorted = [...curve.points].sort((a, b) => a.x - b.x);
@@ -437,14 +559,30 @@ export function curves(c: Curves): HTMLElement {
       const aside = besides.includes(curve) ? 4 * (besides.indexOf(curve) - (besides.length - 1) / 2) : 0;
       const px = (p: Point): number => x.at(p.x) + aside;
       if (curve.line && joined.length > 1)
-        f.svg.append(s("path", {
-          fill: "none", stroke: seriesColour(i), "stroke-width": 2, "stroke-dasharray": dashes(i),
-          d: joined.map((p, k) => (k === 0 ? `M${px(p)} ${y.at(p.y)}` : curve.step ? `H${px(p)}V${y.at(p.y)}` : `L${px(p)} ${y.at(p.y)}`)).join(""),
-        }));
+        f.svg.append(
+          s("path", {
+            fill: "none",
+            stroke: seriesColour(i),
+            "stroke-width": 2,
+            "stroke-dasharray": dashes(i),
+            d: joined
+              .map((p, k) =>
+                k === 0 ? `M${px(p)} ${y.at(p.y)}` : curve.step ? `H${px(p)}V${y.at(p.y)}` : `L${px(p)} ${y.at(p.y)}`,
+              )
+              .join(""),
+          }),
+        );
       for (const p of sorted) {
         const group = s("g", {});
         if (typeof p.low === "number" && typeof p.high === "number")
-          group.append(s("path", { fill: "none", stroke: seriesColour(i), "stroke-width": 1.5, d: whisker(y, p.low, p.high, px(p), true) }));
+          group.append(
+            s("path", {
+              fill: "none",
+              stroke: seriesColour(i),
+              "stroke-width": 1.5,
+              d: whisker(y, p.low, p.high, px(p), true),
+            }),
+          );
         group.append(shape(i, px(p), y.at(p.y), Boolean(p.hollow)));
         f.svg.append(group);
         f.marks.push({ element: group, tip: p.tip });
@@ -453,7 +591,8 @@ export function curves(c: Curves): HTMLElement {
     for (const line of c.lines ?? [])
       f.svg.append(
         s("line", { class: "limit", x1: left, x2: width - 8, y1: y.at(line.y), y2: y.at(line.y) }),
-        label(line.name, width - 10, y.at(line.y) - 5, width - left, { "text-anchor": "end", class: "limit-name" }));
+        label(line.name, width - 10, y.at(line.y) - 5, width - left, { "text-anchor": "end", class: "limit-name" }),
+      );
     drawLegend(f, legend, bottom + 52, width);
     interactive(f.svg, c.title, f.marks);
     return f.svg;
@@ -510,14 +649,17 @@ function squarify(values: number[], box: Box): Box[] {
     let at = 0;
     for (let k = 0; k < n; k++) {
       const long = depth > 0 ? (values[i + k] * area) / depth : 0;
-      boxes.push(rest.w >= rest.h
-        ? { x: rest.x, y: rest.y + at, w: depth, h: long }
-        : { x: rest.x + at, y: rest.y, w: long, h: depth });
+      boxes.push(
+        rest.w >= rest.h
+          ? { x: rest.x, y: rest.y + at, w: depth, h: long }
+          : { x: rest.x + at, y: rest.y, w: long, h: depth },
+      );
       at += long;
     }
-    rest = rest.w >= rest.h
-      ? { x: rest.x + depth, y: rest.y, w: rest.w - depth, h: rest.h }
-      : { x: rest.x, y: rest.y + depth, w: rest.w, h: rest.h - depth };
+    rest =
+      rest.w >= rest.h
+        ? { x: rest.x + depth, y: rest.y, w: rest.w - depth, h: rest.h }
+        : { x: rest.x, y: rest.y + depth, w: rest.w, h: rest.h - depth };
     left -= sum;
     i += n;
   }
@@ -531,12 +673,32 @@ export function treemap(title: string, branches: Branch[]): HTMLElement {
     const boxed = branches.reduce((n, b) => n + Math.max(1, b.leaves.length), 0);
     const height = Math.round(Math.min(460, Math.max(260, 0.55 * width), 140 + 20 * boxed));
     const f = frame(width, height);
-    const boxes = squarify(branches.map((b) => b.value), { x: 0, y: 0, w: width, h: height });
+    const boxes = squarify(
+      branches.map((b) => b.value),
+      { x: 0, y: 0, w: width, h: height },
+    );
     boxes.forEach((box, i) => {
       const branch = branches[i];
       const titled = box.w > 40 && box.h > 30;
-      const inner = { x: box.x + 1, y: box.y + (titled ? 18 : 1), w: Math.max(0, box.w - 2), h: Math.max(0, box.h - (titled ? 19 : 2)) };
-      const own = s("g", {}, s("rect", { x: box.x + 0.5, y: box.y + 0.5, width: Math.max(0, box.w - 1), height: Math.max(0, box.h - 1), fill: seriesColour(i), "fill-opacity": 0.45, class: "box" }));
+      const inner = {
+        x: box.x + 1,
+        y: box.y + (titled ? 18 : 1),
+        w: Math.max(0, box.w - 2),
+        h: Math.max(0, box.h - (titled ? 19 : 2)),
+      };
+      const own = s(
+        "g",
+        {},
+        s("rect", {
+          x: box.x + 0.5,
+          y: box.y + 0.5,
+          width: Math.max(0, box.w - 1),
+          height: Math.max(0, box.h - 1),
+          fill: seriesColour(i),
+          "fill-opacity": 0.45,
+          class: "box",
+        }),
+      );
       if (titled) own.append(label(branch.name, box.x + 4, box.y + 13, box.w - 8, { class: "inside strong" }));
       f.svg.append(own);
       if (box.w * box.h >= LEAF_MIN) f.marks.push({ element: own, tip: branch.tip });
@@ -548,8 +710,21 @@ export function treemap(title: string, branches: Branch[]): HTMLElement {
       squarify([...leaves.map((l) => l.value), rest], inner).forEach((place, k) => {
         if (k === leaves.length || place.w * place.h < LEAF_MIN) return;
         const leaf = leaves[k];
-        const group = s("g", {}, s("rect", { x: place.x + 0.5, y: place.y + 0.5, width: Math.max(0, place.w - 1), height: Math.max(0, place.h - 1), fill: "var(--surface)", "fill-opacity": 0.55, class: "box" }));
-        if (place.w > 44 && place.h > 16) group.append(label(short[k], place.x + 4, place.y + 13, place.w - 8, { class: "inside" }));
+        const group = s(
+          "g",
+          {},
+          s("rect", {
+            x: place.x + 0.5,
+            y: place.y + 0.5,
+            width: Math.max(0, place.w - 1),
+            height: Math.max(0, place.h - 1),
+            fill: "var(--surface)",
+            "fill-opacity": 0.55,
+            class: "box",
+          }),
+        );
+        if (place.w > 44 && place.h > 16)
+          group.append(label(short[k], place.x + 4, place.y + 13, place.w - 8, { class: "inside" }));
         f.svg.append(group);
         f.marks.push({ element: group, tip: leaf.tip });
       });
@@ -580,17 +755,30 @@ export function gantt(title: string, lanes: string[], tasks: Task[], show: Show)
     const f = frame(width, height);
     const axis = scale([0, ...tasks.map((t) => t.end)], left + 6, width - 14, { zero: true });
     xAxis(f, axis, 4, height - 22, width - left, show);
-    lanes.forEach((lane, i) => f.svg.append(above
-      ? label(lane, 10, i * pitch + 13, width - 16)
-      : label(lane, left - 6, i * pitch + 20, left - 6, { "text-anchor": "end" })));
+    lanes.forEach((lane, i) =>
+      f.svg.append(
+        above
+          ? label(lane, 10, i * pitch + 13, width - 16)
+          : label(lane, left - 6, i * pitch + 20, left - 6, { "text-anchor": "end" }),
+      ),
+    );
     for (const task of tasks) {
       const x = axis.at(task.start);
       const wide = Math.max(1, axis.at(task.end) - x - 1);
       const top = task.lane * pitch + above + (task.thin ? 10 : 4);
-      const group = s("g", {}, s("rect", {
-        x, y: top, width: wide, height: task.thin ? 8 : 20, fill: seriesColour(task.colour), "fill-opacity": 0.55,
-        class: task.marked ? "bottleneck" : null,
-      }));
+      const group = s(
+        "g",
+        {},
+        s("rect", {
+          x,
+          y: top,
+          width: wide,
+          height: task.thin ? 8 : 20,
+          fill: seriesColour(task.colour),
+          "fill-opacity": 0.55,
+          class: task.marked ? "bottleneck" : null,
+        }),
+      );
       if (wide > 20 && !task.thin) group.append(label(task.name, x + 4, top + 15, wide - 6, { class: "inside" }));
       f.svg.append(group);
       f.marks.push({ element: group, tip: task.tip });

@@ -1,8 +1,22 @@
 // The service's page: what it is doing, asked for again and again, for as long as one is signed in.
 import { Refused, ask, repeated } from "./dashboard_ask";
 import { history } from "./dashboard_history";
-import { EndedSession, Measurement, Session, Status, You } from "./dashboard_types";
-import { HardwarePart, Part, cachePart, endedColumns, hardwarePart, heading, measurementColumns, overview, pastPart, queuePart, say, sessionsPart, workersPart } from "./dashboard_view";
+import type { EndedSession, Measurement, Session, Status, You } from "./dashboard_types";
+import {
+  type HardwarePart,
+  type Part,
+  cachePart,
+  endedColumns,
+  hardwarePart,
+  heading,
+  measurementColumns,
+  overview,
+  pastPart,
+  queuePart,
+  say,
+  sessionsPart,
+  workersPart,
+} from "./dashboard_view";
 import { h, name } from "./dom";
 import { clockTime, lasted, shorten } from "./format";
 import { themeButton } from "./theme";
@@ -38,8 +52,11 @@ let why = "";
 function setState(next: State): void {
   state = next;
   const says: Record<State, string> = {
-    asking: "Asking the service", live: "Live", slow: "Slow: waiting for an answer",
-    lost: lastHeard ? `No contact since ${clockTime(lastHeard)}` : "No contact", out: "Signed out",
+    asking: "Asking the service",
+    live: "Live",
+    slow: "Slow: waiting for an answer",
+    lost: lastHeard ? `No contact since ${clockTime(lastHeard)}` : "No contact",
+    out: "Signed out",
   };
   contact.dataset.state = next;
   if (contact.textContent !== says[next]) contact.textContent = says[next];
@@ -54,20 +71,42 @@ function count(): void {
   if (state !== "lost") return;
   const now = performance.now();
   const wait = Math.ceil((nextTry - now) / 1000);
-  since.textContent = (lastHeard
-    ? `No contact with the service for ${lasted(1000 * Math.round((now - answeredAt) / 1000)).replace(".0 s", " s")}: ${why}. What is shown is of ${clockTime(lastHeard)}.`
-    : `No contact with the service: ${why}.`) + (wait > 0 ? ` Next try in ${wait} s.` : " Trying again.");
+  const silent = lasted(1000 * Math.round((now - answeredAt) / 1000)).replace(".0 s", " s");
+  since.textContent =
+    (lastHeard
+      ? `No contact with the service for ${silent}: ${why}. What is shown is of ${clockTime(lastHeard)}.`
+      : `No contact with the service: ${why}.`) + (wait > 0 ? ` Next try in ${wait} s.` : " Trying again.");
 }
 setInterval(count, 1000);
 
 // ---- Signing in ----
 
-const tokenInput = h("input", { type: "password", name: "token", id: "token", autocomplete: "current-password", required: true, spellcheck: "false", "aria-describedby": "token-fault" });
+const tokenInput = h("input", {
+  type: "password",
+  name: "token",
+  id: "token",
+  autocomplete: "current-password",
+  required: true,
+  spellcheck: "false",
+  "aria-describedby": "token-fault",
+});
 const tokenFault = h("p", { id: "token-fault", class: "fault", role: "alert" });
 const tokenButton = h("button", { type: "submit" }, "Sign in");
-const signIn = h("form", { class: "sign-in", "aria-label": "Sign in" },
-  h("label", { for: "token" }, "Token"), tokenInput, tokenButton, tokenFault,
-  h("p", { class: "more" }, "An administrator of the service makes one with ", h("code", {}, "prony token add USER"), "."));
+const signIn = h(
+  "form",
+  { class: "sign-in", "aria-label": "Sign in" },
+  h("label", { for: "token" }, "Token"),
+  tokenInput,
+  tokenButton,
+  tokenFault,
+  h(
+    "p",
+    { class: "more" },
+    "An administrator of the service makes one with ",
+    h("code", {}, "prony token add USER"),
+    ".",
+  ),
+);
 
 signIn.addEventListener("submit", async (event) => {
   event.preventDefault();
@@ -124,18 +163,46 @@ const dialogText = h("p");
 const dialogFault = h("p", { class: "fault", role: "alert" });
 const keepIt = h("button", { type: "button" }, "Keep it");
 const closeIt = h("button", { type: "button", class: "danger" }, "Close the session");
-const dialog = h("dialog", { "aria-labelledby": "dialog-title" },
-  h("h2", { id: "dialog-title" }, "Close this session?"), dialogText, dialogFault, h("div", { class: "tools" }, keepIt, closeIt));
+const dialog = h(
+  "dialog",
+  { "aria-labelledby": "dialog-title" },
+  h("h2", { id: "dialog-title" }, "Close this session?"),
+  dialogText,
+  dialogFault,
+  h("div", { class: "tools" }, keepIt, closeIt),
+);
 let closing: Session | null = null;
 
-function confirmClose(session: Session): void {
+function describeClosing(session: Session): void {
   closing = session;
-  dialogText.replaceChildren("Session ", name(session.id), " on ", name(shorten(session.backends.join(", "), 200)),
-    session.state === "waiting" ? " gives up its place in the queue." : " ends, with whatever it is running, and its hosts go to the next.");
+  dialogText.replaceChildren(
+    "Session ",
+    name(session.id),
+    " on ",
+    name(shorten(session.backends.join(", "), 200)),
+    session.state === "waiting"
+      ? " gives up its place in the queue."
+      : " ends, with whatever it is running, and its hosts go to the next.",
+  );
+}
+
+function confirmClose(session: Session): void {
+  describeClosing(session);
   dialogFault.textContent = "";
   closeIt.disabled = false;
   dialog.showModal();
   keepIt.focus();
+}
+
+// While the question is open the session may get its hosts, or end.
+function updateClosing(status: Status): void {
+  if (!dialog.open || !closing) return;
+  const { id } = closing;
+  const now = status.sessions.find((x) => x.id === id);
+  if (now) describeClosing(now);
+  if (now || status.sessions_left_out) return;
+  dialogText.replaceChildren("Session ", name(id), " has ended.");
+  closeIt.disabled = true;
 }
 
 keepIt.addEventListener("click", () => dialog.close());
@@ -168,23 +235,45 @@ function begin(you: You): NonNullable<typeof shown> {
     if (error instanceof Refused && error.status === 401) signedOut("You are no longer signed in.");
     else say(fault, `The history can't be read at the moment: ${(error as Error).message}.`);
   };
-  const measurements = history<Measurement>("/api/measurements", "measurements", "Measurements", "Nothing has been measured yet.", measurementColumns, complain);
-  const ended = history<EndedSession>("/api/sessions", "sessions", "Ended sessions", "No session has ended yet.", endedColumns, complain);
-  const refresh = repeated(async () => {
-    if (during !== epoch || state === "lost" || document.hidden) return;
-    try {
-      await measurements.refresh();
-      await ended.refresh();
-      top.past(measurements.count());
-      say(fault, "");
-    } catch (error) {
-      complain(error);
-    }
-  }, () => (during === epoch ? HISTORY_PAUSE_MS : null));
+  const measurements = history<Measurement>(
+    "/api/measurements",
+    "measurements",
+    "Measurements",
+    "Nothing has been measured yet.",
+    measurementColumns,
+    complain,
+  );
+  const ended = history<EndedSession>(
+    "/api/sessions",
+    "sessions",
+    "Ended sessions",
+    "No session has ended yet.",
+    endedColumns,
+    complain,
+  );
+  const refresh = repeated(
+    async () => {
+      if (during !== epoch || state === "lost" || document.hidden) return;
+      try {
+        await measurements.refresh();
+        await ended.refresh();
+        top.past(measurements.count());
+        say(fault, "");
+      } catch (error) {
+        complain(error);
+      }
+    },
+    () => (during === epoch ? HISTORY_PAUSE_MS : null),
+  );
   const arriving = state !== "live" && main.contains(document.activeElement);
   const title = heading(location.host);
-  main.replaceChildren(title, draining, ...parts.map((part) => part.element),
-    pastPart("measurements", "Measurements", measurements.element, fault), pastPart("ended", "Ended sessions", ended.element, h("span")));
+  main.replaceChildren(
+    title,
+    draining,
+    ...parts.map((part) => part.element),
+    pastPart("measurements", "Measurements", measurements.element, fault),
+    pastPart("ended", "Ended sessions", ended.element, h("span")),
+  );
   if (arriving) title.focus({ preventScroll: true });
   refresh();
   return { you, parts, hardware, refresh };
@@ -205,6 +294,7 @@ function show(status: Status): void {
   signOut.hidden = you.signed_in_by !== "token";
   draining.hidden = !status.draining;
   for (const part of shown.parts) part.update(status);
+  updateClosing(status);
   // What has ended is in the history.
   const sessions = status.sessions.map((x) => x.id).join();
   if (sessions !== sessionsBefore) shown.refresh();
@@ -227,30 +317,40 @@ function failed(fault: unknown): void {
 let jitter = 1;
 const backOff = (): number => Math.min(BACK_OFF_MAX_MS, 1000 * 2 ** (failures - 1)) * jitter;
 
-const pollNow = repeated(async () => {
-  const during = epoch;
-  const slow = setTimeout(() => state === "live" && setState("slow"), SLOW_MS);
-  if (state === "lost") {
-    nextTry = 0;
-    count();
-  }
-  jitter = 0.8 + 0.4 * Math.random();
-  try {
-    const status = await ask<Status>("/api/status", TIMEOUT_MS);
-    if (during !== epoch) return;
-    const wasLost = state === "lost";
-    answeredAt = performance.now();
-    lastHeard = Date.now();
-    failures = 0;
-    show(status);
-    setState("live");
-    if (wasLost) shown?.refresh();
-  } catch (fault) {
-    if (during === epoch) failed(fault);
-  } finally {
-    clearTimeout(slow);
-  }
-}, () => (state === "out" ? null : failures > 0 ? Math.max(0, nextTry - performance.now()) : document.hidden ? HIDDEN_PAUSE_MS : PAUSE_MS));
+const pollNow = repeated(
+  async () => {
+    const during = epoch;
+    const slow = setTimeout(() => state === "live" && setState("slow"), SLOW_MS);
+    if (state === "lost") {
+      nextTry = 0;
+      count();
+    }
+    jitter = 0.8 + 0.4 * Math.random();
+    try {
+      const status = await ask<Status>("/api/status", TIMEOUT_MS);
+      if (during !== epoch) return;
+      const wasLost = state === "lost";
+      answeredAt = performance.now();
+      lastHeard = Date.now();
+      failures = 0;
+      show(status);
+      setState("live");
+      if (wasLost) shown?.refresh();
+    } catch (fault) {
+      if (during === epoch) failed(fault);
+    } finally {
+      clearTimeout(slow);
+    }
+  },
+  () =>
+    state === "out"
+      ? null
+      : failures > 0
+        ? Math.max(0, nextTry - performance.now())
+        : document.hidden
+          ? HIDDEN_PAUSE_MS
+          : PAUSE_MS,
+);
 
 tryNow.addEventListener("click", pollNow);
 addEventListener("online", () => state !== "out" && pollNow());
@@ -261,8 +361,21 @@ document.addEventListener("visibilitychange", () => {
 });
 
 document.body.prepend(
-  h("header", {}, h("span", { class: "brand" }, "prony"), about, contact, h("span", { class: "grow" }), who, themeButton(), signOut),
-  banner, main, dialog);
+  h(
+    "header",
+    {},
+    h("span", { class: "brand" }, "prony"),
+    about,
+    contact,
+    h("span", { class: "grow" }),
+    who,
+    themeButton(),
+    signOut,
+  ),
+  banner,
+  main,
+  dialog,
+);
 main.append(heading(location.host));
 setState("asking");
 pollNow();

@@ -2,7 +2,10 @@
 
 // The service answered, but not with what was asked for.
 export class Refused extends Error {
-  constructor(readonly status: number, text: string) {
+  constructor(
+    readonly status: number,
+    text: string,
+  ) {
     super(text);
   }
 }

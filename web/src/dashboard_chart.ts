@@ -33,15 +33,22 @@ export function sampleText(sample: Sample): string[] {
 }
 
 // The line of one value: it holds until the next one. Stretches in which nothing is known are left out.
-function stretches(samples: Sample[], value: (sample: Sample) => number | null, x: (time: number) => number, y: (value: number) => number): string[][] {
+function stretches(
+  samples: Sample[],
+  value: (sample: Sample) => number | null,
+  x: (time: number) => number,
+  y: (value: number) => number,
+): string[][] {
   const found: string[][] = [];
   let at: string[] | null = null;
   samples.forEach((sample, i) => {
     const now = value(sample);
     if (now === null || (i > 0 && sample.time - samples[i - 1].time > GAP_MS)) at = null;
     if (now === null) return;
-    if (at === null) found.push((at = [`M${x(sample.time).toFixed(1)} ${y(now).toFixed(1)}`]));
-    else at.push(`H${x(sample.time).toFixed(1)}V${y(now).toFixed(1)}`);
+    if (at === null) {
+      at = [`M${x(sample.time).toFixed(1)} ${y(now).toFixed(1)}`];
+      found.push(at);
+    } else at.push(`H${x(sample.time).toFixed(1)}V${y(now).toFixed(1)}`);
   });
   // One alone is seen as well.
   for (const path of found) if (path.length === 1) path.push("h2");
@@ -68,7 +75,10 @@ export function liveChart(): LiveChart {
     const now = samples[samples.length - 1].time;
     const range = Math.min(WINDOW_MS, Math.max(SHORTEST_MS, now - samples[0].time));
     const shown = samples.filter((sample) => sample.time >= now - range);
-    const high = Math.max(1, ...shown.map((sample) => Math.max(sample.hosts ?? 0, sample.held ?? 0, sample.waiting ?? 0)));
+    const high = Math.max(
+      1,
+      ...shown.map((sample) => Math.max(sample.hosts ?? 0, sample.held ?? 0, sample.waiting ?? 0)),
+    );
     const y = scale([0, high], bottom, 8, { zero: true });
     const counts = ticks(y, 3).filter(Number.isInteger);
     left = 10 + Math.max(...counts.map((count) => textWidth(integer(count))));
@@ -83,15 +93,19 @@ export function liveChart(): LiveChart {
       const at = x(now - 1000 * seconds);
       const half = textWidth(ago(seconds)) / 2;
       if (at - half < left - 8) break;
-      parts.push(label(ago(seconds), Math.min(at, width - half), HEIGHT - 4, 100, { class: "axis", "text-anchor": "middle" }));
+      parts.push(
+        label(ago(seconds), Math.min(at, width - half), HEIGHT - 4, 100, { class: "axis", "text-anchor": "middle" }),
+      );
     }
-    const lines = (value: (sample: Sample) => number | null): string[] => stretches(shown, value, x, y.at).map((path) => path.join(""));
+    const lines = (value: (sample: Sample) => number | null): string[] =>
+      stretches(shown, value, x, y.at).map((path) => path.join(""));
     for (const path of lines((sample) => sample.held)) {
       const [, from] = /^M([\d.]+) /.exec(path) as RegExpExecArray;
       const to = /.*H([\d.]+)/.exec(path)?.[1] ?? from;
       parts.push(
         s("path", { class: "held", d: `${path}H${to}V${bottom}H${from}Z` }),
-        s("path", { class: "held-line", d: path }));
+        s("path", { class: "held-line", d: path }),
+      );
     }
     for (const path of lines((sample) => sample.hosts)) parts.push(s("path", { class: "hosts-line", d: path }));
     for (const path of lines((sample) => sample.waiting)) parts.push(s("path", { class: "waiting-line", d: path }));
@@ -141,11 +155,15 @@ export function liveChart(): LiveChart {
     event.preventDefault();
   });
   return {
-    element: responsive((now) => {
-      width = now;
-      draw();
-      return svg;
-    }, 160, PAPER),
+    element: responsive(
+      (now) => {
+        width = now;
+        draw();
+        return svg;
+      },
+      160,
+      PAPER,
+    ),
     update(all, title) {
       samples = all;
       name = title;
@@ -157,8 +175,22 @@ export function liveChart(): LiveChart {
 // What the lines are, for all charts.
 export function legend(): HTMLElement {
   const sign = (kind: string, d: string, text: string): HTMLElement =>
-    h("span", {}, s("svg", { width: 28, height: 14, viewBox: "0 0 28 14", "aria-hidden": "true" },
-      kind === "held-line" && s("path", { class: "held", d: "M0 4H28V14H0Z" }), s("path", { class: kind, d })), text);
-  return h("p", { class: "legend" },
-    sign("held-line", "M0 4H28", "hosts held"), sign("waiting-line", "M0 7H28", "sessions waiting"), sign("hosts-line", "M0 7H28", "hosts"));
+    h(
+      "span",
+      {},
+      s(
+        "svg",
+        { width: 28, height: 14, viewBox: "0 0 28 14", "aria-hidden": "true" },
+        kind === "held-line" && s("path", { class: "held", d: "M0 4H28V14H0Z" }),
+        s("path", { class: kind, d }),
+      ),
+      text,
+    );
+  return h(
+    "p",
+    { class: "legend" },
+    sign("held-line", "M0 4H28", "hosts held"),
+    sign("waiting-line", "M0 7H28", "sessions waiting"),
+    sign("hosts-line", "M0 7H28", "hosts"),
+  );
 }

@@ -1,6 +1,6 @@
 // What has been: read page by page, newest first, and from the top again as time goes on.
 import { ask } from "./dashboard_ask";
-import { Column, h, liveTable } from "./dom";
+import { type Column, h, liveTable } from "./dom";
 import { integer } from "./format";
 
 interface Entry {
@@ -25,15 +25,28 @@ export function merged<Row extends Entry>(known: Row[], newest: Row[], more: boo
   return more && joined ? [...newest, ...known.filter((row) => row.id < oldest)] : newest;
 }
 
-export function history<Row extends Entry>(path: string, field: string, label: string, empty: string, columns: Column<Row>[], failed: (fault: unknown) => void): History {
+export function history<Row extends Entry>(
+  path: string,
+  field: string,
+  label: string,
+  empty: string,
+  columns: Column<Row>[],
+  failed: (fault: unknown) => void,
+): History {
   let rows: Row[] = [];
   let moreOlder = false;
   const table = liveTable<Row>({ label, columns, rows, empty, file: field }, (row) => row.id);
-  const older = h("button", { type: "button", class: "older", "aria-label": `Older ${label.toLowerCase()}`, hidden: true }, "Older");
+  const older = h(
+    "button",
+    { type: "button", class: "older", "aria-label": `Older ${label.toLowerCase()}`, hidden: true },
+    "Older",
+  );
 
   async function page(before: number | null): Promise<{ rows: Row[]; more: boolean }> {
     const answer = await ask<Record<string, unknown>>(
-      `${path}?limit=${PAGE}${before === null ? "" : `&before=${encodeURIComponent(before)}`}`, TIMEOUT_MS);
+      `${path}?limit=${PAGE}${before === null ? "" : `&before=${encodeURIComponent(before)}`}`,
+      TIMEOUT_MS,
+    );
     return { rows: answer[field] as Row[], more: answer.more === true };
   }
   function show(next: Row[], more: boolean): void {
@@ -41,7 +54,8 @@ export function history<Row extends Entry>(path: string, field: string, label: s
     moreOlder = more;
     table.update(rows);
     if (older.hidden === more) {
-      if (!more && document.activeElement === older) table.element.querySelector<HTMLElement>(".scroll")?.focus({ preventScroll: true });
+      if (!more && document.activeElement === older)
+        table.element.querySelector<HTMLElement>(".scroll")?.focus({ preventScroll: true });
       older.hidden = !more;
     }
   }

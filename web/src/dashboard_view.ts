@@ -1,7 +1,7 @@
 // The parts of the service's page, each brought up to date in place.
-import { LiveChart, Sample, WINDOW_MS, legend, liveChart } from "./dashboard_chart";
-import { Cache, EndedSession, Hardware, Measurement, Session, Status, Worker } from "./dashboard_types";
-import { Column, LiveTable, folded, h, liveTable, name, s, section } from "./dom";
+import { type LiveChart, type Sample, WINDOW_MS, legend, liveChart } from "./dashboard_chart";
+import type { Cache, EndedSession, Hardware, Measurement, Session, Status, Worker } from "./dashboard_types";
+import { type Column, type LiveTable, folded, h, liveTable, name, s, section } from "./dom";
 import { bytes, clockTime, dollars, integer, lasted, moment, percent, shorten } from "./format";
 
 export interface Part {
@@ -34,7 +34,13 @@ function time<Row>(title: string, field: string, value: (row: Row) => number | n
   return { title, field, value, show: (row) => lasted(value(row)), help, number: true };
 }
 
-function number<Row>(title: string, field: string, value: (row: Row) => number | null, show = integer, help?: string): Column<Row> {
+function number<Row>(
+  title: string,
+  field: string,
+  value: (row: Row) => number | null,
+  show = integer,
+  help?: string,
+): Column<Row> {
   return { title, field, value, show: (row) => show(value(row)), help, number: true };
 }
 
@@ -64,14 +70,26 @@ export function overview(): Overview {
   const measurements = tile("measurements", "measurements");
   say(measurements.figure, "…");
   return {
-    element: h("nav", { class: "tiles", "aria-label": "Parts of this page" },
-      ...[hosts, queue, sessions, workers, cache, measurements].map((t) => t.link)),
+    element: h(
+      "nav",
+      { class: "tiles", "aria-label": "Parts of this page" },
+      ...[hosts, queue, sessions, workers, cache, measurements].map((t) => t.link),
+    ),
     update(status) {
-      say(hosts.figure, `${integer(sum(status.hardware.map(held)))} / ${integer(sum(status.hardware.map((x) => x.hosts)))}`);
+      say(
+        hosts.figure,
+        `${integer(sum(status.hardware.map(held)))} / ${integer(sum(status.hardware.map((x) => x.hosts)))}`,
+      );
       const hidden = (status.sessions_left_out ?? 0) + (status.sessions_others ?? 0);
       // A session may wait for several kinds of hardware; where all are seen they are counted themselves.
-      say(queue.figure, integer(hidden === 0
-        ? status.sessions.filter((x) => x.state === "waiting").length : sum(status.hardware.map((x) => x.waiting))));
+      say(
+        queue.figure,
+        integer(
+          hidden === 0
+            ? status.sessions.filter((x) => x.state === "waiting").length
+            : sum(status.hardware.map((x) => x.waiting)),
+        ),
+      );
       const all = status.sessions.length + hidden;
       say(sessions.figure, integer(all));
       say(sessions.what, all === 1 ? "session" : "sessions");
@@ -108,13 +126,27 @@ function card(): Card {
     update(hardware) {
       say(title, hardware.name);
       title.title = shorten(hardware.name, 1000);
-      say(kind, [hardware.processor, hardware.usd_per_hour === null ? null : `${dollars(hardware.usd_per_hour)}/h`].filter(Boolean).join(", "));
+      say(
+        kind,
+        [hardware.processor, hardware.usd_per_hour === null ? null : `${dollars(hardware.usd_per_hour)}/h`]
+          .filter(Boolean)
+          .join(", "),
+      );
       kind.title = kind.textContent ?? "";
       const busy = held(hardware);
-      say(use, [
-        hardware.hosts === 0 ? "no hosts now" : busy === null ? null : `${integer(busy)} of ${plural(hardware.hosts ?? 0, "host")} held`,
-        hardware.waiting === null ? null : `${integer(hardware.waiting)} waiting`,
-      ].filter(Boolean).join(", "));
+      say(
+        use,
+        [
+          hardware.hosts === 0
+            ? "no hosts now"
+            : busy === null
+              ? null
+              : `${integer(busy)} of ${plural(hardware.hosts ?? 0, "host")} held`,
+          hardware.waiting === null ? null : `${integer(hardware.waiting)} waiting`,
+        ]
+          .filter(Boolean)
+          .join(", "),
+      );
       say(note, hardware.note ?? "");
     },
   };
@@ -141,27 +173,42 @@ export function hardwarePart(): HardwarePart {
   const columns: Column<Hardware>[] = [
     text("Hardware", "hardware", (x) => x.name),
     text("Processor", "processor", (x) => x.processor),
-    number("Price", "usd_per_hour", (x) => x.usd_per_hour, (v) => (v === null ? "n/a" : `${dollars(v)}/h`), "of one host"),
+    number(
+      "Price",
+      "usd_per_hour",
+      (x) => x.usd_per_hour,
+      (v) => (v === null ? "n/a" : `${dollars(v)}/h`),
+      "of one host",
+    ),
     number("Hosts", "hosts", (x) => x.hosts),
     number("Held", "held", held),
     number("Free", "free", (x) => x.free),
     number("Waiting", "waiting", (x) => x.waiting, integer, "sessions that wait for it"),
     text("Note", "note", (x) => x.note),
   ];
-  const table = liveTable<Hardware>({ label: "Hardware", columns, rows: [], empty: "This service offers no hardware." }, (x) => x.name);
+  const table = liveTable<Hardware>(
+    { label: "Hardware", columns, rows: [], empty: "This service offers no hardware." },
+    (x) => x.name,
+  );
   let numbers: LiveTable<Seen> | null = null;
   const rows = (): Seen[] => [...seen.values()].flat().sort((a, b) => b.time - a.time);
   const fold = folded("Numbers", () => {
-    numbers = liveTable<Seen>({
-      label: "Hardware over time", file: "hardware-over-time", rows: rows(), empty: "Nothing has been seen yet.",
-      columns: [
-        moments("Time", "time", (x) => x.time, clockTime),
-        text("Hardware", "hardware", (x) => x.hardware),
-        number("Hosts", "hosts", (x) => x.hosts),
-        number("Held", "held", (x) => x.held),
-        number("Waiting", "waiting", (x) => x.waiting),
-      ],
-    }, (x) => `${x.time} ${x.hardware}`);
+    numbers = liveTable<Seen>(
+      {
+        label: "Hardware over time",
+        file: "hardware-over-time",
+        rows: rows(),
+        empty: "Nothing has been seen yet.",
+        columns: [
+          moments("Time", "time", (x) => x.time, clockTime),
+          text("Hardware", "hardware", (x) => x.hardware),
+          number("Hosts", "hosts", (x) => x.hosts),
+          number("Held", "held", (x) => x.held),
+          number("Waiting", "waiting", (x) => x.waiting),
+        ],
+      },
+      (x) => `${x.time} ${x.hardware}`,
+    );
     return numbers.element;
   }) as HTMLDetailsElement;
 
@@ -227,12 +274,21 @@ export function queuePart(): Part {
   return {
     element: part("queue", "Queue", table.element, others),
     update(status) {
-      const waiting = status.sessions.filter((x) => x.state === "waiting").sort((a, b) => (a.place ?? Infinity) - (b.place ?? Infinity));
+      const waiting = status.sessions
+        .filter((x) => x.state === "waiting")
+        .sort((a, b) => (a.place ?? Infinity) - (b.place ?? Infinity));
       const unseen = Math.max(0, ...status.hardware.map((x) => x.waiting ?? 0)) > waiting.length;
       table.update(waiting);
       table.element.hidden = waiting.length === 0 && unseen;
-      say(others, unseen
-        ? `${waiting.length > 0 ? "Not all that wait are listed. " : ""}In all: ${status.hardware.filter((x) => x.waiting).map((x) => `${integer(x.waiting)} for ${shorten(x.name, 60)}`).join(", ")}.` : "");
+      say(
+        others,
+        unseen
+          ? `${waiting.length > 0 ? "Not all that wait are listed. " : ""}In all: ${status.hardware
+              .filter((x) => x.waiting)
+              .map((x) => `${integer(x.waiting)} for ${shorten(x.name, 60)}`)
+              .join(", ")}.`
+          : "",
+      );
     },
   };
 }
@@ -243,7 +299,9 @@ export function sessionsPart(close: (session: Session) => void): Part {
     text("User", "user", (x) => x.user),
     text("State", "state", (x) => x.state),
     {
-      title: "Action", plain: true, value: (x) => (x.yours ? x.id : ""),
+      title: "Action",
+      plain: true,
+      value: (x) => (x.yours ? x.id : ""),
       show(x) {
         if (!x.yours) return "";
         const button = h("button", { type: "button", "aria-label": `Close session ${x.id}` }, "Close");
@@ -254,7 +312,7 @@ export function sessionsPart(close: (session: Session) => void): Part {
     time("Age", "age_ms", (x) => x.age_ms),
     time("Idle", "idle_ms", (x) => x.idle_ms, "since its client last gave a sign of life"),
     number("Models", "models", (x) => x.models),
-    number("Runs", "runs", (x) => x.runs),
+    number("Runs", "runs", (x) => x.runs, integer, "runs and measurements that were asked for, each once"),
     text("Backends", "backends", (x) => x.backends.join(", ")),
     text("Note", "note", (x) => x.note),
   ];
@@ -266,10 +324,15 @@ export function sessionsPart(close: (session: Session) => void): Part {
       const [unseen, leftOut] = [status.sessions_others ?? 0, status.sessions_left_out ?? 0];
       table.update(status.sessions);
       table.element.hidden = status.sessions.length === 0 && unseen > 0;
-      say(others, [
-        leftOut > 0 ? `Not listed here: ${plural(leftOut, "session")}.` : "",
-        unseen > 0 ? `${plural(unseen, "session")} of other users.` : "",
-      ].join(" ").trim());
+      say(
+        others,
+        [
+          leftOut > 0 ? `Not listed here: ${plural(leftOut, "session")}.` : "",
+          unseen > 0 ? `${plural(unseen, "session")} of other users.` : "",
+        ]
+          .join(" ")
+          .trim(),
+      );
     },
   };
 }
@@ -287,7 +350,10 @@ export function workersPart(): Part {
     text("Sandbox", "sandbox", (x) => x.sandbox, "what its kernel grants to keep models apart"),
     text("Note", "note", (x) => x.note),
   ];
-  const table = liveTable<Worker & { key: string }>({ label: "Workers", columns, rows: [], empty: "No workers are connected." }, (x) => x.key);
+  const table = liveTable<Worker & { key: string }>(
+    { label: "Workers", columns, rows: [], empty: "No workers are connected." },
+    (x) => x.key,
+  );
   const others = h("p", { class: "more" });
   return {
     element: part("workers", "Workers", table.element, others),
@@ -295,12 +361,14 @@ export function workersPart(): Part {
       say(others, status.workers_left_out ? `Not listed here: ${plural(status.workers_left_out, "worker")}.` : "");
       // Several can have the same name.
       const before = new Map<string, number>();
-      table.update(status.workers.map((x) => {
-        const same = `${x.name}\n${x.hardware}`;
-        const nth = before.get(same) ?? 0;
-        before.set(same, nth + 1);
-        return { ...x, key: `${same}\n${nth}` };
-      }));
+      table.update(
+        status.workers.map((x) => {
+          const same = `${x.name}\n${x.hardware}`;
+          const nth = before.get(same) ?? 0;
+          before.set(same, nth + 1);
+          return { ...x, key: `${same}\n${nth}` };
+        }),
+      );
     },
   };
 }
@@ -316,8 +384,17 @@ function bar(kind: string): Bar {
   const filled = s("rect", { class: `part ${kind}`, x: 0, y: 0, height: 10 });
   const said = h("figcaption");
   return {
-    element: h("figure", { class: "bar" }, said,
-      s("svg", { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" }, s("rect", { class: "whole", width: 100, height: 10 }), filled)),
+    element: h(
+      "figure",
+      { class: "bar" },
+      said,
+      s(
+        "svg",
+        { viewBox: "0 0 100 10", preserveAspectRatio: "none", "aria-hidden": "true" },
+        s("rect", { class: "whole", width: 100, height: 10 }),
+        filled,
+      ),
+    ),
     update(fraction, text) {
       say(said, text);
       filled.setAttribute("width", String(100 * Math.min(1, Math.max(0, fraction ?? 0))));
@@ -346,12 +423,19 @@ export function cachePart(): Part {
       shown.hidden = cache === null;
       say(none, cache === null ? "This service has no cache." : "");
       if (cache === null) return;
-      size.update(cache.limit_bytes ? (cache.bytes ?? 0) / cache.limit_bytes : null,
-        `${plural(cache.blobs ?? 0, "file")}, ${bytes(cache.bytes)}${cache.limit_bytes === null ? "" : ` of ${bytes(cache.limit_bytes)}`}`);
+      const limit = cache.limit_bytes === null ? "" : ` of ${bytes(cache.limit_bytes)}`;
+      size.update(
+        cache.limit_bytes ? (cache.bytes ?? 0) / cache.limit_bytes : null,
+        `${plural(cache.blobs ?? 0, "file")}, ${bytes(cache.bytes)}${limit}`,
+      );
       const offered = (cache.hits ?? 0) + (cache.misses ?? 0);
-      found.update(offered > 0 ? (cache.hits ?? 0) / offered : null, offered === 0
-        ? "No file has been offered since the service began."
-        : `Of ${plural(offered, "file")} offered, ${integer(cache.hits)} were there (${percent((cache.hits ?? 0) / offered)}) and ${integer(cache.misses)} were not.`);
+      const hits = `${integer(cache.hits)} were there (${percent((cache.hits ?? 0) / offered)})`;
+      found.update(
+        offered > 0 ? (cache.hits ?? 0) / offered : null,
+        offered === 0
+          ? "No file has been offered since the service began."
+          : `Of ${plural(offered, "file")} offered, ${hits} and ${integer(cache.misses)} were not.`,
+      );
       table.update([cache]);
     },
   };
@@ -366,13 +450,31 @@ export const measurementColumns: Column<Measurement>[] = [
   text("Backends", "backends", (x) => x.backends),
   time("Took", "duration_ms", (x) => x.duration_ms),
   {
-    title: "Report", plain: true, value: (x) => x.id,
+    title: "Report",
+    plain: true,
+    value: (x) => x.id,
     show(x) {
       if (!x.report_bytes) return "";
       const of = `of ${shorten(x.model ?? "", 60)}, ${moment(x.created_ms)}`;
-      return h("span", { class: "links" },
-        h("a", { href: `/report?id=${x.id}`, target: "_blank", rel: "noopener noreferrer", "aria-label": `Report ${of}, in a new tab` }, "Report"),
-        h("a", { href: `/api/report?id=${x.id}`, download: `measurement-${x.id}.json`, "aria-label": `JSON ${of}` }, "JSON"));
+      return h(
+        "span",
+        { class: "links" },
+        h(
+          "a",
+          {
+            href: `/report?id=${x.id}`,
+            target: "_blank",
+            rel: "noopener noreferrer",
+            "aria-label": `Report ${of}, in a new tab`,
+          },
+          "Report",
+        ),
+        h(
+          "a",
+          { href: `/api/report?id=${x.id}`, download: `measurement-${x.id}.json`, "aria-label": `JSON ${of}` },
+          "JSON",
+        ),
+      );
     },
   },
   number("Size", "report_bytes", (x) => x.report_bytes, bytes, "of the report's JSON"),
@@ -385,9 +487,10 @@ export const endedColumns: Column<EndedSession>[] = [
   time("Waited", "waited_ms", (x) => difference(x.ready_ms ?? x.ended_ms, x.created_ms)),
   time("Held", "held_ms", (x) => difference(x.ended_ms, x.ready_ms), "how long it had its hosts"),
   number("Models", "models", (x) => x.models),
-  number("Runs", "runs", (x) => x.runs),
+  number("Runs", "runs", (x) => x.runs, integer, "runs and measurements that were asked for, each once"),
   text("Outcome", "outcome", (x) => x.outcome),
 ];
 
 export const heading = (host: string): HTMLElement => h("h1", { tabindex: -1 }, "The service at ", name(host));
-export const pastPart = (id: string, title: string, history: Node, fault: Node): HTMLElement => part(id, title, history, fault);
+export const pastPart = (id: string, title: string, history: Node, fault: Node): HTMLElement =>
+  part(id, title, history, fault);

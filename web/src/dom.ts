@@ -103,7 +103,10 @@ export function interactive(svg: SVGElement, label: string, marks: Mark[]): void
     if (event.key === "Home") enter(0);
     else if (event.key === "End") enter(marks.length - 1);
     else if (event.key in steps)
-      enter((current < 0 ? (steps[event.key] > 0 ? 0 : marks.length - 1) : current + steps[event.key] + marks.length) % marks.length);
+      enter(
+        (current < 0 ? (steps[event.key] > 0 ? 0 : marks.length - 1) : current + steps[event.key] + marks.length) %
+          marks.length,
+      );
     else return;
     event.preventDefault();
   });
@@ -111,7 +114,8 @@ export function interactive(svg: SVGElement, label: string, marks: Mark[]): void
   marks.forEach((mark) => {
     mark.element.classList.add("mark");
     mark.element.addEventListener("pointermove", (event) =>
-      showTip(mark.tip, (event as PointerEvent).clientX, (event as PointerEvent).clientY));
+      showTip(mark.tip, (event as PointerEvent).clientX, (event as PointerEvent).clientY),
+    );
     mark.element.addEventListener("pointerleave", hideTip);
   });
 }
@@ -154,7 +158,7 @@ export function csv<Row>(table: Table<Row>): string {
   const columns = table.columns.filter((c) => !c.plain);
   const lines = [columns.map((c) => csvField(c.field ?? c.title)).join(",")];
   for (const row of table.rows) lines.push(columns.map((c) => csvField(c.value(row))).join(","));
-  return lines.join("\n") + "\n";
+  return `${lines.join("\n")}\n`;
 }
 
 function download(file: string, text: string): void {
@@ -201,7 +205,8 @@ function arrange(body: HTMLElement, wanted: HTMLElement[]): void {
   const focused = wanted.findIndex((row) => row.contains(document.activeElement));
   let next: Element | null = null;
   for (let i = wanted.length - 1; i >= 0; i--) {
-    if (i !== focused && (wanted[i].nextElementSibling !== next || !wanted[i].isConnected)) body.insertBefore(wanted[i], next);
+    if (i !== focused && (wanted[i].nextElementSibling !== next || !wanted[i].isConnected))
+      body.insertBefore(wanted[i], next);
     next = wanted[i];
   }
 }
@@ -247,9 +252,19 @@ export function liveTable<Row>(given: Table<Row>, key: (row: Row) => unknown): L
   }
 
   function draw(): void {
-    const wanted = order(filter
-      ? spec.rows.filter((row) => spec.columns.some((c) => !c.plain && String(c.value(row) ?? "").toLowerCase().includes(filter)))
-      : spec.rows);
+    const wanted = order(
+      filter
+        ? spec.rows.filter((row) =>
+            spec.columns.some(
+              (c) =>
+                !c.plain &&
+                String(c.value(row) ?? "")
+                  .toLowerCase()
+                  .includes(filter),
+            ),
+          )
+        : spec.rows,
+    );
     const nothing = spec.rows.length === 0 && spec.empty !== undefined;
     const focused = document.activeElement;
     const within = region.contains(focused) || more.contains(focused);
@@ -259,7 +274,9 @@ export function liveTable<Row>(given: Table<Row>, key: (row: Row) => unknown): L
       spec.leftOut && `${spec.leftOut.toLocaleString("en-US")} smaller ones are left out.`,
       filter && wanted.length === 0 && "No row has that.",
       nothing && spec.empty,
-    ].filter(Boolean).join(" ");
+    ]
+      .filter(Boolean)
+      .join(" ");
     if (said.textContent !== says) said.textContent = says;
     all.textContent = `Show all ${wanted.length.toLocaleString("en-US")}`;
     all.hidden = wanted.length <= shown;
@@ -267,7 +284,8 @@ export function liveTable<Row>(given: Table<Row>, key: (row: Row) => unknown): L
     // It stays once it was there: somebody may be typing.
     if (spec.rows.length > FILTERED) input.hidden = false;
     // What had the focus may be gone; the next key then works where it was.
-    if (within && (!focused?.isConnected || focused === all && all.hidden || nothing)) (nothing ? said : region).focus({ preventScroll: true });
+    if (within && (!focused?.isConnected || (focused === all && all.hidden) || nothing))
+      (nothing ? said : region).focus({ preventScroll: true });
   }
 
   const heads = spec.columns.map((column) => {
@@ -288,16 +306,26 @@ export function liveTable<Row>(given: Table<Row>, key: (row: Row) => unknown): L
     shown = Infinity;
     draw();
   });
-  const input = h("input", { type: "search", placeholder: "Filter", "aria-label": `Filter ${spec.label}`, hidden: true });
+  const input = h("input", {
+    type: "search",
+    placeholder: "Filter",
+    "aria-label": `Filter ${spec.label}`,
+    hidden: true,
+  });
   input.addEventListener("input", () => {
     filter = input.value.trim().toLowerCase();
     draw();
   });
   const save = h("button", { type: "button", class: "csv", "aria-label": `${spec.label} as CSV` }, "CSV");
-  save.addEventListener("click", () => download(`${spec.file ?? spec.label.replace(/\W+/g, "-").toLowerCase()}.csv`, csv(spec)));
+  save.addEventListener("click", () =>
+    download(`${spec.file ?? spec.label.replace(/\W+/g, "-").toLowerCase()}.csv`, csv(spec)),
+  );
   const tools = h("div", { class: "tools" }, input, save);
-  const region = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": spec.label },
-    h("table", {}, h("caption", { class: "unseen" }, spec.label), h("thead", {}, h("tr", {}, ...heads)), body));
+  const region = h(
+    "div",
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": spec.label },
+    h("table", {}, h("caption", { class: "unseen" }, spec.label), h("thead", {}, h("tr", {}, ...heads)), body),
+  );
   const more = h("p", { class: "more" }, said, " ", all);
   draw();
   return {
@@ -345,10 +373,13 @@ export function responsive(draw: (width: number) => Element, minimum = 240, pape
 
 // A picture with its title and, to open, the numbers behind it.
 export function figure<Row>(title: string, caption: string, picture: Node, numbers?: Table<Row>): HTMLElement {
-  return h("figure", {},
+  return h(
+    "figure",
+    {},
     h("figcaption", {}, h("h3", {}, title), caption && h("p", {}, caption)),
     picture,
-    numbers && numbers.rows.length > 0 && folded("Numbers", () => table(numbers)));
+    numbers && numbers.rows.length > 0 && folded("Numbers", () => table(numbers)),
+  );
 }
 
 // What few want to see is made when it is opened; on paper it stays closed.
@@ -373,8 +404,11 @@ export interface Choice<T> {
 // One of several pictures in the same place.
 export function chooser<T>(label: string, choices: Choice<T>[], make: (value: T) => Node): HTMLElement {
   const place = h("div");
-  const select = h("select", { "aria-label": label },
-    ...choices.map((choice, i) => h("option", { value: i }, shorten(choice.label, 80))));
+  const select = h(
+    "select",
+    { "aria-label": label },
+    ...choices.map((choice, i) => h("option", { value: i }, shorten(choice.label, 80))),
+  );
   const update = (): void => place.replaceChildren(make(choices[Number(select.value)].value));
   select.addEventListener("change", update);
   update();

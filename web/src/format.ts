@@ -34,18 +34,46 @@ function scaled(value: Value, units: [number, string][], digits = 3): string {
 export type Show = (value: Value, digits?: number) => string;
 
 export const duration: Show = (ns, digits) =>
-  scaled(ns, [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]], digits);
+  scaled(
+    ns,
+    [
+      [1e9, "s"],
+      [1e6, "ms"],
+      [1e3, "µs"],
+      [1, "ns"],
+    ],
+    digits,
+  );
 
 export const bytes: Show = (value, digits) =>
-  scaled(value, [[2 ** 40, "TiB"], [2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]], digits);
+  scaled(
+    value,
+    [
+      [2 ** 40, "TiB"],
+      [2 ** 30, "GiB"],
+      [2 ** 20, "MiB"],
+      [2 ** 10, "KiB"],
+      [1, "B"],
+    ],
+    digits,
+  );
 
 export const count: Show = (value, digits) =>
   known(value) && Math.abs(value) < 1000 && Number.isInteger(value)
     ? String(value)
-    : scaled(value, [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"], [1, ""]], digits);
+    : scaled(
+        value,
+        [
+          [1e12, "T"],
+          [1e9, "G"],
+          [1e6, "M"],
+          [1e3, "k"],
+          [1, ""],
+        ],
+        digits,
+      );
 
-export const integer: Show = (value) =>
-  known(value) ? Math.round(value).toLocaleString("en-US") : UNKNOWN;
+export const integer: Show = (value) => (known(value) ? Math.round(value).toLocaleString("en-US") : UNKNOWN);
 
 export function percent(fraction: Value, digits?: number): string {
   if (!known(fraction)) return UNKNOWN;
@@ -149,5 +177,5 @@ export function shorten(text: string, most: number): string {
   if (most < 2) return "…";
   const tail = Math.floor((most - 1) / 3);
   const end = [...text.slice(-4 * most - 16)];
-  return letters.slice(0, most - 1 - tail).join("") + "…" + end.slice(end.length - tail).join("");
+  return `${letters.slice(0, most - 1 - tail).join("")}…${end.slice(end.length - tail).join("")}`;
 }

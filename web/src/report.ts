@@ -1,17 +1,16 @@
 // The page: reads the data that stand in it and shows each report in its own way.
-import { comparison, comparisonAnswer } from "./comparison";
+import { comparison } from "./comparison";
 import { folded, h, name } from "./dom";
-import { layerProfile, layerProfileAnswer, layers, layersAnswer, schedule, scheduleAnswer } from "./pipeline";
+import { layerProfile, layers, schedule } from "./pipeline";
 import { profile } from "./profile";
 import { themeButton } from "./theme";
-import { trace, traceAnswer, traceComparison, traceComparisonAnswer } from "./trace";
-import { Comparison, LayerProfile, Layers, Page, Profile, ProfileView, Report, Schedule, Trace, TraceComparison, TraceView } from "./types";
+import { trace, traceComparison } from "./trace";
+import { LayerProfile, Layers, Page, Profile, ProfileView, Report, Schedule, Trace, TraceView } from "./types";
 
 type Any = Page["reports"][0];
 
 interface Kind {
   title: (report: Any) => string;
-  answer: (report: Any) => string;
   show: (report: Any, all: Any[]) => Node[];
 }
 
@@ -24,37 +23,30 @@ const fileName = (path: string | null | undefined): string => (path ?? "").split
 const kinds: Record<string, Kind> = {
   "prony.profile/1": {
     title: (r) => fileName(as<Profile, ProfileView>(r).data.model?.path) || "Recorded program",
-    answer: (r) => as<Profile, ProfileView>(r).view.answer,
     show: (r) => profile(as(r)),
   },
   "prony.profile-comparison/1": {
     title: () => "Comparison",
-    answer: (r) => comparisonAnswer(as<Comparison, object>(r).data),
     show: (r, all) => comparison(as(r), all),
   },
   "prony.trace/1": {
     title: (r) => fileName(as<Trace, TraceView>(r).data.trace.name),
-    answer: (r) => traceAnswer(as<Trace, TraceView>(r).data),
     show: (r) => trace(as(r)),
   },
   "prony.trace-comparison/1": {
     title: () => "Comparison of traces",
-    answer: (r) => traceComparisonAnswer(as<TraceComparison, object>(r).data),
     show: (r) => traceComparison(as(r)),
   },
   "prony.layer-profile/1": {
     title: (r) => `${as<LayerProfile, object>(r).data.model_name}, layer by layer`,
-    answer: (r) => layerProfileAnswer(as<LayerProfile, object>(r).data),
     show: (r) => layerProfile(as(r)),
   },
   "prony.layers/1": {
     title: (r) => `Layers of ${fileName(as<Layers, object>(r).data.file)}`,
-    answer: (r) => layersAnswer(as<Layers, object>(r).data),
     show: (r) => layers(as(r)),
   },
   "prony.schedule/1": {
     title: (r) => `Schedule of ${as<Schedule, object>(r).data.model_name}`,
-    answer: (r) => scheduleAnswer(as<Schedule, object>(r).data),
     show: (r) => schedule(as(r)),
   },
 };
@@ -70,21 +62,37 @@ function attempt<T>(make: () => T, otherwise: (fault: string) => T): T {
 
 function showReport(report: Any, all: Any[]): HTMLElement {
   const kind = kinds[report.data.schema];
-  const title = attempt(() => kind.title(report), () => report.data.schema);
+  const title = attempt(
+    () => kind.title(report),
+    () => report.data.schema,
+  );
   const text = report.view?.text;
-  return h("article", { "aria-label": title.slice(0, 200), "data-schema": report.data.schema },
+  return h(
+    "article",
+    { "aria-label": title.slice(0, 200), "data-schema": report.data.schema },
     h("h1", {}, name(title)),
     report.name ? h("p", { class: "file" }, name(report.name)) : null,
-    h("p", { class: "answer" }, h("bdi", {}, attempt(() => kind.answer(report), () => ""))),
-    ...attempt(() => kind.show(report, all), (fault) => [h("p", { class: "warning" }, `This report can't be shown: ${fault}`)]),
-    text ? folded("As text", () => h("pre", { tabindex: 0, "aria-label": "The report as text" }, text)) : null);
+    h("p", { class: "verdict" }, h("bdi", {}, String(report.data.verdict ?? ""))),
+    ...attempt(
+      () => kind.show(report, all),
+      (fault) => [h("p", { class: "warning" }, `This report can't be shown: ${fault}`)],
+    ),
+    text ? folded("As text", () => h("pre", { tabindex: 0, "aria-label": "The report as text" }, text)) : null,
+  );
 }
 
 function navigation(reports: Any[], show: (index: number) => void): HTMLElement | null {
   if (reports.length < 2) return null;
   const buttons = reports.map((report, i) => {
-    const title = attempt(() => kinds[report.data.schema].title(report), () => report.data.schema);
-    const button = h("button", { type: "button", "aria-pressed": i === 0 ? "true" : "false" }, name(report.name ? `${title} (${fileName(report.name)})` : title));
+    const title = attempt(
+      () => kinds[report.data.schema].title(report),
+      () => report.data.schema,
+    );
+    const button = h(
+      "button",
+      { type: "button", "aria-pressed": i === 0 ? "true" : "false" },
+      name(report.name ? `${title} (${fileName(report.name)})` : title),
+    );
     button.addEventListener("click", () => {
       buttons.forEach((b) => b.setAttribute("aria-pressed", b === button ? "true" : "false"));
       show(i);
@@ -99,7 +107,10 @@ function start(): void {
   const reports = page.reports.filter((r) => r?.data?.schema in kinds);
   const main = h("main");
   const show = (index: number): void => {
-    const title = attempt(() => kinds[reports[index].data.schema].title(reports[index]), () => "report");
+    const title = attempt(
+      () => kinds[reports[index].data.schema].title(reports[index]),
+      () => "report",
+    );
     main.replaceChildren(showReport(reports[index], reports));
     document.title = `${title.slice(0, 100)} - prony`;
   };

@@ -2,7 +2,7 @@
 import uPlot from "uplot";
 import { logTicks, textWidth } from "./charts";
 import { h, responsive } from "./dom";
-import { Show, axisTexts, shorten } from "./format";
+import { type Show, axisTexts, shorten } from "./format";
 import { colour, seriesVariable } from "./theme";
 
 export interface Line {
@@ -10,6 +10,7 @@ export interface Line {
   x: number[];
   low: number[];
   high?: number[]; // beside `low`, where several samples share a place
+  middle?: number[]; // with `high`: between both
   joined?: boolean;
   // Where something begins anew, such as a process.
   breaks?: { x: number; name: string }[];
@@ -33,7 +34,7 @@ function align(lines: Line[]): uPlot.AlignedData {
   const index = new Map(places.map((x, i) => [x, i]));
   const data: (number | null)[][] = [];
   for (const line of lines) {
-    for (const values of [line.low, line.high]) {
+    for (const values of [line.low, line.high, line.middle]) {
       if (!values) continue;
       const column: (number | null)[] = new Array(places.length).fill(null);
       line.x.forEach((x, i) => (column[index.get(x) as number] = values[i]));
@@ -58,7 +59,8 @@ function drawEdges(lines: Line[], top: number): (u: uPlot) => void {
       u.ctx.fillStyle = colour(seriesVariable(i));
       for (const { x } of line.breaks ?? []) {
         const at = u.valToPos(x, "x", true);
-        if (inside(at)) u.ctx.fillRect(at, edge - FLAG * (rows - (i % FLAG_ROWS)) * ratio, 2 * ratio, (FLAG - 1) * ratio);
+        if (inside(at))
+          u.ctx.fillRect(at, edge - FLAG * (rows - (i % FLAG_ROWS)) * ratio, 2 * ratio, (FLAG - 1) * ratio);
       }
       (line.high ?? line.low).forEach((y, k) => {
         const at = y > top ? u.valToPos(line.x[k], "x", true) : -1;
@@ -84,6 +86,13 @@ export function ceiling(lines: Line[]): { top: number; above: number } {
   return top > 0 && top < most / 2 ? { top, above: all.filter((y) => y > top).length } : { top: Infinity, above: 0 };
 }
 
+// What is far above the upper quartile, as in histograms.
+export function fence(values: number[]): number {
+  const sorted = [...values].sort((a, b) => a - b);
+  const quarter = Math.floor(sorted.length / 4);
+  return sorted.length < 4 ? Infinity : sorted[3 * quarter] + 6 * (sorted[3 * quarter] - sorted[quarter]);
+}
+
 function zoomKeys(u: uPlot, full: [number, number], event: KeyboardEvent): boolean {
   const low = u.scales.x.min as number;
   const high = u.scales.x.max as number;
@@ -91,12 +100,24 @@ function zoomKeys(u: uPlot, full: [number, number], event: KeyboardEvent): boole
   const set = (min: number, max: number): void =>
     u.setScale("x", { min: Math.max(full[0], min), max: Math.min(full[1], max) });
   switch (event.key) {
-    case "+": case "=": set(low + size / 4, high - size / 4); return true;
-    case "-": set(low - size / 2, high + size / 2); return true;
-    case "ArrowRight": if (high < full[1]) set(low + size / 4, high + size / 4); return true;
-    case "ArrowLeft": if (low > full[0]) set(low - size / 4, high - size / 4); return true;
-    case "0": set(...full); return true;
-    default: return false;
+    case "+":
+    case "=":
+      set(low + size / 4, high - size / 4);
+      return true;
+    case "-":
+      set(low - size / 2, high + size / 2);
+      return true;
+    case "ArrowRight":
+      if (high < full[1]) set(low + size / 4, high + size / 4);
+      return true;
+    case "ArrowLeft":
+      if (low > full[0]) set(low - size / 4, high - size / 4);
+      return true;
+    case "0":
+      set(...full);
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -123,33 +144,73 @@ export function seriesPlot(spec: SeriesPlot): HTMLElement {
   const flags = flagRows(spec.lines);
   return responsive((width) => {
     const box = h("div", {
-      class: "series", tabindex: 0, role: "application", "aria-roledescription": "chart",
+      class: "series",
+      tabindex: 0,
+      role: "application",
+      "aria-roledescription": "chart",
       "aria-label": `${spec.title}. Plus and minus zoom, arrow keys move, 0 shows all.`,
     });
     const grid = { stroke: colour("--grid"), width: 1 };
+    const bands: uPlot.Band[] = [];
     const series: uPlot.Series[] = [{ label: spec.xTitle, value: (_, v) => (v === null ? "" : spec.showX(v)) }];
     spec.lines.forEach((line, i) => {
       const stroke = colour(seriesVariable(i));
       const common: uPlot.Series = {
-        stroke, width: line.joined ? 1.5 : 0, spanGaps: true,
+        stroke,
+        width: line.joined ? 1.5 : 0,
+        spanGaps: true,
         points: { show: !line.joined || line.x.length < 200, size: 4, stroke, fill: stroke },
         value: (_, v) => (v === null ? "" : spec.showY(v)),
       };
-      series.push({ ...common, label: shorten(line.name, 48) + (line.high ? ", shortest" : "") });
-      if (line.high) series.push({ ...common, label: `${shorten(line.name, 48)}, longest` });
+      const title = shorten(line.name, 48);
+      if (!line.high) {
+        series.push({ ...common, label: title });
+        return;
+      }
+      // Points at both ends would look like two kinds of samples.
+      const edge: uPlot.Series = { ...common, width: 0, points: { show: false } };
+      series.push({ ...edge, label: `${title}, shortest` }, { ...edge, label: `${title}, longest` });
+      bands.push({ series: [series.length - 1, series.length - 2], fill: `${stroke}40` });
+      if (line.middle) series.push({ ...common, width: 1.5, points: { show: false }, label: `${title}, median` });
     });
-    const plot = new uPlot({
-      width, height: Math.min(340, Math.max(220, Math.round(0.45 * width))), series,
-      scales: { x: { time: false, min: full[0], max: full[1] }, y: { distr: log ? 3 : 1, range } },
-      padding: [8 + FLAG * flags, null, null, null],
-      axes: [
-        { stroke: colour("--muted"), grid, ticks: grid, space: 80, values: (_, v) => axisTexts(v, spec.showX), ...(spec.wholeX ? { incrs: WHOLE } : {}) },
-        { stroke: colour("--muted"), grid, ticks: grid, size: (_, texts) => 18 + Math.max(30, ...(texts ?? []).map(textWidth)), values: (_, v) => axisTexts(v, spec.showY), ...(log ? { splits: (_: uPlot, __: number, low: number, high: number) => logTicks(low, high), filter: (_: uPlot, v: number[]) => v } : {}) },
-      ],
-      cursor: { drag: { x: true, y: false } },
-      legend: { show: spec.lines.length <= 8 },
-      hooks: { draw: [drawEdges(spec.lines, top)] },
-    }, data, box);
+    const plot = new uPlot(
+      {
+        width,
+        height: Math.min(340, Math.max(220, Math.round(0.45 * width))),
+        series,
+        bands,
+        scales: { x: { time: false, min: full[0], max: full[1] }, y: { distr: log ? 3 : 1, range } },
+        padding: [8 + FLAG * flags, null, null, null],
+        axes: [
+          {
+            stroke: colour("--muted"),
+            grid,
+            ticks: grid,
+            space: 80,
+            values: (_, v) => axisTexts(v, spec.showX),
+            ...(spec.wholeX ? { incrs: WHOLE } : {}),
+          },
+          {
+            stroke: colour("--muted"),
+            grid,
+            ticks: grid,
+            size: (_, texts) => 18 + Math.max(30, ...(texts ?? []).map(textWidth)),
+            values: (_, v) => axisTexts(v, spec.showY),
+            ...(log
+              ? {
+                  splits: (_: uPlot, __: number, low: number, high: number) => logTicks(low, high),
+                  filter: (_: uPlot, v: number[]) => v,
+                }
+              : {}),
+          },
+        ],
+        cursor: { drag: { x: true, y: false } },
+        legend: { show: spec.lines.length <= 8 },
+        hooks: { draw: [drawEdges(spec.lines, top)] },
+      },
+      data,
+      box,
+    );
     box.addEventListener("keydown", (event) => {
       if (zoomKeys(plot, full, event)) event.preventDefault();
     });

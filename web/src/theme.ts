@@ -49,6 +49,9 @@ export const colour = (variable: string): string =>
 export const SERIES = 8;
 export const seriesVariable = (index: number): string => `--series-${(index % SERIES) + 1}`;
 export const seriesColour = (index: number): string => `var(${seriesVariable(index)})`;
+// Without the grey one, where grey means something else.
+const COLOURED = [0, 1, 2, 3, 4, 5, 7];
+export const coloured = (index: number): number => COLOURED[index % COLOURED.length];
 // What colours alone can't tell apart, dashes do.
 export const dashes = (index: number): string =>
   ["", "6 3", "2 3", "8 3 2 3"][Math.floor(index / SERIES) % 4 || index % 4];

@@ -2,7 +2,7 @@
 // below them. The window is moved by wheel, drag and keys.
 import { h, hideTip, responsive, showTip } from "./dom";
 import { axisTexts, distinct, micros } from "./format";
-import { Timeline } from "./types";
+import type { Timeline } from "./types";
 import { colour, seriesVariable } from "./theme";
 
 const ROW = 20;
@@ -66,7 +66,10 @@ export function timeline(t: Timeline): HTMLElement {
   let to = total;
   return responsive((width) => {
     const box: TimelineElement = h("div", {
-      class: "timeline", tabindex: 0, role: "application", "aria-roledescription": "timeline",
+      class: "timeline",
+      tabindex: 0,
+      role: "application",
+      "aria-roledescription": "timeline",
       "aria-label": `Timeline of run ${t.run}, ${t.events} events. Plus and minus zoom, arrow keys move, 0 shows all.`,
     });
     const canvas = h("canvas", { "aria-hidden": "true" });
@@ -172,14 +175,20 @@ export function timeline(t: Timeline): HTMLElement {
       look(at - (at - from) * factor, at + (to - at) * factor);
     }
 
-    box.addEventListener("wheel", (event) => {
-      // The page scrolls as ever; with a modifier, or sideways, the window moves.
-      const at = from + ((event.offsetX || 0) / width) * (to - from);
-      if (event.ctrlKey || event.metaKey || event.shiftKey) zoom(event.deltaY > 0 || event.deltaX > 0 ? 1.25 : 0.8, at);
-      else if (Math.abs(event.deltaX) > Math.abs(event.deltaY)) look(from + (event.deltaX / width) * (to - from), to + (event.deltaX / width) * (to - from));
-      else return;
-      event.preventDefault();
-    }, { passive: false });
+    box.addEventListener(
+      "wheel",
+      (event) => {
+        // The page scrolls as ever; with a modifier, or sideways, the window moves.
+        const at = from + ((event.offsetX || 0) / width) * (to - from);
+        if (event.ctrlKey || event.metaKey || event.shiftKey)
+          zoom(event.deltaY > 0 || event.deltaX > 0 ? 1.25 : 0.8, at);
+        else if (Math.abs(event.deltaX) > Math.abs(event.deltaY))
+          look(from + (event.deltaX / width) * (to - from), to + (event.deltaX / width) * (to - from));
+        else return;
+        event.preventDefault();
+      },
+      { passive: false },
+    );
     box.addEventListener("dblclick", (event) => zoom(0.5, from + (event.offsetX / width) * (to - from)));
     box.addEventListener("keydown", (event) => {
       const size = to - from;
@@ -210,14 +219,20 @@ export function timeline(t: Timeline): HTMLElement {
       let found = -1;
       for (let i = 0; i < t.spans.lane.length; i++) {
         if (t.spans.start_us[i] > us + slack) break;
-        if (y >= placed.top[i] && y < placed.top[i] + ROW && t.spans.start_us[i] + t.spans.duration_us[i] >= us - slack) found = i;
+        if (y >= placed.top[i] && y < placed.top[i] + ROW && t.spans.start_us[i] + t.spans.duration_us[i] >= us - slack)
+          found = i;
       }
       if (found < 0) hideTip();
       else
-        showTip([
-          t.names[t.spans.name[found]], t.ops[t.spans.op[found]] || "session",
-          `${micros(t.spans.duration_us[found])}, from ${micros(t.spans.start_us[found])}`,
-        ], event.clientX, event.clientY);
+        showTip(
+          [
+            t.names[t.spans.name[found]],
+            t.ops[t.spans.op[found]] || "session",
+            `${micros(t.spans.duration_us[found])}, from ${micros(t.spans.start_us[found])}`,
+          ],
+          event.clientX,
+          event.clientY,
+        );
     });
     canvas.addEventListener("pointerleave", hideTip);
     box.shown = () => [from, to];
@@ -234,7 +249,13 @@ export function timelineTools(place: HTMLElement): HTMLElement {
     b.addEventListener("click", press(key));
     return b;
   };
-  return h("div", { class: "tools" },
-    button("+", "+", "Zoom in"), button("−", "-", "Zoom out"), button("◀", "ArrowLeft", "Earlier"),
-    button("▶", "ArrowRight", "Later"), button("All", "0", "Show all"));
+  return h(
+    "div",
+    { class: "tools" },
+    button("+", "+", "Zoom in"),
+    button("−", "-", "Zoom out"),
+    button("◀", "ArrowLeft", "Earlier"),
+    button("▶", "ArrowRight", "Later"),
+    button("All", "0", "Show all"),
+  );
 }

@@ -13,15 +13,16 @@ struct ort_api_base {
     const char *(*GetVersionString)(void);
 };
 
-#define HOW_TO_GET                                                                      \
-    "give --ort-lib FILE or set PRONY_ORT_LIB (the npm package onnxruntime-node holds " \
-    "libonnxruntime.so.1; 'make demo' fetches it)"
+#define HOW_TO_GET "'pip install onnxruntime' provides it, --ort-lib FILE or PRONY_ORT_LIB names it"
 
-static const struct prn_library_search search = {
+const struct prn_library_search ort_search = {
     .title = "ONNX Runtime",
+    .option = "ort-lib",
+    .help = "ONNX Runtime library to load (libonnxruntime.so)",
     .variable = "PRONY_ORT_LIB",
     .names = {"libonnxruntime.so.1", "libonnxruntime.so"},
     .folder = "onnxruntime",
+    .site = {"onnxruntime/capi", "libonnxruntime.so"},
     .how_to_get = HOW_TO_GET,
 };
 
@@ -30,11 +31,11 @@ static int fill_table(struct ort_library *library, struct prony_error *err)
     union {
         void *object;
         const struct ort_api_base *(*function)(void);
-    } symbol = {.object = dlsym(library->handle, "OrtGetApiBase")};
+    } symbol = {.object = dlsym(library->loaded.handle, "OrtGetApiBase")};
     const struct ort_api_base *base = symbol.object ? symbol.function() : NULL;
     if (!base)
         return prn_fail(err, PRONY_EUNAVAILABLE, "'%s' is not an ONNX Runtime library; " HOW_TO_GET,
-                        library->path);
+                        library->loaded.path);
     snprintf(library->version, sizeof library->version, "%s", base->GetVersionString());
     int major = 0;
     int minor = 0;
@@ -42,12 +43,12 @@ static int fill_table(struct ort_library *library, struct prony_error *err)
         minor < ORT_OLDEST_MINOR)
         return prn_fail(err, PRONY_EUNAVAILABLE,
                         "ONNX Runtime %s in '%s' is too old, 1.%d or newer is needed; " HOW_TO_GET,
-                        library->version, library->path, ORT_OLDEST_MINOR);
+                        library->version, library->loaded.path, ORT_OLDEST_MINOR);
     const void *const *table = base->GetApi(ORT_OLDEST_MINOR);
     if (!table)
         return prn_fail(err, PRONY_EUNAVAILABLE,
                         "ONNX Runtime %s in '%s' doesn't offer the C API of 1.%d", library->version,
-                        library->path, ORT_OLDEST_MINOR);
+                        library->loaded.path, ORT_OLDEST_MINOR);
 #define ORT_X(position, name, result, parameters) \
     memcpy(&library->api.name, &table[position], sizeof library->api.name);
     ORT_FUNCTIONS(ORT_X)
@@ -55,12 +56,12 @@ static int fill_table(struct ort_library *library, struct prony_error *err)
     return 0;
 }
 
-int ort_library_load(struct ort_library *library, const char *wanted, struct prony_error *err)
+int ort_library_load(struct ort_library *library, const struct prn_runtime_config *config,
+                     struct prony_error *err)
 {
     /* A profiler doesn't phone home. It must be said before the library is there (its own switch
      * comes too late), and it also spares the measurement a thread and fsyncs. */
     setenv("ORT_DISABLE_TELEMETRY", "1", 1);
-    int code = prn_library_load(&search, wanted, &library->handle, library->path,
-                                sizeof library->path, err);
+    int code = prn_library_load(&ort_search, config, &library->loaded, err);
     return code < 0 ? code : fill_table(library, err);
 }

@@ -6,7 +6,7 @@
 #ifndef PRN_RUNTIME_ONNXRT_API_H
 #define PRN_RUNTIME_ONNXRT_API_H
 
-#include "base/error.h"
+#include "runtime/library.h"
 
 #include <stdbool.h>
 
@@ -97,15 +97,15 @@ struct ort_api {
 
 struct ort_library {
     struct ort_api api;
-    void *handle;
-    char version[32]; /* "1.30.0" */
-    char path[4096];  /* of the file that was loaded */
+    struct prn_library loaded;
+    char version[32]; /* "1.31.1" */
 };
 
-/* Loads the library: `wanted` if given, else PRONY_ORT_LIB, the loader's own search, then the copy
- * that set-up put beside the program. The error names all that was tried and how to get one. The
- * library stays in the process: ONNX Runtime's threads don't survive being unloaded. */
-PRONY_MUST_CHECK int ort_library_load(struct ort_library *library, const char *wanted,
+extern const struct prn_library_search ort_search;
+
+/* Loads the library, as runtime/library.h finds it, and its table of functions. */
+PRONY_MUST_CHECK int ort_library_load(struct ort_library *library,
+                                      const struct prn_runtime_config *config,
                                       struct prony_error *err);
 
 #endif

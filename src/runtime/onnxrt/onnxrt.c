@@ -176,11 +176,12 @@ static int append_provider(struct prn_runtime *r, enum provider provider, const 
             api->ReleaseTensorRTProviderOptions(options);
     }
     int code = check(r, status, PRONY_EUNAVAILABLE, err);
-    if (code < 0)
-        prn_fail_in(err, code, "needs an NVIDIA GPU and a build of ONNX Runtime with %s%s; %s says",
-                    provider == PROVIDER_CUDA ? "CUDA" : "TensorRT",
-                    access("/dev/nvidiactl", F_OK) == 0 ? "" : " (no GPU was found here)",
-                    r->version);
+    if (code == 0)
+        return 0;
+    if (access("/dev/nvidiactl", F_OK) != 0)
+        return prn_fail(err, code, "an NVIDIA GPU is needed, and none was found here");
+    prn_fail_in(err, code, "needs a build of ONNX Runtime with %s; %s says",
+                provider == PROVIDER_CUDA ? "CUDA" : "TensorRT", r->version);
     return code;
 }
 
@@ -195,24 +196,13 @@ static int set_profiling(struct prn_runtime *r, const char *folder, struct prony
 
 static void ort_close(struct prn_runtime *r);
 
-/* The value of an option; NULL when it isn't given. */
-static const char *option_of(const struct prn_runtime_config *config, const char *key)
-{
-    const char *value = NULL;
-    for (size_t i = 0; i < config->n_options; i++)
-        if (strcmp(config->options[i].key, key) == 0)
-            value = config->options[i].value;
-    return value;
-}
-
 static int open_provider(const struct prn_runtime_config *config, enum provider provider,
                          struct prn_runtime **ret_runtime, struct prony_error *err)
 {
     struct prn_runtime *r = calloc(1, sizeof *r);
     if (!r)
         return prn_fail_memory(err);
-    const char *library = option_of(config, "lib");
-    int code = ort_library_load(&r->library, library ? library : config->library, err);
+    int code = ort_library_load(&r->library, config, err);
     if (code < 0) {
         free(r);
         return code;
@@ -230,7 +220,7 @@ static int open_provider(const struct prn_runtime_config *config, enum provider 
     for (size_t i = 0; code == 0 && i < config->n_options; i++)
         code = set_option(r, &config->options[i], err);
     if (code == 0 && provider != PROVIDER_CPU)
-        code = append_provider(r, provider, option_of(config, "device"), err);
+        code = append_provider(r, provider, prn_runtime_option_of(config, "device", NULL), err);
     if (code == 0 && config->profile_folder)
         code = set_profiling(r, config->profile_folder, err);
     if (code < 0) {
@@ -266,7 +256,12 @@ static const char *ort_version(const struct prn_runtime *r)
 
 static const char *ort_library(const struct prn_runtime *r)
 {
-    return r->library.path;
+    return r->library.loaded.path;
+}
+
+static const char *ort_origin(const struct prn_runtime *r)
+{
+    return r->library.loaded.origin;
 }
 
 static int ort_load(struct prn_runtime *r, const char *model_path, struct prony_error *err)
@@ -318,6 +313,9 @@ static int make_input(struct prn_runtime *r, const struct prn_runtime_tensor *t,
 {
     if (t->dtype == PRN_DTYPE_STRING)
         return make_strings(r, t, ret_value, err);
+    if (t->dtype == PRN_DTYPE_COMPLEX64 || t->dtype == PRN_DTYPE_COMPLEX128)
+        return prn_fail(err, PRONY_EUNSUPPORTED, "ONNX Runtime takes no inputs of type %s",
+                        prn_dtype_name(t->dtype)); /* it would name a number */
     return check(r,
                  r->library.api.CreateTensorWithDataAsOrtValue(r->cpu, (void *)(uintptr_t)t->data,
                                                                t->bytes, t->dims, t->rank, t->dtype,
@@ -547,10 +545,13 @@ static const struct prn_runtime_option ort_gpu_options[] = {
         .title = text,                             \
         .gpu = is_gpu,                             \
         .keeps_reshapes = true,                    \
+        .in_default = true,                        \
+        .search = &ort_search,                     \
         .options = ort_gpu_options + !(is_gpu),    \
         .open = opener,                            \
         .version = ort_version,                    \
         .library = ort_library,                    \
+        .origin = ort_origin,                      \
         .load = ort_load,                          \
         .bind = ort_bind,                          \
         .prepare = ort_prepare,                    \

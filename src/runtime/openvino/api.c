@@ -8,15 +8,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HOW_TO_GET                                                                         \
-    "set PRONY_OPENVINO_LIB to libopenvino_c.so (the PyPI wheel openvino holds it in its " \
-    "openvino/libs; 'make demo' fetches it)"
+#define HOW_TO_GET \
+    "'pip install openvino' provides it, --ov-lib FILE or PRONY_OPENVINO_LIB names it"
 
-static const struct prn_library_search search = {
+const struct prn_library_search ov_search = {
     .title = "OpenVINO",
+    .option = "ov-lib",
+    .help = "OpenVINO library to load (libopenvino_c.so)",
     .variable = "PRONY_OPENVINO_LIB",
     .names = {"libopenvino_c.so"},
     .folder = "openvino",
+    .site = {"openvino/libs", "libopenvino_c.so"},
     .how_to_get = HOW_TO_GET,
 };
 
@@ -51,16 +53,17 @@ static int find_functions(struct ov_library *library, struct prony_error *err)
     const char *missing = NULL;
 #define OV_X(name, result, parameters)                                 \
     {                                                                  \
-        void *symbol = dlsym(library->handle, #name);                  \
+        void *symbol = dlsym(library->loaded.handle, #name);           \
         memcpy(&library->api.name, &symbol, sizeof library->api.name); \
         missing = symbol || missing ? missing : #name;                 \
     }
     OV_FUNCTIONS(OV_X)
 #undef OV_X
     if (missing)
-        return prn_fail(err, PRONY_EUNAVAILABLE,
-                        "'%s' is no OpenVINO C library, or too old: it has no %s; " HOW_TO_GET,
-                        library->path, missing);
+        return prn_fail(
+            err, PRONY_EUNAVAILABLE,
+            "'%s' is not an OpenVINO C library, or it is too old: it has no %s; " HOW_TO_GET,
+            library->loaded.path, missing);
     return 0;
 }
 
@@ -101,14 +104,14 @@ static int check_elements(const struct ov_library *library, struct prony_error *
         return prn_fail(err, PRONY_EUNAVAILABLE,
                         "OpenVINO %s in '%s' numbers element types as no release that prony knows; "
                         "2026.4 is one; " HOW_TO_GET,
-                        library->version, library->path);
+                        library->version, library->loaded.path);
     return 0;
 }
 
-int ov_library_load(struct ov_library *library, const char *wanted, struct prony_error *err)
+int ov_library_load(struct ov_library *library, const struct prn_runtime_config *config,
+                    struct prony_error *err)
 {
-    int code = prn_library_load(&search, wanted, &library->handle, library->path,
-                                sizeof library->path, err);
+    int code = prn_library_load(&ov_search, config, &library->loaded, err);
     if (code == 0)
         code = find_functions(library, err);
     if (code == 0) {

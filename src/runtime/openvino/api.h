@@ -6,7 +6,7 @@
 #ifndef PRN_RUNTIME_OPENVINO_API_H
 #define PRN_RUNTIME_OPENVINO_API_H
 
-#include "base/error.h"
+#include "runtime/library.h"
 
 typedef struct ov_core ov_core_t;
 typedef struct ov_model ov_model_t;
@@ -110,14 +110,15 @@ struct ov_api {
 
 struct ov_library {
     struct ov_api api;
-    void *handle;
+    struct prn_library loaded;
     char version[32]; /* "2026.4.1" */
-    char path[4096];  /* of the file that was loaded */
 };
 
-/* Loads libopenvino_c.so: `wanted` if given, else what PRONY_OPENVINO_LIB names, the loader finds,
- * or set-up fetched. */
-PRONY_MUST_CHECK int ov_library_load(struct ov_library *library, const char *wanted,
+extern const struct prn_library_search ov_search;
+
+/* Loads libopenvino_c.so, as runtime/library.h finds it, and checks that prony knows it. */
+PRONY_MUST_CHECK int ov_library_load(struct ov_library *library,
+                                     const struct prn_runtime_config *config,
                                      struct prony_error *err);
 
 /* Element types: OpenVINO's number, ONNX's name, bits. The numbers have moved between releases, so

@@ -120,22 +120,13 @@ static int set_option(struct prn_runtime *r, const struct prn_spec_option *o,
     return 0; /* lib and precision were used before */
 }
 
-static const char *option(const struct prn_runtime_config *config, const char *key,
-                          const char *otherwise)
-{
-    for (size_t i = 0; i < config->n_options; i++)
-        if (strcmp(config->options[i].key, key) == 0)
-            return config->options[i].value;
-    return otherwise;
-}
-
 static void ov_close(struct prn_runtime *r);
 
 static int open_core(struct prn_runtime *r, const struct prn_runtime_config *config,
                      struct prony_error *err)
 {
     const struct ov_api *api = &r->library.api;
-    const char *precision = option(config, "precision", "f32");
+    const char *precision = prn_runtime_option_of(config, "precision", "f32");
     char *device = NULL;
     int code = check(r, api->ov_core_create(&r->core), PRONY_ERUNTIME, err);
     /* The plugin is loaded when it is first asked something; an unknown property is told then. */
@@ -163,7 +154,7 @@ static int ov_open(const struct prn_runtime_config *config, struct prn_runtime *
     struct prn_runtime *r = calloc(1, sizeof *r);
     if (!r)
         return prn_fail_memory(err);
-    int code = ov_library_load(&r->library, option(config, "lib", NULL), err);
+    int code = ov_library_load(&r->library, config, err);
     if (code == 0) {
         snprintf(r->version, sizeof r->version, "OpenVINO %s", r->library.version);
         code = open_core(r, config, err);
@@ -183,7 +174,12 @@ static const char *ov_version(const struct prn_runtime *r)
 
 static const char *ov_library(const struct prn_runtime *r)
 {
-    return r->library.path;
+    return r->library.loaded.path;
+}
+
+static const char *ov_origin(const struct prn_runtime *r)
+{
+    return r->library.loaded.origin;
 }
 
 /* ---- Loading ---- */
@@ -558,10 +554,12 @@ extern const struct prn_runtime_ops prn_openvino_cpu;
 const struct prn_runtime_ops prn_openvino_cpu = {
     .software = "openvino-cpu",
     .title = "OpenVINO, CPU",
+    .search = &ov_search,
     .options = ov_options,
     .open = ov_open,
     .version = ov_version,
     .library = ov_library,
+    .origin = ov_origin,
     .load = ov_load,
     .bind = ov_bind,
     .run = ov_run,

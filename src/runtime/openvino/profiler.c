@@ -1,5 +1,6 @@
 #include "runtime/openvino/profiler.h"
 
+#include "base/clock.h"
 #include "base/buffer.h"
 #include "base/io.h"
 #include "format/json.h"
@@ -23,13 +24,6 @@ struct ov_profiler {
     double *averages_before;   /* of the nodes, in µs */
     size_t n_before;
 };
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC_RAW, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 int ov_profiler_new(const char *folder, struct ov_profiler **ret_profiler, struct prony_error *err)
 {
@@ -60,12 +54,12 @@ void ov_profiler_free(struct ov_profiler *p)
 
 void ov_profiler_before_run(struct ov_profiler *p)
 {
-    p->start_ns = now_ns();
+    p->start_ns = prn_clock_ns();
 }
 
 void ov_profiler_after_run(struct ov_profiler *p)
 {
-    p->total_ns += now_ns() - p->start_ns;
+    p->total_ns += prn_clock_ns() - p->start_ns;
     p->runs++;
 }
 

@@ -16,8 +16,10 @@ static int torch_open(const struct prn_runtime_config *config, struct prn_runtim
     (void)ret_runtime;
     const char *python = secure_getenv("PRONY_PYTHON");
     if (!python || !*python)
-        return prn_fail(err, PRONY_EUNAVAILABLE,
-                        "no Python; set PRONY_PYTHON to an interpreter that has torch and prony");
+        return prn_fail(
+            err, PRONY_EUNAVAILABLE,
+            "PyTorch runs in Python: set PRONY_PYTHON to an interpreter that has torch and "
+            "prony");
     return prn_fail(err, PRONY_EUNAVAILABLE, "cannot run '%s', which PRONY_PYTHON names: %s",
                     python, access(python, X_OK) < 0 ? strerror(errno) : "it isn't a program");
 }
@@ -38,6 +40,8 @@ static const struct prn_runtime_option cuda_options[] = {
         .title = title_text,                                                          \
         .gpu = on_gpu,                                                                \
         .python = true,                                                               \
+        .takes_fxproto = true,                                                        \
+        .in_default = true,                                                           \
         .compiles = by_compiler,                                                      \
         .options = device_options,                                                    \
         .open = torch_open,                                                           \

@@ -1,0 +1,283 @@
+/* The launch that profiles: a process with the runtime's profiler on, and the file that it leaves.
+ */
+#include "measure/ops/ops.h"
+
+#include "base/clock.h"
+#include "exec/scratch.h"
+#include "measure/launch.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define RUNS 50         /* time permitting */
+#define RUNS_SHARE 0.05 /* of --max-time, for the runs of one backend */
+#define WARM_UP_RUNS 50 /* at most, or */
+#define WARM_UP_NS 50000000
+/* A trace of this size ends; one of a million events, where ONNX Runtime ends, is smaller. */
+#define TRACE_BYTES_MAX ((int64_t)1 << 30)
+
+/* ---- The folder that a profiler may write into ---- */
+
+struct folder {
+    char path[PATH_MAX]; /* "": there is none */
+};
+
+static void remove_folder(struct folder *folder)
+{
+    if (folder->path[0])
+        prn_scratch_remove(folder->path);
+    folder->path[0] = '\0';
+}
+
+/* Opens the trace that the runtime has open for writing, whatever it is called; -1: there is none.
+ * Neither a link nor a pipe will do, in case somebody else wrote it. */
+static int open_trace(const struct folder *folder)
+{
+    DIR *entries = opendir(folder->path);
+    int fd = -1;
+    for (struct dirent *entry; entries && fd < 0 && (entry = readdir(entries));) {
+        if (entry->d_name[0] == '.')
+            continue;
+        struct stat status;
+        fd = openat(dirfd(entries), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+        if (fd >= 0 && (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))) {
+            close(fd);
+            fd = -1;
+        }
+    }
+    if (entries)
+        closedir(entries);
+    return fd;
+}
+
+/* ---- One backend ---- */
+
+struct profiling {
+    const struct prn_measure_request *request;
+    const struct prn_ops_graph *graph;
+    struct prn_profile *profile;
+    struct prn_executor *executor;
+    struct folder folder;
+    int trace_fd;
+    int64_t start_ns;
+};
+
+struct timed_run {
+    int64_t ns;
+    size_t index; /* in the trace */
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct timed_run *x = a;
+    const struct timed_run *y = b;
+    return x->ns != y->ns ? (x->ns > y->ns) - (x->ns < y->ns) : (x->index > y->index) ? 1 : -1;
+}
+
+/* Lists the faster half of the runs as --gather takes them, "[51,53]", and keeps their median. */
+static void choose_runs(const int64_t *ns, size_t n, size_t first, struct prn_ops *ops,
+                        struct prn_buffer *ret_runs)
+{
+    struct timed_run runs[RUNS];
+    for (size_t i = 0; i < n; i++)
+        runs[i] = (struct timed_run){ns[i], first + i};
+    qsort(runs, n, sizeof *runs, by_time);
+    ops->profiled_runs = (int64_t)n;
+    size_t low = (n - 1) / 2;
+    size_t high = n / 2;
+    ops->run_ns = ((double)runs[low].ns + (double)runs[high].ns) / 2;
+    for (size_t i = 0; i < (n + 1) / 2; i++)
+        prn_buffer_printf(ret_runs, "%c%zu", i == 0 ? '[' : ',', runs[i].index);
+    prn_buffer_add_char(ret_runs, ']');
+}
+
+static void tell(const struct profiling *p, const struct prn_result *result)
+{
+    const struct prn_measure_request *q = p->request;
+    struct prn_progress progress = {.backend = result->name,
+                                    .point = prn_result_point(p->profile, result)->label,
+                                    .row = (size_t)(result - p->profile->results) + 1,
+                                    .rows = p->profile->n_results,
+                                    .phase = "profiling",
+                                    .launch = 1,
+                                    .launches = 1,
+                                    .median_ns = NAN,
+                                    .half_width = NAN,
+                                    .elapsed_s = (double)(prn_clock_ns() - p->start_ns) * 1e-9};
+    if (q->progress)
+        q->progress(q->context, &progress);
+}
+
+/* The runtime opens its trace when it loads the model. Then prony opens it too, and takes the name
+ * and the folder away: from here on nothing else can be written, and nothing is left behind,
+ * whatever ends either process. */
+static int bring_up(struct profiling *p, const struct prn_launch_config *config,
+                    struct prony_error *err)
+{
+    struct prn_launch launch;
+    int code = prn_launch_open(config, &p->executor, err);
+    if (code == 0)
+        code = prn_launch_load(config, p->executor, &launch, err);
+    if (code == 0 && (p->trace_fd = open_trace(&p->folder)) < 0)
+        code = prn_fail(err, PRONY_ERUNTIME, "its profiler opened no file to write to");
+    remove_folder(&p->folder);
+    return code;
+}
+
+/* One run of the trace stands for all, in a profiler that only knows averages. */
+static void choose_mean(const int64_t *ns, size_t n, struct prn_ops *ops,
+                        struct prn_buffer *ret_runs)
+{
+    double sum_ns = 0;
+    for (size_t i = 0; i < n; i++)
+        sum_ns += (double)ns[i];
+    ops->profiled_runs = (int64_t)n;
+    ops->run_ns = sum_ns / (double)n;
+    prn_buffer_add(ret_runs, "[0]");
+}
+
+static int ops_run(struct profiling *p, bool averages, struct prn_ops *ops,
+                   struct prn_buffer *ret_runs, struct prony_error *err)
+{
+    int64_t samples[RUNS];
+    size_t warm = 0;
+    size_t n = 0;
+    double share_ns = p->profile->settings.max_time_s * 1e9 * RUNS_SHARE;
+    int code = prn_executor_run(p->executor, 0, WARM_UP_RUNS, WARM_UP_NS, samples, &warm, err);
+    if (code == 0 && averages)
+        code = prn_executor_begin_profiling(p->executor, err);
+    if (code == 0)
+        code = prn_executor_run(p->executor, 0, RUNS, (int64_t)share_ns, samples, &n, err);
+    if (code == 0)
+        code = prn_executor_end_profiling(p->executor, err);
+    if (code < 0)
+        return code;
+    if (averages)
+        choose_mean(samples, n, ops, ret_runs);
+    else
+        choose_runs(samples, n, 1 + warm, ops, ret_runs);
+    return prn_buffer_error(ret_runs, err);
+}
+
+static int read_trace(struct profiling *p, const char *runs, struct prn_ops *ops,
+                      struct prony_error *err)
+{
+    struct stat status;
+    struct prn_source *source = NULL;
+    if (fstat(p->trace_fd, &status) < 0)
+        return prn_fail_errno(err, errno, "read", "the trace");
+    if (status.st_size >= TRACE_BYTES_MAX)
+        return prn_fail(err, PRONY_ELIMIT, "its trace is larger than %lld MiB",
+                        (long long)(TRACE_BYTES_MAX >> 20));
+    if (status.st_size == 0)
+        return prn_fail(err, PRONY_ERUNTIME, "its profiler left an empty trace");
+    int code = prn_source_open_fd(p->trace_fd, "its trace", &source, err);
+    /* A compressed one would be as large as it likes. */
+    if (code == 0 && strcmp(prn_source_encoding(source), "plain") != 0)
+        code = prn_fail(err, PRONY_EFORMAT, "its trace is compressed");
+    if (code == 0)
+        code = prn_ops_from_trace(source, runs, p->graph, &p->profile->arena, ops, err);
+    prn_source_close(source);
+    return code;
+}
+
+static int profile_one(struct profiling *p, const struct prn_spec *backend, size_t point,
+                       struct prn_ops *ops, struct prony_error *err)
+{
+    const struct prn_runtime_ops *runtime = prn_runtime_find(backend->software);
+    bool averages = runtime && runtime->begin_profiling;
+    struct prn_buffer runs = PRN_BUFFER_INIT(RUNS * 32);
+    int code = prn_scratch_make(NULL, p->folder.path, err);
+    if (code == 0) {
+        const struct prn_launch_config config = {.request = p->request,
+                                                 .backend = backend,
+                                                 .point = point,
+                                                 .memory_bytes = prn_launch_memory(),
+                                                 .profile_folder = p->folder.path,
+                                                 .file_bytes = TRACE_BYTES_MAX};
+        code = bring_up(p, &config, err);
+    }
+    if (code == 0)
+        code = ops_run(p, averages, ops, &runs, err);
+    prn_executor_free(p->executor);
+    if (code == 0)
+        code = read_trace(p, prn_buffer_text(&runs), ops, err);
+    if (code == 0 && averages)
+        ops->runs = ops->profiled_runs;
+    prn_buffer_release(&runs);
+    if (p->trace_fd >= 0)
+        close(p->trace_fd);
+    return code;
+}
+
+/* ---- All of them ---- */
+
+static int keep_failure(struct prn_profile *profile, struct prn_ops *ops, int code,
+                        const struct prony_error *reason, struct prony_error *err)
+{
+    const char *text = code == PRONY_ECANCELED ? "interrupted" : reason->text;
+    *ops = (struct prn_ops){.error = prn_arena_strdup(&profile->arena, text),
+                            .run_ns = NAN,
+                            .resolution_ns = NAN,
+                            .parallel = NAN,
+                            .nested = NAN,
+                            .baseline = -1};
+    return ops->error ? 0 : prn_fail_memory(err);
+}
+
+int prn_ops_measure(const struct prn_measure_request *request, struct prn_ops_graph *const *graphs,
+                    struct prn_profile *profile, struct prony_error *err)
+{
+    int64_t start_ns = prn_clock_ns();
+    for (size_t i = 0; i < profile->n_results; i++) {
+        struct prn_result *result = &profile->results[i];
+        if (result->error_code != 0 || result->n_samples == 0)
+            continue;
+        struct prn_ops *ops = PRN_ARENA_NEW(&profile->arena, struct prn_ops);
+        if (!ops)
+            return prn_fail_memory(err);
+        struct profiling p = {.request = request,
+                              .graph = graphs[result->point],
+                              .profile = profile,
+                              .trace_fd = -1,
+                              .start_ns = start_ns};
+        struct prony_error reason = {0};
+        bool cancelled = request->cancelled && *request->cancelled;
+        tell(&p, result);
+        ops->baseline = -1;
+        int code = cancelled ? PRONY_ECANCELED
+                             : profile_one(&p, &request->backends[i], result->point, ops, &reason);
+        if (code < 0 && (code = keep_failure(profile, ops, code, &reason, err)) < 0)
+            return code;
+        prn_ops_rates(ops);
+        result->ops = ops;
+    }
+    return 0;
+}
+
+double prn_ops_rate(const struct prn_ops *ops, const struct prn_ops_row *row)
+{
+    bool resolved = row->flops_nodes > 0 && row->flops_ns / (double)row->flops_nodes >=
+                                                PRN_OPS_RESOLVED * ops->resolution_ns;
+    /* Averages have no interval; they are good enough when they are of many runs. */
+    bool averaged = isnan(row->ns.high) && ops->runs >= PRN_OPS_AVERAGED;
+    bool precise =
+        averaged || row->ns.high - row->ns.estimate <= PRN_OPS_PRECISE * row->ns.estimate;
+    return resolved && precise && row->flops > 0 ? row->flops * 1e9 / row->flops_ns : NAN;
+}
+
+void prn_ops_rates(struct prn_ops *ops)
+{
+    for (size_t i = 0; i < ops->n_operators; i++)
+        ops->operators[i].flop_per_s = prn_ops_rate(ops, &ops->operators[i]);
+    for (size_t i = 0; i < ops->n_nodes; i++)
+        ops->nodes[i].flop_per_s = prn_ops_rate(ops, &ops->nodes[i]);
+}

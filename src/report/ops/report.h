@@ -1,0 +1,24 @@
+/*
+ * Where the time goes, for people and for spreadsheets: one list of tables, each written as text,
+ * Markdown or CSV from the same rows. Used inside src/report only.
+ */
+#ifndef PRN_REPORT_OPS_REPORT_H
+#define PRN_REPORT_OPS_REPORT_H
+
+#include "report/profile/report.h"
+#include "report/profile/view.h"
+
+/* The sections below the tables of a profile: why backends are slower, then where the time of each
+ * one goes. Nothing when no result was asked about it. */
+PRONY_MUST_CHECK int prn_ops_sections(const struct prn_view *view, const struct prn_look *look,
+                                      struct prn_buffer *out, struct prony_error *err);
+
+/* Which runs the times of a result are of, and how they differ from those without the profiler: for
+ * a result with `ops`. */
+void prn_ops_runs_text(const struct prn_result *r, struct prn_buffer *out);
+
+/* One table in full, of all results that have it. */
+PRONY_MUST_CHECK int prn_ops_csv(const struct prn_view *view, enum prn_report_table table,
+                                 struct prn_buffer *out, struct prony_error *err);
+
+#endif

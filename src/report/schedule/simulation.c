@@ -1,0 +1,466 @@
+/* What a schedule took when it was tried out, beside what was predicted: as text, JSON and CSV. */
+#include "base/format.h"
+#include "report/prose.h"
+#include "report/schedule/view.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static double half(struct prn_interval i)
+{
+    return i.high - i.estimate;
+}
+
+/* Inferences per second, with half of the interval. */
+static struct prn_timed rate(const struct prn_schedule_view *view, double s, double ci_s)
+{
+    double rate = s > 0 ? (double)view->report->pipeline->batch_size / s : NAN;
+    return (struct prn_timed){rate, rate * ci_s / s};
+}
+
+static struct prn_timed measured_rate(const struct prn_schedule_view *view)
+{
+    struct prn_interval period = view->report->simulation->period_s;
+    return rate(view, period.estimate, half(period));
+}
+
+/* The largest difference of an output from the whole model's, as a part of its largest value. */
+static const struct prn_output_check *worst_output(const struct prn_simulation *s)
+{
+    const struct prn_output_check *worst = NULL;
+    for (size_t i = 0; i < s->n_outputs; i++)
+        if (!worst || !s->outputs[i].same_shape || s->outputs[i].max_rel > worst->max_rel)
+            worst = &s->outputs[i];
+    return worst;
+}
+
+void prn_simulation_view_verdict(const struct prn_schedule_view *view, struct prn_buffer *out)
+{
+    const struct prn_simulation *s = view->report->simulation;
+    struct prn_timed measured = measured_rate(view);
+    char number[PRN_FORMAT_SIZE];
+    prn_buffer_printf(out, "Measured on %s%s: %s", s->server ? "hosts of " : "this machine",
+                      s->server ? s->server : "", prn_format_significant(number, measured.s, 4));
+    prn_schedule_add_half(measured.s, measured.ci_s, out);
+    prn_buffer_add(out, " inferences per second");
+    if (view->throughput > 0) {
+        prn_buffer_printf(out, ", %s× ", prn_format_ratio(number, measured.s / view->throughput));
+        prn_buffer_printf(out, "the predicted %s",
+                          prn_format_significant(number, view->throughput, 4));
+    }
+    prn_buffer_printf(out, "%s; the bottleneck is ", s->disturbed > 0 ? " (NOISY)" : "");
+    prn_schedule_view_place(view, s->bottleneck, s->bottleneck_is_link, out);
+    prn_buffer_add_char(out, '.');
+}
+
+/* As the files have it: of 2^20 bits. NAN: nothing was sent, or no network was there. */
+static double measured_mbps(const struct prn_simulation *s, size_t i)
+{
+    const struct prn_simulated_stage *stage = &s->stages[i];
+    return s->server && stage->link_bytes > 0
+               ? stage->link_bytes * 8 / (1 << 20) / stage->link_s.estimate
+               : NAN;
+}
+
+/* ---- Text ---- */
+
+static void cell_duration(struct prn_table *t, double s)
+{
+    char number[PRN_FORMAT_SIZE];
+    prn_table_cell(t, "%s", isfinite(s) ? prn_format_duration(number, 1e9 * s) : "");
+}
+
+static void stage_row(const struct prn_schedule_view *view, size_t i, struct prn_table *t)
+{
+    const struct prn_stage_view *predicted = &view->stages[i];
+    const struct prn_simulated_stage *stage = &view->report->simulation->stages[i];
+    char number[PRN_FORMAT_SIZE];
+    prn_table_cell(t, "%zu", i + 1);
+    prn_table_cell(t, "%s", predicted->host);
+    cell_duration(t, predicted->time.s);
+    cell_duration(t, stage->alone_s.estimate);
+    cell_duration(t, half(stage->alone_s));
+    prn_table_cell(t, "%s", prn_format_ratio(number, stage->alone_s.estimate / predicted->time.s));
+    cell_duration(t, stage->together_s.estimate);
+    cell_duration(t, half(stage->together_s));
+    cell_duration(t, stage->handling_s.estimate);
+    prn_table_cell(t, "%.1f %%", 100 * stage->busy);
+    cell_duration(t, stage->link_s.estimate);
+    prn_table_cell(t, "%s", prn_format_bytes(number, predicted->memory_bytes));
+    prn_table_cell(t, "%s",
+                   isnan(stage->memory_bytes) ? "n/a"
+                                              : prn_format_bytes(number, stage->memory_bytes));
+}
+
+static int stage_table(const struct prn_schedule_view *view, struct prn_buffer *out,
+                       struct prony_error *err)
+{
+    static const char *const titles[] = {"Predicted", "Alone", "±",    "Ratio",  "Together", "±",
+                                         "Passing",   "Busy",  "Link", "Memory", "Taken"};
+    struct prn_table *t = prn_schedule_view_table(view);
+    if (!t)
+        return prn_fail_memory(err);
+    prn_table_column(t, "Stage", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "Host", PRN_TABLE_ALIGN_LEFT);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_RIGHT);
+    for (size_t i = 0; i < view->report->simulation->n_stages; i++)
+        stage_row(view, i, t);
+    int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+/* Over a network links have times of their own. */
+static int link_table(const struct prn_schedule_view *view, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    const struct prn_simulation *s = view->report->simulation;
+    static const char *const titles[] = {"Sends", "Predicted", "Measured", "±",
+                                         "Ratio", "Mbps",      "Measured"};
+    char number[PRN_FORMAT_SIZE];
+    struct prn_table *t = prn_table_new();
+    if (!t)
+        return prn_fail_memory(err);
+    prn_table_column(t, "Link", PRN_TABLE_ALIGN_LEFT);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_RIGHT);
+    for (size_t i = 0; i + 1 < s->n_stages; i++) {
+        const struct prn_stage_view *predicted = &view->stages[i];
+        const struct prn_simulated_stage *stage = &s->stages[i];
+        double mbps = measured_mbps(s, i);
+        prn_table_cell(t, "%s to %s", predicted->host, predicted[1].host);
+        prn_table_cell(t, "%s", prn_format_bytes(number, stage->link_bytes));
+        cell_duration(t, predicted->link_s);
+        cell_duration(t, stage->link_s.estimate);
+        cell_duration(t, half(stage->link_s));
+        prn_table_cell(t, "%s",
+                       prn_format_ratio(number, stage->link_s.estimate / predicted->link_s));
+        prn_table_cell(t, "%s", prn_format_significant(number, predicted->link_mbps, 3));
+        prn_table_cell(t, "%s", isnan(mbps) ? "" : prn_format_significant(number, mbps, 3));
+    }
+    int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+static void total_row(struct prn_table *t, const char *title, struct prn_timed throughput,
+                      struct prn_timed latency)
+{
+    prn_table_cell(t, "%s", title);
+    char number[PRN_FORMAT_SIZE];
+    prn_table_cell(t, "%s/s", prn_format_significant(number, throughput.s, 4));
+    if (isfinite(throughput.ci_s))
+        prn_table_cell(t, "%s/s", prn_format_significant(number, throughput.ci_s, 2));
+    else
+        prn_table_cell(t, "%s", "");
+    cell_duration(t, latency.s);
+    cell_duration(t, latency.ci_s);
+}
+
+static int total_table(const struct prn_schedule_view *view, struct prn_buffer *out,
+                       struct prony_error *err)
+{
+    const struct prn_simulation *s = view->report->simulation;
+    struct prn_table *t = prn_schedule_view_table(view);
+    if (!t)
+        return prn_fail_memory(err);
+    prn_table_column(t, "Pipeline", PRN_TABLE_ALIGN_LEFT);
+    prn_table_column(t, "Throughput", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "±", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "Latency", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "±", PRN_TABLE_ALIGN_RIGHT);
+    total_row(t, "predicted", (struct prn_timed){view->throughput, view->throughput_ci},
+              view->latency);
+    total_row(t, s->server ? "expected" : "expected here", rate(view, s->expected_period_s, NAN),
+              (struct prn_timed){s->expected_latency_s, NAN});
+    total_row(t, "measured", measured_rate(view),
+              (struct prn_timed){s->latency_s.estimate, half(s->latency_s)});
+    int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+/* Which hosts the service gave; on one machine they have one name. */
+static void tell_hosts(const struct prn_simulation *s, struct prn_prose *prose)
+{
+    prn_buffer_printf(&prose->line, "Run by %s on", s->version);
+    for (size_t i = 0; i < s->n_stages; i++)
+        prn_buffer_printf(&prose->line, "%s %s", i > 0 ? "," : "", s->stages[i].host);
+}
+
+static void tell_cores(const struct prn_simulation *s, struct prn_prose *prose)
+{
+    size_t each = s->stages[0].cores;
+    prn_buffer_printf(&prose->line, "Run here by %s (%s), a process per stage, ", s->version,
+                      s->backend);
+    if (s->pinned)
+        prn_buffer_printf(&prose->line, "each on %s of its own", each == 1 ? "a core" : "cores");
+    else
+        prn_buffer_printf(&prose->line,
+                          "which share %zu core%s: too few to give each its own, so stages slow "
+                          "each other down",
+                          s->n_cores, s->n_cores == 1 ? "" : "s");
+    if (s->pinned && each > 1)
+        prn_buffer_printf(&prose->line, " (%zu)", each);
+}
+
+static void tell_place(const struct prn_simulation *s, struct prn_prose *prose)
+{
+    if (s->server)
+        tell_hosts(s, prose);
+    else
+        tell_cores(s, prose);
+    prn_prose_paragraph(prose, ". %zu batch%s in the full pipeline and %zu alone, in %zu launch%s.",
+                        s->batches, s->batches == 1 ? "" : "es", s->lone_batches, s->launches,
+                        s->launches == 1 ? "" : "es");
+}
+
+/* Predictions are of other machines, as a rule: what can be compared are their proportions. */
+static void tell_ratios(const struct prn_schedule_view *view, struct prn_prose *prose)
+{
+    const struct prn_simulation *s = view->report->simulation;
+    double low = INFINITY;
+    double high = 0;
+    char numbers[2][PRN_FORMAT_SIZE];
+    for (size_t i = 0; i < s->n_stages; i++) {
+        double ratio = s->stages[i].alone_s.estimate / view->stages[i].time.s;
+        low = fmin(low, ratio);
+        high = fmax(high, ratio);
+    }
+    prn_buffer_printf(&prose->line,
+                      "Measured stage times are %s; predicted ones are those of the device types. "
+                      "Alone, a stage takes ",
+                      s->server ? "the hosts'" : "this machine's");
+    if (s->n_stages > 1)
+        prn_buffer_printf(&prose->line, "%s to ", prn_format_ratio(numbers[0], low));
+    prn_prose_paragraph(
+        prose, "%s times as long%s as predicted; \"expected%s\" follows from that%s.",
+        prn_format_ratio(numbers[1], high), s->server ? "" : " here", s->server ? "" : " here",
+        s->links && s->n_stages > 1 ? " and from the links" : "");
+}
+
+static void tell_bottlenecks(const struct prn_schedule_view *view, struct prn_prose *prose)
+{
+    const struct prn_simulation *s = view->report->simulation;
+    prn_buffer_printf(&prose->line, "The bottleneck%s is ", s->server ? "" : " here");
+    prn_schedule_view_place(view, s->bottleneck, s->bottleneck_is_link, &prose->line);
+    if (s->bottleneck == view->bottleneck && s->bottleneck_is_link == view->bottleneck_is_link) {
+        prn_prose_paragraph(prose, ", as predicted.");
+        return;
+    }
+    prn_buffer_add(&prose->line, "; predicted was ");
+    prn_schedule_view_place(view, view->bottleneck, view->bottleneck_is_link, &prose->line);
+    prn_prose_paragraph(prose, ".");
+}
+
+static void tell_noise(const struct prn_simulation *s, struct prn_prose *prose)
+{
+    if (s->disturbed > 0)
+        prn_prose_paragraph(prose,
+                            "NOISY: something else ran on this machine during %zu of %zu "
+                            "launch%s. Try again when it is quiet, or with more --launches.",
+                            s->disturbed, s->launches, s->launches == 1 ? "" : "es");
+}
+
+static void tell_rest(const struct prn_schedule_view *view, struct prn_prose *prose)
+{
+    const struct prn_simulation *s = view->report->simulation;
+    const struct prn_output_check *worst = worst_output(s);
+    char number[PRN_FORMAT_SIZE];
+    if (s->n_stages > 1)
+        prn_prose_paragraph(prose, "%s",
+                            s->server ? "A link takes from the first byte that is sent, over "
+                                        "TLS, to the receipt that comes back."
+                            : s->links
+                                ? "Links are not a network: tensors passed on wait as long as "
+                                  "was predicted."
+                                : "Links take no time here (--no-links).");
+    prn_prose_paragraph(prose,
+                        "In the full pipeline a batch takes %s from the first layer to the "
+                        "last, with its waiting.",
+                        prn_format_duration(number, 1e9 * s->full_latency_s.estimate));
+    if (!worst)
+        return;
+    if (worst->same_shape && worst->max_abs == 0)
+        prn_prose_paragraph(prose, "Outputs are equal to the whole model's.");
+    else if (worst->same_shape)
+        prn_prose_paragraph(
+            prose,
+            "Outputs differ from the whole model's by at most %.2g of their largest "
+            "value%s.",
+            worst->max_rel,
+            prn_output_differs(worst, PRN_TOLERANCE_DEFAULT) ? ", which is more than rounding"
+                                                             : "");
+    else
+        prn_prose_paragraph(prose, "Outputs have other shapes than the whole model's.");
+}
+
+int prn_simulation_view_text(const struct prn_schedule_view *view, struct prn_buffer *out,
+                             struct prony_error *err)
+{
+    struct prn_prose prose = prn_prose_init(&view->report->look, out);
+    prn_heading(out, false, "Predicted against measured");
+    int code = stage_table(view, out, err);
+    if (code == 0) {
+        tell_place(view->report->simulation, &prose);
+        prn_buffer_add_char(out, '\n');
+        if (view->report->simulation->server && view->report->simulation->n_stages > 1) {
+            code = link_table(view, out, err);
+            prn_buffer_add_char(out, '\n');
+        }
+    }
+    if (code == 0)
+        code = total_table(view, out, err);
+    if (code == 0) {
+        tell_ratios(view, &prose);
+        tell_bottlenecks(view, &prose);
+        tell_noise(view->report->simulation, &prose);
+        tell_rest(view, &prose);
+    }
+    prn_prose_release(&prose);
+    return code;
+}
+
+/* ---- JSON ---- */
+
+static void json_interval(struct prn_json_writer *w, const char *key, const char *ci_key,
+                          struct prn_interval i)
+{
+    prn_json_number(w, key, i.estimate);
+    prn_json_number(w, ci_key, half(i));
+}
+
+static void stage_json(struct prn_json_writer *w, const struct prn_schedule_view *view, size_t i)
+{
+    const struct prn_simulated_stage *stage = &view->report->simulation->stages[i];
+    const struct prn_stage_view *predicted = &view->stages[i];
+    prn_json_object(w, NULL);
+    prn_json_text(w, "host", stage->host);
+    prn_json_integer(w, "cores", (int64_t)stage->cores);
+    json_interval(w, "alone_s", "alone_ci_s", stage->alone_s);
+    prn_json_number(w, "alone_handling_s", stage->alone_handling_s);
+    prn_json_number(w, "alone_to_predicted", stage->alone_s.estimate / predicted->time.s);
+    json_interval(w, "together_s", "together_ci_s", stage->together_s);
+    json_interval(w, "handling_s", "handling_ci_s", stage->handling_s);
+    prn_json_number(w, "busy", stage->busy);
+    prn_json_number(w, "memory_bytes", stage->memory_bytes);
+    if (isnan(stage->link_bytes)) {
+        prn_json_null(w, "link");
+    } else {
+        prn_json_object(w, "link");
+        prn_json_number(w, "bytes", stage->link_bytes);
+        json_interval(w, "time_s", "time_ci_s", stage->link_s);
+        prn_json_number(w, "mbps", measured_mbps(view->report->simulation, i));
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+}
+
+static void outputs_json(struct prn_json_writer *w, const struct prn_simulation *s)
+{
+    prn_json_array(w, "outputs");
+    for (size_t i = 0; i < s->n_outputs; i++) {
+        const struct prn_output_check *o = &s->outputs[i];
+        prn_json_object(w, NULL);
+        prn_json_text(w, "name", o->name);
+        prn_json_bool(w, "same_shape", o->same_shape);
+        prn_json_number(w, "max_abs", o->max_abs);
+        prn_json_number(w, "max_rel", o->max_rel);
+        prn_json_bool(w, "differs", prn_output_differs(o, PRN_TOLERANCE_DEFAULT));
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+}
+
+void prn_simulation_view_json(const struct prn_schedule_view *view, struct prn_json_writer *w)
+{
+    const struct prn_simulation *s = view->report->simulation;
+    struct prn_timed throughput = measured_rate(view);
+    prn_json_object(w, "simulation");
+    prn_json_text(w, "model", s->model_path);
+    prn_json_text(w, "backend", s->backend);
+    prn_json_text(w, "runtime", s->version);
+    prn_json_text(w, "server", s->server);
+    prn_json_bool(w, "links", s->links);
+    prn_json_bool(w, "pinned", s->pinned);
+    prn_json_integer(w, "cores", (int64_t)s->n_cores);
+    prn_json_integer(w, "launches", (int64_t)s->launches);
+    prn_json_integer(w, "disturbed_launches", (int64_t)s->disturbed);
+    prn_json_integer(w, "lone_batches", (int64_t)s->lone_batches);
+    prn_json_integer(w, "batches", (int64_t)s->batches);
+    prn_json_array(w, "stages");
+    for (size_t i = 0; i < s->n_stages; i++)
+        stage_json(w, view, i);
+    prn_json_end(w);
+    prn_json_object(w, "bottleneck");
+    prn_json_text(w, "kind", s->bottleneck_is_link ? "link" : "stage");
+    prn_json_integer(w, "stage", (int64_t)s->bottleneck + 1);
+    prn_json_end(w);
+    json_interval(w, "period_s", "period_ci_s", s->period_s);
+    prn_json_number(w, "throughput_per_s", throughput.s);
+    prn_json_number(w, "throughput_ci_per_s", throughput.ci_s);
+    json_interval(w, "latency_s", "latency_ci_s", s->latency_s);
+    json_interval(w, "full_latency_s", "full_latency_ci_s", s->full_latency_s);
+    prn_json_number(w, "expected_period_s", s->expected_period_s);
+    prn_json_number(w, "expected_latency_s", s->expected_latency_s);
+    outputs_json(w, s);
+    prn_json_end(w);
+}
+
+/* ---- CSV ---- */
+
+void prn_simulation_view_csv_titles(struct prn_table *t)
+{
+    static const char *const titles[] = {"cores",
+                                         "alone_s",
+                                         "alone_ci_s",
+                                         "together_s",
+                                         "together_ci_s",
+                                         "handling_s",
+                                         "busy",
+                                         "measured_link_s",
+                                         "measured_memory_bytes",
+                                         "measured_period_s",
+                                         "measured_period_ci_s",
+                                         "measured_throughput_per_s",
+                                         "measured_throughput_ci_per_s",
+                                         "measured_latency_s",
+                                         "measured_latency_ci_s",
+                                         "expected_period_s",
+                                         "expected_latency_s",
+                                         "output_max_rel",
+                                         "measured_link_mbps",
+                                         "ran_on"};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
+}
+
+void prn_simulation_view_csv(const struct prn_schedule_view *view, size_t stage,
+                             struct prn_table *t)
+{
+    const struct prn_simulation *s = view->report->simulation;
+    const struct prn_output_check *worst = worst_output(s);
+    struct prn_timed throughput = measured_rate(view);
+    double own[] = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
+    if (stage < s->n_stages) {
+        const struct prn_simulated_stage *v = &s->stages[stage];
+        const double figures[] = {
+            (double)v->cores,    v->alone_s.estimate,    half(v->alone_s), v->together_s.estimate,
+            half(v->together_s), v->handling_s.estimate, v->busy,          v->link_s.estimate,
+            v->memory_bytes};
+        for (size_t i = 0; i < PRN_ARRAY_SIZE(own); i++)
+            own[i] = figures[i];
+    }
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(own); i++)
+        prn_table_cell_exact(t, own[i]);
+    const double all[] = {
+        s->period_s.estimate, half(s->period_s),     throughput.s,
+        throughput.ci_s,      s->latency_s.estimate, half(s->latency_s),
+        s->expected_period_s, s->expected_latency_s, worst ? worst->max_rel : NAN};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(all); i++)
+        prn_table_cell_exact(t, all[i]);
+    bool known = stage < s->n_stages;
+    prn_table_cell_exact(t, known ? measured_mbps(s, stage) : NAN);
+    prn_table_cell(t, "%s", known && s->stages[stage].host ? s->stages[stage].host : "");
+}

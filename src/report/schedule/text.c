@@ -1,0 +1,315 @@
+/* A schedule as text: its stages, what they add up to, what another host would change, and a
+ * drawing of the pipeline. */
+#include "report/schedule/view.h"
+
+#include "base/format.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "report/prose.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define BAR_WIDTH 40
+
+static const char *duration(char buffer[PRN_FORMAT_SIZE], double s)
+{
+    return prn_format_duration(buffer, 1e9 * s);
+}
+
+/* " ± 1.2 ms", or nothing when it isn't known. */
+static const char *plus_minus(char buffer[PRN_FORMAT_SIZE], double ci_s)
+{
+    char number[PRN_FORMAT_SIZE];
+    snprintf(buffer, PRN_FORMAT_SIZE, "%s%s", ci_s > 0 ? " ± " : "",
+             ci_s > 0 ? duration(number, ci_s) : "");
+    return buffer;
+}
+
+static void layers_text(char *buffer, size_t size, const struct prn_stage *stage)
+{
+    if (stage->first == stage->last)
+        snprintf(buffer, size, "%zu", stage->first);
+    else
+        snprintf(buffer, size, "%zu-%zu", stage->first, stage->last);
+}
+
+/* ---- Tables ---- */
+
+static bool has_errors(const struct prn_schedule_view *view)
+{
+    for (size_t i = 0; i < view->report->schedule->n; i++)
+        if (!isnan(view->stages[i].time.ci_s))
+            return true;
+    return false;
+}
+
+static void stage_row(const struct prn_schedule_view *view, size_t i, bool errors,
+                      struct prn_table *t)
+{
+    const struct prn_stage_view *v = &view->stages[i];
+    char layers[64], number[PRN_FORMAT_SIZE];
+    layers_text(layers, sizeof layers, &view->report->schedule->stages[i]);
+    prn_table_cell(t, "%zu", i + 1);
+    prn_table_cell(t, "%s", v->host);
+    prn_table_cell(t, "%s", v->type);
+    prn_table_cell(t, "%s", layers);
+    prn_table_cell(t, "%s", duration(number, v->time.s));
+    if (errors)
+        prn_table_cell(t, "%s", duration(number, v->time.ci_s));
+    prn_table_cell(t, "%.1f %%", 100 * v->idle);
+    prn_table_cell(t, "%s", prn_format_bytes(number, v->memory_bytes));
+    prn_table_cell(t, "%s", prn_format_bytes(number, v->available_bytes));
+    prn_table_cell(t, "%s", isnan(v->link_s) ? "" : prn_format_bytes(number, v->link_bytes));
+    prn_table_cell(t, "%s", isnan(v->link_s) ? "" : duration(number, v->link_s));
+}
+
+static int stage_table(const struct prn_schedule_view *view, struct prn_buffer *out,
+                       struct prony_error *err)
+{
+    struct prn_table *t = prn_schedule_view_table(view);
+    bool errors = has_errors(view);
+    if (!t)
+        return prn_fail_memory(err);
+    prn_table_column(t, "Stage", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "Host", PRN_TABLE_ALIGN_LEFT);
+    prn_table_column(t, "Type", PRN_TABLE_ALIGN_LEFT);
+    prn_table_column(t, "Layers", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "Time", PRN_TABLE_ALIGN_RIGHT);
+    if (errors)
+        prn_table_column(t, "±", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "Idle", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "Memory", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "of", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "Sends", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "in", PRN_TABLE_ALIGN_RIGHT);
+    for (size_t i = 0; i < view->report->schedule->n; i++)
+        stage_row(view, i, errors, t);
+    int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+/* The objective as people read it. */
+static void figure_text(const struct prn_schedule_view *view, double value,
+                        char buffer[PRN_FORMAT_SIZE])
+{
+    const struct prn_pipeline *p = view->report->pipeline;
+    char number[PRN_FORMAT_SIZE];
+    if (isinf(value))
+        snprintf(buffer, PRN_FORMAT_SIZE, "none");
+    else if (view->report->goal->objective == PRN_OBJECTIVE_COST)
+        prn_format_dollars(buffer, value);
+    else if (view->report->goal->objective == PRN_OBJECTIVE_LATENCY)
+        duration(buffer, value);
+    else if (value > 0)
+        snprintf(buffer, PRN_FORMAT_SIZE, "%s/s",
+                 prn_format_significant(number, (double)p->batch_size / value, 4));
+    else
+        snprintf(buffer, PRN_FORMAT_SIZE, "n/a");
+}
+
+static void change_text(double now, double then, char buffer[PRN_FORMAT_SIZE])
+{
+    if (isnan(then))
+        snprintf(buffer, PRN_FORMAT_SIZE, "too much to search");
+    else if (isinf(now))
+        snprintf(buffer, PRN_FORMAT_SIZE, "%s", isinf(then) ? "none either" : "makes it feasible");
+    else if (!prn_pipeline_less(then, now))
+        snprintf(buffer, PRN_FORMAT_SIZE, "no better");
+    else if (then > 0)
+        snprintf(buffer, PRN_FORMAT_SIZE, "%.3g× as good", now / then);
+    else
+        snprintf(buffer, PRN_FORMAT_SIZE, "better");
+}
+
+static int more_table(const struct prn_schedule_view *view, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    static const char *const titles[] = {"Throughput", "Latency", "Price per hour"};
+    const struct prn_schedule_report *r = view->report;
+    const struct prn_pipeline *p = r->pipeline;
+    double now = prn_schedule_value(p, r->goal, r->schedule);
+    struct prn_table *t = prn_schedule_view_table(view);
+    if (!t)
+        return prn_fail_memory(err);
+    prn_table_column(t, "One more of", PRN_TABLE_ALIGN_LEFT);
+    prn_table_column(t, "Hosts", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "Used", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, titles[r->goal->objective], PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "Change", PRN_TABLE_ALIGN_LEFT);
+    for (size_t i = 0; i < p->n_types; i++) {
+        char figure[PRN_FORMAT_SIZE], change[PRN_FORMAT_SIZE];
+        figure_text(view, r->one_more[i], figure);
+        change_text(now, r->one_more[i], change);
+        prn_table_cell(t, "%s", p->types[i].name);
+        prn_table_cell(t, "%zu", p->types[i].n_hosts);
+        prn_table_cell(t, "%zu", prn_schedule_view_used(view, i));
+        prn_table_cell(t, "%s", isnan(r->one_more[i]) ? "" : figure);
+        prn_table_cell(t, "%s", change);
+    }
+    int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+/* ---- Sentences ---- */
+
+void prn_schedule_add_half(double figure, double half, struct prn_buffer *out)
+{
+    char number[PRN_FORMAT_SIZE];
+    if (half > figure)
+        prn_buffer_add(out, " (± unknown)");
+    else if (half > 0)
+        prn_buffer_printf(out, " ± %s", prn_format_significant(number, half, 2));
+}
+
+static void add_throughput(const struct prn_schedule_view *view, struct prn_buffer *out)
+{
+    char number[PRN_FORMAT_SIZE];
+    prn_buffer_add(out, prn_format_significant(number, view->throughput, 4));
+    prn_schedule_add_half(view->throughput, view->throughput_ci, out);
+    prn_buffer_add(out, " inferences per second");
+}
+
+static void add_prediction(const struct prn_schedule_view *view, struct prn_buffer *out)
+{
+    size_t n = view->report->schedule->n;
+    char number[PRN_FORMAT_SIZE];
+    prn_buffer_printf(out, "%zu host%s ", n, n == 1 ? "" : "s");
+    switch (view->report->goal->objective) {
+    case PRN_OBJECTIVE_LATENCY:
+        prn_buffer_printf(out, "%s a batch of %lld in %s", n == 1 ? "computes" : "compute",
+                          (long long)view->report->pipeline->batch_size,
+                          duration(number, view->latency.s));
+        break;
+    case PRN_OBJECTIVE_COST:
+        prn_buffer_printf(out, "at %s per hour %s the limits",
+                          prn_format_dollars(number, view->usd_per_hour),
+                          n == 1 ? "keeps" : "keep");
+        break;
+    default:
+        prn_buffer_add(out, n == 1 ? "gives " : "give ");
+        if (isnan(view->throughput))
+            prn_buffer_add(out, "results in no time");
+        else
+            add_throughput(view, out);
+    }
+}
+
+void prn_schedule_view_verdict(const struct prn_schedule_view *view, struct prn_buffer *out)
+{
+    const struct prn_schedule_report *r = view->report;
+    if (r->schedule->n == 0) {
+        prn_buffer_printf(out, "No schedule is feasible%s%s.", r->shortage ? ": " : "",
+                          r->shortage ? r->shortage : "");
+        return;
+    }
+    if (r->simulation) {
+        prn_simulation_view_verdict(view, out);
+        return;
+    }
+    add_prediction(view, out);
+    prn_buffer_add(out, "; the bottleneck is ");
+    prn_schedule_view_place(view, view->bottleneck, view->bottleneck_is_link, out);
+    prn_buffer_add_char(out, '.');
+}
+
+static void summary(const struct prn_schedule_view *view, struct prn_prose *prose)
+{
+    char number[PRN_FORMAT_SIZE], error[PRN_FORMAT_SIZE];
+    if (!isnan(view->throughput)) {
+        prn_buffer_add(&prose->line,
+                       view->report->simulation ? "Predicted throughput " : "Throughput ");
+        add_throughput(view, &prose->line);
+        prn_prose_paragraph(prose, ": a batch of %lld every %s%s.",
+                            (long long)view->report->pipeline->batch_size,
+                            duration(number, view->period.s), plus_minus(error, view->period.ci_s));
+    }
+    prn_prose_paragraph(prose, "A batch takes %s%s from the first layer to the last.",
+                        duration(number, view->latency.s), plus_minus(error, view->latency.ci_s));
+    double value =
+        prn_schedule_value(view->report->pipeline, view->report->goal, view->report->schedule);
+    if (!isnan(view->report->bound))
+        prn_prose_paragraph(
+            prose,
+            "There was too much to search: this schedule is not proved to be the best, but is at "
+            "most %s %% from it.",
+            prn_format_significant(number, 100 * fmax(0, value / view->report->bound - 1), 2));
+    if (!isnan(view->usd_per_hour))
+        prn_prose_paragraph(prose, "The hosts cost %s per hour.",
+                            prn_format_dollars(number, view->usd_per_hour));
+}
+
+static void title(const struct prn_schedule_view *view, struct prn_prose *prose)
+{
+    const struct prn_pipeline *p = view->report->pipeline;
+    prn_prose_paragraph(prose, "%s: %zu layers, %s, batches of %lld; best for %s", p->model_name,
+                        p->n_layers, p->dtype, (long long)p->batch_size,
+                        prn_objectives[view->report->goal->objective]);
+    prn_buffer_add_char(prose->out, '\n');
+    prn_schedule_view_verdict(view, &prose->line);
+    prn_prose_verdict(prose);
+}
+
+/* ---- Drawing ---- */
+
+static void bar(struct prn_buffer *out, double idle)
+{
+    size_t busy = (size_t)lround((1 - idle) * BAR_WIDTH);
+    prn_buffer_add(out, "  |  [");
+    for (size_t i = 0; i < BAR_WIDTH; i++)
+        prn_buffer_add_char(out, i < busy ? '#' : '.');
+    prn_buffer_printf(out, "] idle %.1f %%\n", 100 * idle);
+}
+
+static void draw(const struct prn_schedule_view *view, struct prn_buffer *out)
+{
+    const struct prn_pipeline *p = view->report->pipeline;
+    const struct prn_schedule *s = view->report->schedule;
+    char number[PRN_FORMAT_SIZE], layers[64];
+    prn_buffer_printf(out, "  in: %s\n  |\n", prn_format_bytes(number, p->bytes_in));
+    for (size_t i = 0; i < s->n; i++) {
+        const struct prn_stage_view *v = &view->stages[i];
+        layers_text(layers, sizeof layers, &s->stages[i]);
+        prn_buffer_printf(out, "  v  stage %zu: ", i + 1);
+        prn_text_clean(out, v->host);
+        prn_buffer_add(out, " (");
+        prn_text_clean(out, v->type);
+        prn_buffer_printf(out, "), layer%s %s, %s\n",
+                          s->stages[i].first == s->stages[i].last ? "" : "s", layers,
+                          duration(number, v->time.s));
+        bar(out, v->idle);
+        if (i + 1 == s->n)
+            break;
+        prn_buffer_printf(out, "  |  link: %s", prn_format_bytes(number, v->link_bytes));
+        prn_buffer_printf(out, " in %s", duration(number, v->link_s));
+        prn_buffer_printf(out, " at %.6g Mbps\n", v->link_mbps);
+        bar(out, v->link_idle);
+    }
+    prn_buffer_printf(out, "  v\n  out: %s\n\n",
+                      prn_format_bytes(number, p->bytes_out[p->n_layers - 1]));
+}
+
+int prn_schedule_view_text(const struct prn_schedule_view *view, struct prn_buffer *out,
+                           struct prony_error *err)
+{
+    struct prn_prose prose = prn_prose_init(&view->report->look, out);
+    int code = 0;
+    title(view, &prose);
+    prn_buffer_add_char(out, '\n');
+    if (view->report->schedule->n > 0) {
+        if (view->report->drawing)
+            draw(view, out);
+        code = stage_table(view, out, err);
+        if (code == 0)
+            summary(view, &prose);
+        prn_buffer_add_char(out, '\n');
+    }
+    if (code == 0 && !view->report->pipeline->pair_mbps)
+        code = more_table(view, out, err);
+    if (code == 0 && view->report->simulation)
+        code = prn_simulation_view_text(view, out, err);
+    prn_prose_release(&prose);
+    return code;
+}

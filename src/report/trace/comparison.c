@@ -1,0 +1,323 @@
+/* Two traces side by side, as text, Markdown, CSV or JSON. */
+#include "report/trace/view.h"
+
+#include "base/format.h"
+#include "base/text.h"
+#include "report/page.h"
+#include "report/prose.h"
+#include "report/verdict.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct comparison_view {
+    const struct prn_trace_comparison *comparison;
+    const struct prn_trace *a, *b;
+    const struct prn_trace_report_options *options;
+};
+
+/* ---- Tables ---- */
+
+static void columns(unsigned by, struct prn_table *t, bool exact)
+{
+    prn_trace_key_columns(t, by, exact, "op");
+    static const char *const titles[][2] = {{"First", "first_median_us"},
+                                            {"Second", "second_median_us"},
+                                            {"Difference", "difference_us"},
+                                            {"Ratio", "ratio"}};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++) {
+        prn_table_column(t, titles[i][exact], PRN_TABLE_ALIGN_RIGHT);
+        if (i == 2) /* a narrow terminal can do without the difference, but not the interval */
+            prn_table_omit(t);
+    }
+    if (exact) {
+        prn_table_column(t, "ratio_low", PRN_TABLE_ALIGN_RIGHT);
+        prn_table_column(t, "ratio_high", PRN_TABLE_ALIGN_RIGHT);
+    } else {
+        prn_table_column(t, "95 % interval", PRN_TABLE_ALIGN_LEFT);
+    }
+    prn_table_column(t, exact ? "p_holm" : "p (Holm)", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_omit(t);
+    prn_table_column(t, exact ? "verdict" : "Second is", PRN_TABLE_ALIGN_LEFT);
+}
+
+static void exact_cells(const struct prn_trace_difference *row, struct prn_table *t)
+{
+    prn_table_cell_exact(t, row->median_a_ns / 1e3);
+    prn_table_cell_exact(t, row->median_b_ns / 1e3);
+    prn_table_cell_exact(t, (row->median_b_ns - row->median_a_ns) / 1e3);
+    prn_table_cell_exact(t, row->ratio.estimate);
+    prn_table_cell_exact(t, row->ratio.low);
+    prn_table_cell_exact(t, row->ratio.high);
+    prn_table_cell_exact(t, row->p);
+    prn_table_cell(t, "%s", prn_trace_verdict_name(row->verdict));
+}
+
+static void text_cells(const struct prn_trace_difference *row, struct prn_table *t)
+{
+    char text[PRN_FORMAT_SIZE];
+    double difference = row->median_b_ns - row->median_a_ns;
+    prn_table_cell(t, "%s", row->a ? prn_format_duration(text, row->median_a_ns) : "-");
+    prn_table_cell(t, "%s", row->b ? prn_format_duration(text, row->median_b_ns) : "-");
+    prn_table_cell(t, "%s%s",
+                   difference > 0   ? "+"
+                   : difference < 0 ? "-"
+                                    : "",
+                   prn_format_duration(text, fabs(difference)));
+    if (isfinite(row->ratio.estimate))
+        prn_table_cell(t, "%.3f", row->ratio.estimate);
+    else
+        prn_table_cell(t, "-");
+    if (isfinite(row->ratio.low) && isfinite(row->ratio.high))
+        prn_table_cell(t, "%.3f to %.3f", row->ratio.low, row->ratio.high);
+    else
+        prn_table_cell(t, "-");
+    prn_table_cell(t, "%s", isnan(row->p) ? "-" : prn_format_probability(text, row->p));
+    prn_table_cell(t, "%s",
+                   row->verdict == PRN_TRACE_NOT_SHOWN ? "" : prn_trace_verdict_name(row->verdict));
+}
+
+static int write_table(const struct comparison_view *v, size_t which, size_t count,
+                       enum prn_table_style style, struct prn_buffer *out, struct prony_error *err)
+{
+    unsigned by = v->a->cpu[which].by;
+    bool exact = style == PRN_TABLE_STYLE_CSV;
+    struct prn_table *t = prn_table_new();
+    prn_table_width(t, v->options->width);
+    columns(by, t, exact);
+    for (size_t i = 0; i < v->comparison->n[which] && i < count; i++) {
+        const struct prn_trace_difference *row = &v->comparison->rows[which][i];
+        prn_trace_key_cells(t, by, row->key);
+        (exact ? exact_cells : text_cells)(row, t);
+    }
+    int code = prn_table_write(t, style, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+/* ---- Text ---- */
+
+static void write_trace_line(const char *item, const char *title, const struct prn_trace *t,
+                             struct prn_buffer *out)
+{
+    char text[PRN_FORMAT_SIZE];
+    prn_buffer_printf(out, "%s%s  ", item, title);
+    prn_text_clean(out, t->name);
+    prn_buffer_printf(out, ", %s run%s analysed", prn_format_integer(text, t->n_selected),
+                      t->n_selected == 1 ? "" : "s");
+    prn_buffer_printf(out, ": %s\n", t->selected);
+}
+
+#define CAUSES_TOLD 3
+
+static const char *group_name(const struct prn_trace_key *key, struct prn_buffer *scratch)
+{
+    prn_buffer_clear(scratch);
+    if (key->node)
+        return prn_trace_node_name(key->node, scratch);
+    const struct prn_symbol *symbol = key->op         ? key->op
+                                      : key->provider ? key->provider
+                                                      : key->shape;
+    prn_text_shorten(scratch, symbol ? symbol->text : "", 80);
+    return prn_buffer_text(scratch);
+}
+
+/* " The difference is mostly Conv and Relu.", if so few groups make most of it. */
+static void add_causes(const struct comparison_view *v, struct prn_buffer *out)
+{
+    const struct prn_trace_comparison *c = v->comparison;
+    const struct prn_trace_difference *told[CAUSES_TOLD];
+    double whole = c->run.median_b_ns - c->run.median_a_ns;
+    double sum = 0;
+    size_t n = 0;
+    for (size_t i = 0; i < c->n[0] && fabs(sum) < 0.8 * fabs(whole); i++) {
+        const struct prn_trace_difference *row = &c->rows[0][i];
+        double ns = row->median_b_ns - row->median_a_ns;
+        if (!(ns * whole > 0))
+            continue;
+        if (n == CAUSES_TOLD)
+            return;
+        told[n++] = row;
+        sum += ns;
+    }
+    if (n == 0 || fabs(sum) < 0.5 * fabs(whole))
+        return;
+    struct prn_buffer scratch = PRN_BUFFER_INIT(PRN_TRACE_EVENT_MAX);
+    prn_buffer_add(out, " The difference is mostly ");
+    for (size_t i = 0; i < n; i++)
+        prn_verdict_name(i, n, group_name(told[i]->key, &scratch), out);
+    prn_buffer_add_char(out, '.');
+    if (scratch.error)
+        out->error = scratch.error;
+    prn_buffer_release(&scratch);
+}
+
+/* The verdict: which trace is faster, by how much, and what it is that differs. */
+static void add_verdict(const struct comparison_view *v, struct prn_buffer *out)
+{
+    const struct prn_trace_comparison *c = v->comparison;
+    const struct prn_trace_difference *run = &c->run;
+    char text[2][PRN_FORMAT_SIZE];
+    if (!c->has_run) {
+        prn_buffer_add(out, "No run is complete in both traces.");
+        return;
+    }
+    prn_format_duration(text[0], run->median_a_ns);
+    prn_format_duration(text[1], run->median_b_ns);
+    bool faster = run->ratio.estimate < 1;
+    const char *names[] = {faster ? "second" : "first", faster ? "first" : "second"};
+    switch (run->verdict) {
+    case PRN_TRACE_SAME:
+        prn_buffer_printf(out, "Both traces are equally fast, within %.3g %%",
+                          100 * PRN_TRACE_SMALLEST_DIFFERENCE);
+        break;
+    case PRN_TRACE_NOT_SHOWN:
+        prn_buffer_add(out, "The traces can't be told apart");
+        if (isfinite(run->ratio.low) && isfinite(run->ratio.high))
+            prn_buffer_printf(out, ": within %.2g %%",
+                              100 * (fmax(run->ratio.high, 1 / run->ratio.low) - 1));
+        break;
+    case PRN_TRACE_TOO_FEW_RUNS:
+        prn_buffer_printf(out, "There are too few runs to compare; each trace needs %d",
+                          PRN_TRACE_COMPARE_RUNS_MIN);
+        break;
+    default:
+        prn_buffer_printf(out, "The %s trace is ", names[0]);
+        prn_verdict_ratio(faster ? 1 / run->ratio.estimate : run->ratio.estimate, out);
+        prn_buffer_printf(out, " as fast as the %s", names[1]);
+        prn_verdict_interval(faster ? 1 / run->ratio.high : run->ratio.low,
+                             faster ? 1 / run->ratio.low : run->ratio.high, out);
+    }
+    prn_buffer_printf(out, ". A run takes %s in the first and %s in the second.", text[0], text[1]);
+    if (run->verdict == PRN_TRACE_SLOWER || run->verdict == PRN_TRACE_FASTER)
+        add_causes(v, out);
+}
+
+static void write_verdict(const struct comparison_view *v, bool markdown, struct prn_buffer *out)
+{
+    struct prn_prose prose = prn_prose_init(
+        &(struct prn_look){.markdown = markdown,
+                           .width = v->options->width ? v->options->width : PRN_LOOK_UNLIMITED},
+        out);
+    prn_buffer_add_char(out, '\n');
+    add_verdict(v, &prose.line);
+    prn_prose_verdict(&prose);
+    prn_prose_release(&prose);
+}
+
+static int write_text(const struct comparison_view *v, bool markdown, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    enum prn_table_style style = markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT;
+    const char *item = markdown ? "- " : "";
+    write_trace_line(item, "First: ", v->a, out);
+    write_trace_line(item, "Second:", v->b, out);
+    write_verdict(v, markdown, out);
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < 2; i++) {
+        size_t n = v->comparison->n[i];
+        if (n == 0)
+            continue;
+        unsigned by = v->a->cpu[i].by;
+        const char *what = by & PRN_TRACE_BY_NODE       ? "node"
+                           : by & PRN_TRACE_BY_OP       ? "operator"
+                           : by & PRN_TRACE_BY_PROVIDER ? "provider"
+                                                        : "input shapes";
+        prn_buffer_printf(out, "%sPer run and %s, largest difference first",
+                          markdown ? "\n## " : "\n", what);
+        if (n > v->options->count)
+            prn_buffer_printf(out, ": %zu of %zu", v->options->count, n);
+        prn_buffer_add(out, "\n\n");
+        code = write_table(v, i, v->options->count, style, out, err);
+    }
+    return code;
+}
+
+/* ---- JSON ---- */
+
+static void json_difference(struct prn_json_writer *w, const char *key,
+                            const struct prn_trace_difference *row, struct prn_buffer *scratch)
+{
+    prn_json_object(w, key);
+    if (row->key)
+        prn_trace_key_members(w, row->key, scratch);
+    prn_json_number(w, "first_median_us", row->median_a_ns / 1e3);
+    prn_json_number(w, "second_median_us", row->median_b_ns / 1e3);
+    prn_json_number(w, "ratio", row->ratio.estimate);
+    prn_json_number(w, "ratio_low", row->ratio.low);
+    prn_json_number(w, "ratio_high", row->ratio.high);
+    prn_json_number(w, "p_holm", row->p);
+    prn_json_text(w, "verdict", prn_trace_verdict_name(row->verdict));
+    prn_json_end(w);
+}
+
+static void json_trace(struct prn_json_writer *w, const char *key, const struct prn_trace *t)
+{
+    prn_json_object(w, key);
+    prn_json_text(w, "name", t->name);
+    prn_json_integer(w, "events", (int64_t)t->counts.events);
+    prn_json_integer(w, "runs", (int64_t)t->n_runs);
+    prn_json_integer(w, "analysed", (int64_t)t->n_selected);
+    prn_json_text(w, "selected", t->selected);
+    prn_json_end(w);
+}
+
+static void write_json(const struct comparison_view *v, struct prn_buffer *out)
+{
+    const struct prn_trace_comparison *c = v->comparison;
+    struct prn_json_writer w = prn_json_writer_init(out);
+    struct prn_buffer scratch = PRN_BUFFER_INIT(PRN_TRACE_EVENT_MAX);
+    prn_json_object(&w, NULL);
+    prn_json_text(&w, "schema", "prony.trace-comparison/1");
+    add_verdict(v, &scratch);
+    prn_json_text(&w, "verdict", prn_buffer_text(&scratch));
+    if (scratch.error)
+        out->error = scratch.error;
+    prn_buffer_clear(&scratch);
+    json_trace(&w, "first", v->a);
+    json_trace(&w, "second", v->b);
+    if (c->has_run)
+        json_difference(&w, "run", &c->run, &scratch);
+    else
+        prn_json_null(&w, "run");
+    for (size_t i = 0; i < 2; i++) {
+        if (!v->a->cpu[i].by)
+            continue;
+        prn_json_array(&w, i == 0 ? "groups" : "nodes");
+        for (size_t row = 0; row < c->n[i]; row++)
+            json_difference(&w, NULL, &c->rows[i][row], &scratch);
+        prn_json_end(&w);
+    }
+    prn_json_end(&w);
+    if (scratch.error)
+        out->error = scratch.error;
+    prn_buffer_release(&scratch);
+}
+
+static int write_part(const void *report, bool json, struct prn_buffer *out,
+                      struct prony_error *err)
+{
+    if (!json)
+        return write_text(report, false, out, err);
+    write_json(report, out);
+    return 0;
+}
+
+int prn_trace_comparison_write(const struct prn_trace_comparison *c, const struct prn_trace *a,
+                               const struct prn_trace *b,
+                               const struct prn_trace_report_options *options,
+                               enum prn_trace_format format, struct prn_buffer *out,
+                               struct prony_error *err)
+{
+    struct comparison_view v = {c, a, b, options};
+    int code = 0;
+    if (format == PRN_TRACE_FORMAT_JSON)
+        write_json(&v, out);
+    else if (format == PRN_TRACE_FORMAT_CSV)
+        code = write_table(&v, 0, SIZE_MAX, PRN_TABLE_STYLE_CSV, out, err);
+    else if (format == PRN_TRACE_FORMAT_HTML)
+        code = prn_page_of_report(write_part, &v, out, err);
+    else
+        code = write_text(&v, format == PRN_TRACE_FORMAT_MD, out, err);
+    return code < 0 ? code : prn_buffer_error(out, err);
+}

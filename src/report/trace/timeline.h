@@ -1,0 +1,33 @@
+/*
+ * The events of one run of a trace, for a picture that can be zoomed into. A trace is read once for
+ * its report; the run to show, the one in the middle, is known only then, so it is read again for
+ * the timeline.
+ */
+#ifndef PRN_REPORT_TRACE_TIMELINE_H
+#define PRN_REPORT_TRACE_TIMELINE_H
+
+#include "base/buffer.h"
+#include "trace/trace.h"
+
+/* Events that are drawn one by one; shorter ones are counted. */
+#define PRN_TIMELINE_SPANS_MAX 20000
+#define PRN_TIMELINE_PIXELS 4096
+/* Events that are looked at. */
+#define PRN_TIMELINE_EVENTS_MAX 4000000
+
+struct prn_timeline;
+
+/* Which run: the one whose time is closest to the median of those selected. */
+uint64_t prn_timeline_choose(const struct prn_trace *trace);
+
+/* `path` is a file, because it is read for the second time, with the same options but one run. */
+PRONY_MUST_CHECK int prn_timeline_read(const char *path, const struct prn_trace *trace,
+                                       const struct prn_trace_options *options,
+                                       struct prn_timeline **ret_timeline, struct prony_error *err);
+void prn_timeline_free(struct prn_timeline *t);
+
+/* As a JSON object, thinned. */
+PRONY_MUST_CHECK int prn_timeline_write(struct prn_timeline *t, struct prn_buffer *out,
+                                        struct prony_error *err);
+
+#endif

@@ -1,0 +1,71 @@
+/* A trace made ready for reports: rows in order, names as they are shown. */
+#ifndef PRN_REPORT_TRACE_VIEW_H
+#define PRN_REPORT_TRACE_VIEW_H
+
+#include "format/json.h"
+#include "report/trace/report.h"
+
+struct prn_trace_rows {
+    const struct prn_trace_table *table;
+    const struct prn_trace_group **groups; /* longest first */
+    size_t n;                              /* all */
+    size_t shown;                          /* the first ones */
+    const char **names;                    /* of kernels: demangled, of those shown */
+};
+
+/* One kernel under one operator with its shapes. */
+struct prn_trace_mapping_row {
+    const struct prn_trace_group *kernel;
+    int64_t op_ns;                 /* of the operator's kernels, over all runs */
+    double op_count, kernel_count; /* per run; all figures are whole sums, divided once */
+    double kernel_average_us, kernel_total_us, op_us, op_average_us;
+    double kernel_pct, op_pct;
+};
+
+struct prn_trace_report {
+    const struct prn_trace *trace;
+    struct prn_trace_report_options options;
+    struct prn_trace_rows cpu, gpu;
+    struct prn_trace_mapping_row *mapping;
+    size_t n_mapping;
+    struct prn_arena arena;
+    char *demangler_fault; /* NULL: none */
+};
+
+/* The name that a group is shown by: a node without "_kernel_time". Written into `out`. */
+const char *prn_trace_node_name(const struct prn_symbol *symbol, struct prn_buffer *out);
+
+/* A column of names, which a narrow terminal shortens. */
+void prn_trace_name_column(struct prn_table *t, const char *title);
+
+/* The columns and cells of what CPU times are grouped by; `op_title` is the operator's in CSV. */
+void prn_trace_key_columns(struct prn_table *t, unsigned by, bool exact, const char *op_title);
+void prn_trace_key_cells(struct prn_table *t, unsigned by, const struct prn_trace_key *key);
+
+/* The same as members of a JSON object, with a kernel's dimensions; `scratch` is for the name. */
+void prn_trace_key_members(struct prn_json_writer *w, const struct prn_trace_key *key,
+                           struct prn_buffer *scratch);
+
+/* The CPU or GPU table. */
+PRONY_MUST_CHECK int prn_trace_rows_write(const struct prn_trace_report *r,
+                                          const struct prn_trace_rows *rows,
+                                          enum prn_table_style style, struct prn_buffer *out,
+                                          struct prony_error *err);
+PRONY_MUST_CHECK int prn_trace_mapping_write(const struct prn_trace_report *r,
+                                             enum prn_table_style style, struct prn_buffer *out,
+                                             struct prony_error *err);
+PRONY_MUST_CHECK int prn_trace_ledger_write(const struct prn_trace_report *r,
+                                            enum prn_table_style style, struct prn_buffer *out,
+                                            struct prony_error *err);
+
+/* Appends the verdict. */
+PRONY_MUST_CHECK int prn_trace_verdict(const struct prn_trace_report *r, struct prn_buffer *out,
+                                       struct prony_error *err);
+
+/* Text and Markdown, and JSON: each the whole report. */
+PRONY_MUST_CHECK int prn_trace_text_write(const struct prn_trace_report *r, bool markdown,
+                                          struct prn_buffer *out, struct prony_error *err);
+PRONY_MUST_CHECK int prn_trace_json_write(const struct prn_trace_report *r, struct prn_buffer *out,
+                                          struct prony_error *err);
+
+#endif

@@ -1,0 +1,846 @@
+/* Sessions: from CreateSession, through the queue, to the end. */
+#include "service/host/host.h"
+
+#include "base/clock.h"
+#include "instance/names.h"
+#include "service/pool.h"
+#include "service/slurm/slurm.h"
+#include "service/store/history.h"
+#include "service/web/metrics.h"
+
+#include <assert.h>
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#define ARENA_BYTES ((size_t)16 << 20)
+#define LEASE_MIN_S 1.0
+#define POLL_NS ((int64_t)5 * 1000000000) /* WaitUntilSessionReady is answered after, at most */
+#define CLOSE_NS ((int64_t)300 * 1000000) /* CloseSession likewise; its client allows 1 s */
+#define HOLDERS_MAX 8
+
+/* ---- The table ---- */
+
+static struct prn_session **bucket_of(struct prn_service *s, const uint8_t *id)
+{
+    uint32_t hash = 2166136261u;
+    for (size_t i = 0; i < PRN_SESSION_ID_BYTES; i++)
+        hash = (hash ^ id[i]) * 16777619u;
+    return &s->buckets[hash % PRN_SESSION_BUCKETS];
+}
+
+static struct prn_session *lookup_locked(struct prn_service *s, const uint8_t *id)
+    PRN_HOLDS(prn_service)
+{
+    struct prn_session *session = *bucket_of(s, id);
+    while (session && memcmp(session->id, id, PRN_SESSION_ID_BYTES) != 0)
+        session = session->next;
+    return session;
+}
+
+static void forget_locked(struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    struct prn_session **at = bucket_of(session->service, session->id);
+    while (*at != session)
+        at = &(*at)->next;
+    *at = session->next;
+    session->service->n_sessions--;
+}
+
+struct prn_session *prn_session_ref_locked(struct prn_session *session)
+{
+    session->references++;
+    return session;
+}
+
+static void free_session(struct prn_session *session) PRN_ALONE
+{
+    prn_models_free(session);
+    for (size_t i = 0; i < session->n_held; i++)
+        free(session->held[i].instances);
+    if (session->folder_fd >= 0)
+        close(session->folder_fd);
+    prn_arena_release(&session->arena);
+    free(session);
+}
+
+/* The end of a session takes the disk's time: its row in the history, and its folder. */
+struct farewell {
+    struct prn_pool_job job;
+    struct prn_job_line line;
+    struct prn_service *service;
+    struct prn_identity owner;
+    struct prn_buffer backends;
+    struct prn_history_session ended;
+    bool has_folder;
+    char name[2 * PRN_SESSION_ID_BYTES + 1];
+    char outcome[PRONY_ERROR_TEXT_SIZE];
+};
+
+static void run_farewell(struct prn_pool_job *job)
+{
+    struct farewell *f = (struct farewell *)job;
+    struct prn_service *s = f->service;
+    struct prony_error err;
+    if (prn_history_add_session(s->history, &f->ended, &err) < 0)
+        PRN_LOG(s->log, PRN_LOG_ERROR, "history", PRN_LOG_TEXT("error", err.text));
+    if (f->has_folder && prn_folder_remove(s->sessions_fd, f->name, &err) < 0)
+        PRN_LOG(s->log, PRN_LOG_ERROR, "session.folder", PRN_LOG_TEXT("error", err.text));
+}
+
+static void farewell_over(struct prn_pool_job *job)
+{
+    struct farewell *f = (struct farewell *)job;
+    prn_buffer_release(&f->backends);
+    free(f);
+}
+
+static void say_farewell_locked(const struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    struct farewell *f = calloc(1, sizeof *f);
+    if (!f)
+        return; /* the next start of the service removes the folder */
+    *f = (struct farewell){.job = {.run = run_farewell, .over = farewell_over},
+                           .service = session->service,
+                           .owner = session->owner,
+                           .backends = PRN_BUFFER_INIT((size_t)64 << 10),
+                           .has_folder = session->folder_fd >= 0};
+    memcpy(f->name, session->name, sizeof f->name);
+    snprintf(f->outcome, sizeof f->outcome, "%s", session->outcome);
+    for (size_t i = 0; i < session->n_backends; i++)
+        prn_buffer_printf(&f->backends, "%s%s", i ? ", " : "", session->backends[i].name);
+    f->ended = (struct prn_history_session){.user = f->owner.user,
+                                            .backends = prn_buffer_text(&f->backends),
+                                            .created_ms = session->created_ms,
+                                            .ready_ms = session->ready_ms,
+                                            .ended_ms = session->ended_ms,
+                                            .models = session->n_models,
+                                            .runs = session->runs,
+                                            .outcome = f->outcome};
+    prn_pool_add(session->service->pool, &f->line, &f->job);
+}
+
+void prn_session_unref_locked(struct prn_session *session)
+{
+    if (--session->references > 0)
+        return;
+    TAILQ_REMOVE(&session->service->closing, session, in_closing);
+    say_farewell_locked(session);
+    free_session(session);
+}
+
+/* ---- Life ---- */
+
+void prn_session_live_locked(struct prn_session *session)
+{
+    int64_t now_ns = prn_monotonic_ns();
+    session->life_ns = now_ns;
+    prn_leases_move(&session->service->leases, &session->lease,
+                    session->open_calls > 0 ? INT64_MAX : now_ns + session->lease_ns);
+}
+
+void prn_session_enter_locked(struct prn_session *session)
+{
+    session->open_calls++;
+    prn_session_live_locked(session);
+}
+
+void prn_session_exit_locked(struct prn_session *session)
+{
+    session->open_calls--;
+    prn_session_live_locked(session);
+}
+
+struct prn_session *prn_session_find_locked(struct prn_service *s, struct prn_rpc_call *call,
+                                            const struct prn_identity *identity, const uint8_t *id,
+                                            size_t id_length)
+{
+    struct prn_session *session = NULL;
+    if (id_length != PRN_SESSION_ID_BYTES) {
+        prn_refuse(call, PRN_STATUS_INVALID_ARGUMENT, "session_uuid has %zu bytes instead of %d",
+                   id_length, PRN_SESSION_ID_BYTES);
+        return NULL;
+    }
+    session = lookup_locked(s, id);
+    if (!session) {
+        prn_refuse(call, PRN_STATUS_FAILED_PRECONDITION,
+                   "there is no such session: it was closed, or it expired (no heartbeat)");
+        return NULL;
+    }
+    if (strcmp(session->owner.user, identity->user) != 0) {
+        prn_refuse(call, PRN_STATUS_PERMISSION_DENIED, "the session is somebody else's");
+        return NULL;
+    }
+    prn_session_live_locked(session);
+    return session;
+}
+
+struct prn_session *prn_session_find_ready_locked(struct prn_service *s, struct prn_rpc_call *call,
+                                                  const struct prn_identity *identity,
+                                                  const uint8_t *id, size_t id_length)
+{
+    struct prn_session *session = prn_session_find_locked(s, call, identity, id, id_length);
+    if (!session || session->state == PRN_SESSION_READY)
+        return session;
+    prn_refuse(call, PRN_STATUS_FAILED_PRECONDITION,
+               "the session isn't ready: it waits for its hardware");
+    return NULL;
+}
+
+/* ---- What a client is told while it waits ---- */
+
+struct place {
+    OctomlProfile__QueuePlace message;
+    char *holders[HOLDERS_MAX];
+    char labels[HOLDERS_MAX][16];
+    struct prn_arena arena; /* for the note */
+};
+
+/* Names of users are nobody else's business; the same one is the same text to everybody. */
+static void label_of(const void *data, size_t length, char label[13])
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    if (!EVP_Digest(data, length, digest, NULL, EVP_sha256(), NULL))
+        memset(digest, 0, sizeof digest);
+    for (size_t i = 0; i < 6; i++)
+        snprintf(label + 2 * i, 3, "%02x", digest[i]);
+}
+
+static void fill_place_locked(struct prn_session *session, struct place *p) PRN_HOLDS(prn_service)
+{
+    struct prn_service *s = session->service;
+    const char *worst = NULL;
+    size_t place = 0;
+    const char *hardware;
+    for (size_t i = 0; (hardware = prn_queue_session_hardware(session->place, i)); i++) {
+        size_t here = prn_queue_session_place(session->place, hardware);
+        if (!worst || here > place) {
+            worst = hardware;
+            place = here;
+        }
+    }
+    p->arena = PRN_ARENA_INIT((size_t)64 << 10);
+    octoml_profile__queue_place__init(&p->message);
+    p->message.hardware = (char *)(uintptr_t)worst;
+    p->message.place = place;
+    p->message.waited_ms =
+        (uint64_t)(prn_queue_session_waited_ns(session->place, prn_monotonic_ns()) / 1000000);
+    p->message.holders = p->holders;
+    p->message.note = prn_slurm_place_note_locked(s, worst, place, &p->arena);
+    struct prn_queue_host *host = NULL;
+    while (p->message.n_holders < HOLDERS_MAX &&
+           (host = prn_queue_next_host(s->queue, worst, host))) {
+        const struct prn_queue_session *holder = prn_queue_host_holder(host);
+        if (!holder)
+            continue;
+        const char *user = prn_queue_session_user(holder);
+        char *label = p->labels[p->message.n_holders];
+        label_of(user, strlen(user), label);
+        p->holders[p->message.n_holders++] = label;
+    }
+}
+
+/* ---- Waiting ---- */
+
+static void set_waiter_locked(struct prn_session *session, struct prn_rpc_call *call)
+    PRN_HOLDS(prn_service)
+{
+    prn_session_enter_locked(session);
+    session->waiter = prn_rpc_call_ref(call);
+    session->waiter_ns = prn_monotonic_ns() + POLL_NS;
+    TAILQ_INSERT_TAIL(&session->service->waiters, session, in_waiters);
+    prn_service_look_by_locked(session->service, session->waiter_ns);
+}
+
+/* The call is the caller's to let go of. */
+static struct prn_rpc_call *take_waiter_locked(struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    struct prn_rpc_call *call = session->waiter;
+    TAILQ_REMOVE(&session->service->waiters, session, in_waiters);
+    session->waiter = NULL;
+    prn_session_exit_locked(session);
+    return call;
+}
+
+static void answer_waiter_locked(struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    OctomlProfile__WaitUntilSessionReadyReply reply =
+        OCTOML_PROFILE__WAIT_UNTIL_SESSION_READY_REPLY__INIT;
+    struct place place = {0};
+    if (!session->waiter)
+        return;
+    struct prn_rpc_call *call = take_waiter_locked(session);
+    reply.ready = session->state == PRN_SESSION_READY;
+    if (session->state == PRN_SESSION_WAITING) {
+        fill_place_locked(session, &place);
+        reply.queue = &place.message;
+    }
+    if (session->state == PRN_SESSION_CLOSED)
+        prn_refuse(call, PRN_STATUS_FAILED_PRECONDITION, "the session is closed: %s",
+                   session->outcome);
+    else
+        prn_reply(call, &reply.base);
+    prn_arena_release(&place.arena);
+    prn_rpc_call_unref(call);
+}
+
+void prn_wait_until_ready(struct prn_rpc_call *call, struct prn_bytes *message)
+{
+    struct prn_service *s = prn_rpc_call_service(call);
+    struct prn_identity identity;
+    OctomlProfile__WaitUntilSessionReadyRequest *q = prn_request(
+        call, message, &octoml_profile__wait_until_session_ready_request__descriptor, &identity);
+    if (!q)
+        return;
+    prn_service_lock(s);
+    struct prn_session *session =
+        prn_session_find_locked(s, call, &identity, q->session_uuid.data, q->session_uuid.len);
+    if (session) {
+        /* One waits at a time; who asked before is told to ask again. */
+        answer_waiter_locked(session);
+        set_waiter_locked(session, call);
+        prn_rpc_call_set_data(call, prn_session_ref_locked(session));
+        if (session->state != PRN_SESSION_WAITING)
+            answer_waiter_locked(session);
+        prn_slurm_wake_locked(s);
+    }
+    prn_service_unlock(s);
+    protobuf_c_message_free_unpacked(&q->base, NULL);
+}
+
+/* A client that is gone doesn't wait; its lease runs from here. */
+void prn_wait_ended(struct prn_rpc_call *call, bool cancelled)
+{
+    (void)cancelled;
+    struct prn_service *s = prn_rpc_call_service(call);
+    struct prn_session *session = prn_rpc_call_data(call);
+    if (!session)
+        return;
+    prn_service_lock(s);
+    if (session->waiter == call)
+        prn_rpc_call_unref(take_waiter_locked(session));
+    prn_session_unref_locked(session);
+    prn_service_unlock(s);
+}
+
+void prn_heartbeat(struct prn_rpc_call *call, struct prn_bytes *message)
+{
+    struct prn_service *s = prn_rpc_call_service(call);
+    OctomlProfile__HeartbeatReply reply = OCTOML_PROFILE__HEARTBEAT_REPLY__INIT;
+    struct prn_identity identity;
+    OctomlProfile__HeartbeatRequest *q =
+        prn_request(call, message, &octoml_profile__heartbeat_request__descriptor, &identity);
+    if (!q)
+        return;
+    prn_service_lock(s);
+    struct prn_session *session =
+        prn_session_find_locked(s, call, &identity, q->session_uuid.data, q->session_uuid.len);
+    prn_service_unlock(s);
+    protobuf_c_message_free_unpacked(&q->base, NULL);
+    if (session)
+        prn_reply(call, &reply.base);
+}
+
+/* ---- Creating ---- */
+
+static void reply_error(struct prn_rpc_call *call, OctomlProfile__ErrorCode code, const char *text)
+{
+    OctomlProfile__CreateSessionReply reply = OCTOML_PROFILE__CREATE_SESSION_REPLY__INIT;
+    OctomlProfile__ErrorValue error = OCTOML_PROFILE__ERROR_VALUE__INIT;
+    error.message = (char *)(uintptr_t)text;
+    error.code = code;
+    reply.result_case = OCTOML_PROFILE__CREATE_SESSION_REPLY__RESULT_ERROR_VALUE;
+    reply.error_value = &error;
+    prn_reply(call, &reply.base);
+}
+
+/* "hardware/software[key=value,…]", parsed like one that a user wrote, so that the same rules hold;
+ * what has the signs of that notation inside isn't a part of it. */
+static int copy_backend(const OctomlProfile__BackendSpec *from, struct prn_arena *arena,
+                        struct prn_spec *to, struct prony_error *err)
+{
+    struct prn_buffer text = PRN_BUFFER_INIT((size_t)64 << 10);
+    prn_buffer_printf(&text, "%s/%s", from->hardware_platform, from->software_backend);
+    for (size_t i = 0; i < from->n_backend_options; i++) {
+        const OctomlProfile__BackendOption *o = from->backend_options[i];
+        if (strpbrk(o->key, "=,[]") || strpbrk(o->value, "=,[]")) {
+            prn_buffer_release(&text);
+            return prn_fail(err, PRONY_EUSAGE,
+                            "option '%s=%s' can't be written in a backend's name", o->key,
+                            o->value);
+        }
+        prn_buffer_printf(&text, "%c%s%s%s", i == 0 ? '[' : ',', o->key, o->value[0] ? "=" : "",
+                          o->value);
+    }
+    if (from->n_backend_options > 0)
+        prn_buffer_add_char(&text, ']');
+    int code = prn_buffer_error(&text, err);
+    if (code == 0)
+        code = prn_spec_parse(prn_buffer_text(&text), false, arena, to, err);
+    if (code == 0 && strcmp(to->software, from->software_backend) != 0)
+        code = prn_fail(err, PRONY_EUSAGE, "'%s' isn't the name of a software",
+                        from->software_backend);
+    prn_buffer_release(&text);
+    return code;
+}
+
+/* Backends with the same hardware share a host, unless each has its own. */
+static int plan_hosts(struct prn_session *session, struct prony_error *err)
+{
+    struct prn_arena *arena = &session->arena;
+    size_t n = session->n_backends;
+    session->held_of = PRN_ARENA_ARRAY(arena, n, size_t);
+    session->held = PRN_ARENA_ARRAY(arena, n, struct prn_held);
+    if (!session->held_of || !session->held)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < n; i++) {
+        size_t k = session->own_hosts ? i : 0;
+        while (k < session->n_held &&
+               strcmp(session->held[k].hardware, session->backends[i].hardware) != 0)
+            k++;
+        struct prn_held *held = &session->held[k];
+        if (k == session->n_held) {
+            *held = (struct prn_held){.session = session,
+                                      .hardware = session->backends[i].hardware,
+                                      .backends = PRN_ARENA_ARRAY(arena, n, size_t),
+                                      .instances = calloc(n, sizeof(struct prn_instance *)),
+                                      .ended = true};
+            session->n_held++;
+            if (!held->backends || !held->instances)
+                return prn_fail_memory(err);
+        }
+        held->backends[held->n_backends++] = i;
+        session->held_of[i] = k;
+    }
+    return 0;
+}
+
+static int make_session(struct prn_service *s, const OctomlProfile__CreateSessionRequest *q,
+                        const struct prn_identity *identity, struct prn_session **ret_session,
+                        struct prony_error *err)
+{
+    struct prn_session *session = calloc(1, sizeof *session);
+    if (!session)
+        return prn_fail_memory(err);
+    *session = (struct prn_session){.service = s,
+                                    .owner = *identity,
+                                    .arena = PRN_ARENA_INIT(ARENA_BYTES),
+                                    .references = 1,
+                                    .n_backends = q->n_backends,
+                                    .own_hosts = q->own_hosts,
+                                    .folder_fd = -1,
+                                    .outcome = "",
+                                    .created_ms = prn_wall_clock_ms(),
+                                    .created_ns = prn_monotonic_ns()};
+    prn_service_lock(s);
+    session->lease.data = session;
+    double lease_s = s->config.lease_s;
+    session->limits = s->config.limits;
+    prn_service_unlock(s);
+    if (q->has_lease_s && q->lease_s >= LEASE_MIN_S && q->lease_s < lease_s)
+        lease_s = q->lease_s;
+    session->lease_ns = (int64_t)(lease_s * 1e9);
+    if (q->has_session_uuid)
+        memcpy(session->id, q->session_uuid.data, PRN_SESSION_ID_BYTES);
+    else if (getrandom(session->id, sizeof session->id, 0) != sizeof session->id)
+        memcpy(session->id, &session->created_ns, sizeof session->created_ns);
+    for (size_t i = 0; i < PRN_SESSION_ID_BYTES; i++)
+        snprintf(session->name + 2 * i, 3, "%02x", session->id[i]);
+    label_of(session->id, sizeof session->id, session->label);
+    session->backends = PRN_ARENA_ARRAY(&session->arena, q->n_backends, struct prn_spec);
+    int code = session->backends ? 0 : prn_fail_memory(err);
+    for (size_t i = 0; code == 0 && i < q->n_backends; i++)
+        code = copy_backend(q->backends[i], &session->arena, &session->backends[i], err);
+    if (code == 0)
+        code = plan_hosts(session, err);
+    if (code < 0)
+        free_session(session);
+    else
+        *ret_session = session;
+    return code;
+}
+
+/* Takes a place in the queue and in the table. */
+static int enter_queue_locked(struct prn_session *session, struct prony_error *err)
+    PRN_HOLDS(prn_service)
+{
+    struct prn_service *s = session->service;
+    const char *hardware[PRN_SESSION_BACKENDS_MAX];
+    for (size_t i = 0; i < session->n_backends; i++)
+        hardware[i] = session->backends[i].hardware;
+    struct prn_queue_request request = {.user = session->owner.user,
+                                        .quota = prn_config_quota(&s->config, session->owner.user),
+                                        .hardware = hardware,
+                                        .n = session->n_backends,
+                                        .own_hosts = session->own_hosts,
+                                        .data = session};
+    int64_t now_ns = prn_monotonic_ns();
+    int code = prn_leases_add(&s->leases, &session->lease, now_ns + session->lease_ns);
+    if (code < 0)
+        return prn_fail_memory(err);
+    code = prn_queue_ask(s->queue, &request, now_ns, &session->place, err);
+    if (code < 0) {
+        prn_leases_remove(&s->leases, &session->lease);
+        return code;
+    }
+    session->life_ns = now_ns;
+    struct prn_session **bucket = bucket_of(s, session->id);
+    session->next = *bucket;
+    *bucket = session;
+    s->n_sessions++;
+    prn_service_look_by_locked(s, now_ns + session->lease_ns);
+    return 0;
+}
+
+static void reply_created_locked(struct prn_rpc_call *call, struct prn_session *session)
+    PRN_HOLDS(prn_service)
+{
+    OctomlProfile__CreateSessionReply reply = OCTOML_PROFILE__CREATE_SESSION_REPLY__INIT;
+    OctomlProfile__CreateSessionResultValue value =
+        OCTOML_PROFILE__CREATE_SESSION_RESULT_VALUE__INIT;
+    struct place place = {0};
+    char cookie[80];
+    value.session_uuid = (ProtobufCBinaryData){PRN_SESSION_ID_BYTES, session->id};
+    value.ready = session->state == PRN_SESSION_READY;
+    value.has_runs = true;
+    value.runs = true;
+    if (!value.ready) {
+        fill_place_locked(session, &place);
+        value.queue = &place.message;
+    }
+    reply.result_case = OCTOML_PROFILE__CREATE_SESSION_REPLY__RESULT_RESULT_VALUE;
+    reply.result_value = &value;
+    /* For a proxy in front of several services: this session is this one's. */
+    snprintf(cookie, sizeof cookie, "prony=%s", session->label);
+    prn_rpc_call_add_metadata(call, "set-cookie", cookie);
+    prn_reply(call, &reply.base);
+    prn_arena_release(&place.arena);
+}
+
+static bool check_request(struct prn_rpc_call *call, const OctomlProfile__CreateSessionRequest *q)
+{
+    if (q->has_session_uuid && q->session_uuid.len != PRN_SESSION_ID_BYTES)
+        prn_refuse(call, PRN_STATUS_INVALID_ARGUMENT, "session_uuid has %zu bytes instead of %d",
+                   q->session_uuid.len, PRN_SESSION_ID_BYTES);
+    else if (q->n_backends == 0)
+        prn_refuse(call, PRN_STATUS_INVALID_ARGUMENT, "a session needs at least one backend");
+    else if (q->n_backends > PRN_SESSION_BACKENDS_MAX)
+        prn_refuse(call, PRN_STATUS_INVALID_ARGUMENT, "%zu backends are more than %d",
+                   q->n_backends, PRN_SESSION_BACKENDS_MAX);
+    else
+        return true;
+    return false;
+}
+
+static void create_locked(struct prn_service *s, struct prn_rpc_call *call,
+                          struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    struct prony_error err;
+    int code = 0;
+    if (s->draining) {
+        prn_refuse(call, PRN_STATUS_UNAVAILABLE, "the service is ending and takes no new sessions");
+        free_session(session);
+        return;
+    }
+    if (lookup_locked(s, session->id)) {
+        prn_refuse(call, PRN_STATUS_INVALID_ARGUMENT, "there is a session of this session_uuid");
+        free_session(session);
+        return;
+    }
+    if (s->n_sessions >= s->config.limits.sessions) {
+        prn_refuse(call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service has %zu sessions, its limit",
+                   s->n_sessions);
+        free_session(session);
+        return;
+    }
+    for (size_t i = 0; code == 0 && i < session->n_backends; i++)
+        code = prn_backend_check_locked(s, &session->backends[i], &err);
+    if (code == 0)
+        code = enter_queue_locked(session, &err);
+    if (code == PRONY_ELIMIT)
+        reply_error(call, OCTOML_PROFILE__ERROR_CODE__ERROR_INSUFFICIENT_QUOTA, err.text);
+    else if (code == PRONY_ENOMEM)
+        prn_refuse(call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service is out of memory");
+    else if (code < 0)
+        reply_error(call, OCTOML_PROFILE__ERROR_CODE__ERROR_BACKEND_NONEXISTENT, err.text);
+    if (code < 0) {
+        free_session(session);
+        return;
+    }
+    prn_meter_add(s->counted.created, 1);
+    prn_sessions_settle_locked(s);
+    reply_created_locked(call, session);
+}
+
+void prn_create_session(struct prn_rpc_call *call, struct prn_bytes *message)
+{
+    struct prn_service *s = prn_rpc_call_service(call);
+    struct prn_session *session = NULL;
+    struct prn_identity identity;
+    struct prony_error err;
+    OctomlProfile__CreateSessionRequest *q =
+        prn_request(call, message, &octoml_profile__create_session_request__descriptor, &identity);
+    if (!q)
+        return;
+    if (check_request(call, q)) {
+        int code = make_session(s, q, &identity, &session, &err);
+        if (code < 0) {
+            prn_refuse(call, prn_status_of(code), "%s", err.text);
+        } else {
+            prn_service_lock(s);
+            create_locked(s, call, session);
+            prn_service_unlock(s);
+        }
+    }
+    protobuf_c_message_free_unpacked(&q->base, NULL);
+}
+
+/* ---- Granted, failed ---- */
+
+/* The one program that has this service loads graphs once it has captured them, and executors start
+ * meanwhile. */
+static void launch_locked(struct prn_held *held) PRN_HOLDS(prn_service)
+{
+    struct prony_error ignored; /* its first task will find it again */
+    held->ended = false;
+    if (prn_host_begin_locked(held, &ignored) < 0)
+        held->told = false;
+}
+
+static void grant_locked(struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    struct prn_service *s = session->service;
+    session->state = PRN_SESSION_READY;
+    session->ready_ms = prn_wall_clock_ms();
+    for (size_t i = 0; i < session->n_held; i++) {
+        struct prn_held *held = &session->held[i];
+        size_t same = 0;
+        for (size_t k = 0; k < i; k++)
+            same += strcmp(session->held[k].hardware, held->hardware) == 0;
+        held->host = prn_queue_session_host(session->place, held->hardware, same);
+        if (held->host)
+            held->host->held = held;
+        if (held->host && held->host->local && s->options->ends_with_input)
+            launch_locked(held);
+    }
+    PRN_LOG(
+        s->log, PRN_LOG_INFO, "session.ready", PRN_LOG_TEXT("session", session->label),
+        PRN_LOG_TEXT("user", session->owner.user),
+        PRN_LOG_INTEGER("waited_ms",
+                        prn_queue_session_waited_ns(session->place, prn_monotonic_ns()) / 1000000));
+    prn_session_live_locked(session);
+    answer_waiter_locked(session);
+}
+
+void prn_sessions_settle_locked(struct prn_service *s)
+{
+    struct prn_queue_session *place;
+    bool again = true;
+    /* Closing one that failed may let others in. */
+    while (again) {
+        again = false;
+        while ((place = prn_queue_next_granted(s->queue)))
+            grant_locked(prn_queue_session_data(place));
+        if ((place = prn_queue_next_failed(s->queue))) {
+            prn_session_close_locked(prn_queue_session_data(place), "its hardware is gone");
+            again = true;
+        }
+    }
+    prn_slurm_wake_locked(s);
+}
+
+/* ---- Closing ---- */
+
+static void set_closer_locked(struct prn_session *session, struct prn_rpc_call *call)
+    PRN_HOLDS(prn_service)
+{
+    session->closer = prn_rpc_call_ref(call);
+    session->closer_ns = prn_monotonic_ns() + CLOSE_NS;
+    TAILQ_INSERT_TAIL(&session->service->closers, session, in_closers);
+    prn_service_look_by_locked(session->service, session->closer_ns);
+}
+
+/* The call is the caller's to let go of. */
+static struct prn_rpc_call *take_closer_locked(struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    struct prn_rpc_call *call = session->closer;
+    TAILQ_REMOVE(&session->service->closers, session, in_closers);
+    session->closer = NULL;
+    return call;
+}
+
+static void answer_closer_locked(struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    OctomlProfile__CloseSessionReply reply = OCTOML_PROFILE__CLOSE_SESSION_REPLY__INIT;
+    if (!session->closer)
+        return;
+    struct prn_rpc_call *call = take_closer_locked(session);
+    prn_reply(call, &reply.base);
+    prn_rpc_call_unref(call);
+}
+
+/* Its hosts are back: others may have them. */
+static void leave_queue_locked(struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    prn_queue_leave(session->service->queue, session->place, prn_monotonic_ns());
+    session->place = NULL;
+    answer_closer_locked(session);
+    prn_sessions_settle_locked(session->service);
+    prn_session_unref_locked(session);
+}
+
+static bool all_ended_locked(const struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    for (size_t i = 0; i < session->n_held; i++)
+        if (!session->held[i].ended)
+            return false;
+    return true;
+}
+
+void prn_session_host_back_locked(struct prn_held *held)
+{
+    struct prn_session *session = held->session;
+    if (held->host)
+        held->host->held = NULL;
+    held->host = NULL;
+    held->ended = true;
+    if (session->state == PRN_SESSION_CLOSED && session->place && all_ended_locked(session))
+        leave_queue_locked(session);
+}
+
+void prn_session_close_locked(struct prn_session *session, const char *outcome)
+{
+    struct prn_service *s = session->service;
+    if (session->state == PRN_SESSION_CLOSED)
+        return;
+    session->state = PRN_SESSION_CLOSED;
+    session->outcome = outcome;
+    forget_locked(session);
+    TAILQ_INSERT_TAIL(&s->closing, session, in_closing);
+    prn_leases_remove(&s->leases, &session->lease);
+    answer_waiter_locked(session);
+    session->ended_ms = prn_wall_clock_ms();
+    PRN_LOG(s->log, PRN_LOG_INFO, "session.end", PRN_LOG_TEXT("session", session->label),
+            PRN_LOG_TEXT("user", session->owner.user), PRN_LOG_TEXT("outcome", outcome),
+            PRN_LOG_INTEGER("runs", session->runs));
+    prn_session_ref_locked(session);
+    for (size_t i = 0; i < session->n_held; i++) {
+        struct prn_held *held = &session->held[i];
+        if (held->host && !held->ended) {
+            prn_host_end_locked(held);
+            continue;
+        }
+        prn_held_abandon_locked(held, PRONY_ECANCELED, "the session was closed");
+        if (held->host)
+            held->host->held = NULL;
+        held->host = NULL;
+    }
+    if (session->place && all_ended_locked(session)) {
+        assert(session->references > 1); /* the queue's, and this function's */
+        leave_queue_locked(session);
+    }
+    prn_session_unref_locked(session);
+}
+
+void prn_close_session(struct prn_rpc_call *call, struct prn_bytes *message)
+{
+    struct prn_service *s = prn_rpc_call_service(call);
+    OctomlProfile__CloseSessionReply reply = OCTOML_PROFILE__CLOSE_SESSION_REPLY__INIT;
+    struct prn_identity identity;
+    OctomlProfile__CloseSessionRequest *q =
+        prn_request(call, message, &octoml_profile__close_session_request__descriptor, &identity);
+    if (!q)
+        return;
+    prn_service_lock(s);
+    struct prn_session *session = NULL;
+    /* Closing twice is closing: one that isn't there is closed. */
+    if (q->session_uuid.len != PRN_SESSION_ID_BYTES || lookup_locked(s, q->session_uuid.data))
+        session =
+            prn_session_find_locked(s, call, &identity, q->session_uuid.data, q->session_uuid.len);
+    else
+        prn_reply(call, &reply.base);
+    if (session) {
+        prn_session_ref_locked(session);
+        prn_session_close_locked(session, session->state == PRN_SESSION_WAITING ? "left the queue"
+                                                                                : "closed");
+        if (session->place) {
+            set_closer_locked(session, call);
+            prn_rpc_call_set_data(call, prn_session_ref_locked(session));
+        } else {
+            prn_reply(call, &reply.base);
+        }
+        prn_session_unref_locked(session);
+    }
+    prn_service_unlock(s);
+    protobuf_c_message_free_unpacked(&q->base, NULL);
+}
+
+int prn_session_close_own(struct prn_service *s, const struct prn_identity *identity,
+                          const char *label)
+{
+    struct prn_session *own = NULL;
+    int code = PRONY_ENOENT;
+    prn_service_lock(s);
+    for (size_t i = 0; !own && i < PRN_SESSION_BUCKETS; i++)
+        for (struct prn_session *session = s->buckets[i]; !own && session; session = session->next)
+            if (strcmp(session->label, label) == 0) {
+                code = PRONY_EDENIED;
+                if (strcmp(session->owner.user, identity->user) == 0)
+                    own = session;
+            }
+    if (own) {
+        prn_session_close_locked(own, "closed on the service's page");
+        code = 0;
+    }
+    prn_service_unlock(s);
+    return code;
+}
+
+void prn_close_ended(struct prn_rpc_call *call, bool cancelled)
+{
+    (void)cancelled;
+    struct prn_service *s = prn_rpc_call_service(call);
+    struct prn_session *session = prn_rpc_call_data(call);
+    if (!session)
+        return;
+    prn_service_lock(s);
+    if (session->closer == call)
+        prn_rpc_call_unref(take_closer_locked(session));
+    prn_session_unref_locked(session);
+    prn_service_unlock(s);
+}
+
+void prn_sessions_close_all_locked(struct prn_service *s, const char *outcome)
+{
+    for (size_t i = 0; i < PRN_SESSION_BUCKETS; i++)
+        while (s->buckets[i])
+            prn_session_close_locked(s->buckets[i], outcome);
+}
+
+/* ---- Time ---- */
+
+static int64_t earlier(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+int64_t prn_sessions_tick_locked(struct prn_service *s, int64_t now_ns)
+{
+    struct prn_lease *lease;
+    while ((lease = prn_leases_take_expired(&s->leases, now_ns)))
+        prn_session_close_locked(lease->data, "expired: no heartbeat");
+    int64_t next_ns = prn_leases_next_ns(&s->leases);
+    struct prn_session *session;
+    while ((session = TAILQ_FIRST(&s->waiters)) && session->waiter_ns <= now_ns)
+        answer_waiter_locked(session);
+    if (session)
+        next_ns = earlier(next_ns, session->waiter_ns);
+    while ((session = TAILQ_FIRST(&s->closers)) && session->closer_ns <= now_ns)
+        answer_closer_locked(session);
+    if (session)
+        next_ns = earlier(next_ns, session->closer_ns);
+    return next_ns;
+}

@@ -1,0 +1,313 @@
+#include "service/store/state.h"
+
+#include "base/io.h"
+#include "base/clock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DATABASE "state.db"
+#define BUSY_TIMEOUT_MS 5000
+
+/* "pron", so that a file of something else is not taken for ours. */
+#define APPLICATION_ID 0x70726f6e
+#define SCHEMA_VERSION 2
+
+struct prn_state {
+    char folder[PATH_MAX];
+    int fd;
+    int serve_fd; /* the lock of `prony serve`; -1: not taken */
+};
+
+/* Steps from each version to the next; a new one is added, none is ever changed. The generation of
+ * tokens counts their changes, so that whoever keeps them in memory needs no comparison. */
+static const char *const schema[SCHEMA_VERSION] = {
+    "CREATE TABLE tokens (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, user TEXT NOT NULL,"
+    "  role INTEGER NOT NULL, created_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL DEFAULT 0);"
+    "CREATE TABLE generations (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
+    "INSERT INTO generations VALUES ('tokens', 1);"
+    "CREATE TRIGGER tokens_added AFTER INSERT ON tokens BEGIN"
+    "  UPDATE generations SET value = value + 1 WHERE name = 'tokens'; END;"
+    "CREATE TRIGGER tokens_revoked AFTER DELETE ON tokens BEGIN"
+    "  UPDATE generations SET value = value + 1 WHERE name = 'tokens'; END;"
+    "CREATE TABLE blobs (sha256 BLOB PRIMARY KEY, bytes INTEGER NOT NULL,"
+    "  used_ms INTEGER NOT NULL) WITHOUT ROWID;"
+    "CREATE TABLE sessions (id INTEGER PRIMARY KEY AUTOINCREMENT, user TEXT NOT NULL,"
+    "  backends TEXT NOT NULL, created_ms INTEGER NOT NULL, ready_ms INTEGER NOT NULL,"
+    "  ended_ms INTEGER NOT NULL, models INTEGER NOT NULL, runs INTEGER NOT NULL,"
+    "  outcome TEXT NOT NULL);"
+    "CREATE TABLE measurements (id INTEGER PRIMARY KEY AUTOINCREMENT, user TEXT NOT NULL,"
+    "  model TEXT NOT NULL, backends TEXT NOT NULL, created_ms INTEGER NOT NULL,"
+    "  duration_ms INTEGER NOT NULL, report_bytes INTEGER NOT NULL);"
+    /* Apart, so that a list of measurements doesn't step over their reports. */
+    "CREATE TABLE reports (id INTEGER PRIMARY KEY REFERENCES measurements, json BLOB NOT NULL);",
+    "CREATE TABLE slurm_jobs (job INTEGER PRIMARY KEY, hardware TEXT NOT NULL,"
+    "  label TEXT NOT NULL, key BLOB, token BLOB);"
+    "CREATE TABLE slurm_service (one INTEGER PRIMARY KEY, id TEXT NOT NULL);",
+};
+
+int prn_db_fail(sqlite3 *db, struct prony_error *err)
+{
+    int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM;
+    if (code == SQLITE_NOMEM)
+        return prn_fail_memory(err);
+    return prn_fail(err, code == SQLITE_FULL ? PRONY_ELIMIT : PRONY_EIO,
+                    "cannot use the database of the state folder: %s", sqlite3_errmsg(db));
+}
+
+int prn_db_exec(sqlite3 *db, const char *sql, struct prony_error *err)
+{
+    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : prn_db_fail(db, err);
+}
+
+int prn_db_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **ret_statement,
+                   struct prony_error *err)
+{
+    if (sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, ret_statement, NULL) !=
+        SQLITE_OK)
+        return prn_db_fail(db, err);
+    return 0;
+}
+
+int prn_db_run(sqlite3 *db, sqlite3_stmt *statement, struct prony_error *err)
+{
+    int code = sqlite3_step(statement) == SQLITE_DONE ? 0 : prn_db_fail(db, err);
+    sqlite3_reset(statement);
+    sqlite3_clear_bindings(statement);
+    return code;
+}
+
+/* Where the user's state belongs; "" is no place. */
+static int default_folder(char folder[PATH_MAX], struct prony_error *err)
+{
+    const char *state = secure_getenv("XDG_STATE_HOME");
+    const char *home = secure_getenv("HOME");
+    int n = -1;
+    if (state && *state == '/')
+        n = snprintf(folder, PATH_MAX, "%s/prony", state);
+    else if (home && *home == '/')
+        n = snprintf(folder, PATH_MAX, "%s/.local/state/prony", home);
+    if (n < 0)
+        return prn_fail(err, PRONY_EUSAGE,
+                        "no place for the state of the service: HOME is not set; name a folder");
+    return n < PATH_MAX ? 0 : prn_fail_errno(err, ENAMETOOLONG, "use folder", "prony");
+}
+
+/* Nobody else may look at hashes of tokens and at users' models, or change them. */
+static int check_folder(int fd, const char *path, struct prony_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) < 0)
+        return prn_fail_errno(err, errno, "look at folder", path);
+    if (st.st_uid != geteuid())
+        return prn_fail(err, PRONY_EDENIED, "state folder '%s' belongs to another user", path);
+    if (st.st_mode & 077)
+        return prn_fail(err, PRONY_EDENIED,
+                        "state folder '%s' is open to other users; close it with chmod 700", path);
+    return 0;
+}
+
+int prn_state_folder_open(const char *folder, int *ret_fd, struct prony_error *err)
+{
+    char path[PATH_MAX];
+    if (!*folder || strlen(folder) >= PATH_MAX)
+        return prn_fail(err, PRONY_EUSAGE, "'%s' is not a folder name", folder);
+    memcpy(path, folder, strlen(folder) + 1);
+    int code = prn_make_folders(path, err);
+    if (code < 0)
+        return code;
+    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return prn_fail_errno(err, errno, "open folder", path);
+    code = check_folder(fd, path, err);
+    if (code < 0)
+        close(fd);
+    else
+        *ret_fd = fd;
+    return code;
+}
+
+static int open_folder(struct prn_state *state, const char *folder, struct prony_error *err)
+{
+    char own[PATH_MAX];
+    int code = folder ? 0 : default_folder(own, err);
+    if (code == 0)
+        code = prn_state_folder_open(folder ? folder : own, &state->fd, err);
+    if (code == 0 && !realpath(folder ? folder : own, state->folder))
+        code = prn_fail_errno(err, errno, "open folder", folder ? folder : own);
+    return code;
+}
+
+/* A file of this name, locked for as long as it is open; -1 with errno when that fails. */
+static int open_lock(const struct prn_state *state, const char *name, int operation)
+{
+    int fd = openat(state->fd, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0)
+        return -1;
+    while (flock(fd, operation) < 0) {
+        if (errno == EINTR)
+            continue;
+        int error = errno;
+        close(fd);
+        errno = error;
+        return -1;
+    }
+    return fd;
+}
+
+static int take_serve_lock(struct prn_state *state, struct prony_error *err)
+{
+    state->serve_fd = open_lock(state, "serve.lock", LOCK_EX | LOCK_NB);
+    if (state->serve_fd >= 0)
+        return 0;
+    if (errno == EWOULDBLOCK)
+        return prn_fail(err, PRONY_EUNAVAILABLE, "another 'prony serve' uses the state folder '%s'",
+                        state->folder);
+    return prn_fail_errno(err, errno, "lock folder", state->folder);
+}
+
+static int pragma_integer(sqlite3 *db, const char *sql, int *ret_value, struct prony_error *err)
+{
+    sqlite3_stmt *statement = NULL;
+    int code = prn_db_prepare(db, sql, &statement, err);
+    if (code == 0 && sqlite3_step(statement) != SQLITE_ROW)
+        code = prn_db_fail(db, err);
+    if (code == 0)
+        *ret_value = sqlite3_column_int(statement, 0);
+    sqlite3_finalize(statement);
+    return code;
+}
+
+static int migrate(sqlite3 *db, struct prony_error *err)
+{
+    int version = 0, application = 0;
+    int code = pragma_integer(db, "PRAGMA user_version", &version, err);
+    if (code == 0)
+        code = pragma_integer(db, "PRAGMA application_id", &application, err);
+    if (code < 0)
+        return code;
+    if (version > SCHEMA_VERSION)
+        return prn_fail(err, PRONY_EUNSUPPORTED,
+                        "the state folder was used by a newer prony (schema %d, this one knows %d)",
+                        version, SCHEMA_VERSION);
+    if (version < 0 || (version > 0 && application != APPLICATION_ID))
+        return prn_fail(err, PRONY_EFORMAT, "'" DATABASE "' of the state folder is not prony's");
+    if (version == SCHEMA_VERSION)
+        return 0;
+    code = prn_db_exec(db, "BEGIN IMMEDIATE", err);
+    for (int i = version; code == 0 && i < SCHEMA_VERSION; i++)
+        code = prn_db_exec(db, schema[i], err);
+    char mark[96];
+    snprintf(mark, sizeof mark, "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
+             APPLICATION_ID, SCHEMA_VERSION);
+    return code < 0 ? code : prn_db_exec(db, mark, err); /* closing rolls back */
+}
+
+/* Two processes that make the database at the same time take turns: changing to WAL doesn't wait
+ * as other statements do. */
+static int prepare_database(const struct prn_state *state, struct prony_error *err)
+{
+    int lock = open_lock(state, "open.lock", LOCK_EX);
+    if (lock < 0)
+        return prn_fail_errno(err, errno, "lock folder", state->folder);
+    /* The files that SQLite makes beside it get its mode. */
+    int fd = openat(state->fd, DATABASE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int code = fd < 0 ? prn_fail_errno(err, errno, "create a database in", state->folder) : 0;
+    if (fd >= 0)
+        close(fd);
+    sqlite3 *db = NULL;
+    if (code == 0)
+        code = prn_state_connect(state, true, &db, err);
+    if (code == 0)
+        code = prn_db_exec(db, "PRAGMA journal_mode = WAL", err);
+    if (code == 0)
+        code = migrate(db, err);
+    sqlite3_close(db);
+    close(lock);
+    return code;
+}
+
+int prn_state_open(const char *folder, bool serve, struct prn_state **ret_state,
+                   struct prony_error *err)
+{
+    struct prn_state *state = calloc(1, sizeof *state);
+    if (!state)
+        return prn_fail_memory(err);
+    state->fd = state->serve_fd = -1;
+    int code = open_folder(state, folder, err);
+    if (code == 0 && serve)
+        code = take_serve_lock(state, err);
+    if (code == 0)
+        code = prepare_database(state, err);
+    if (code < 0)
+        prn_state_close(state);
+    else
+        *ret_state = state;
+    return code;
+}
+
+void prn_state_close(struct prn_state *state)
+{
+    if (!state)
+        return;
+    if (state->serve_fd >= 0)
+        close(state->serve_fd);
+    if (state->fd >= 0)
+        close(state->fd);
+    free(state);
+}
+
+const char *prn_state_folder(const struct prn_state *state)
+{
+    return state->folder;
+}
+
+int prn_state_fd(const struct prn_state *state)
+{
+    return state->fd;
+}
+
+int prn_state_subfolder(const struct prn_state *state, const char *name, int *ret_fd,
+                        struct prony_error *err)
+{
+    if (mkdirat(state->fd, name, 0700) < 0 && errno != EEXIST)
+        return prn_fail_errno(err, errno, "create folder", name);
+    int fd = openat(state->fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return prn_fail_errno(err, errno, "open folder", name);
+    int code = check_folder(fd, name, err);
+    if (code < 0)
+        close(fd);
+    else
+        *ret_fd = fd;
+    return code;
+}
+
+int prn_state_connect(const struct prn_state *state, bool durable, sqlite3 **ret_db,
+                      struct prony_error *err)
+{
+    char path[PATH_MAX + sizeof DATABASE + 1];
+    snprintf(path, sizeof path, "%s/" DATABASE, state->folder);
+    sqlite3 *db = NULL;
+    int code = 0;
+    if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+            SQLITE_OK ||
+        sqlite3_busy_timeout(db, BUSY_TIMEOUT_MS) != SQLITE_OK)
+        code = prn_db_fail(db, err);
+    if (code == 0)
+        code = prn_db_exec(
+            db, durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL", err);
+    if (code < 0)
+        sqlite3_close(db);
+    else
+        *ret_db = db;
+    return code;
+}
