@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs the tests and ends in one line: `N passed, M failed`.
 
-    tests/run.py [--build DIR] [--sanitized DIR] [--long] [-k PATTERN] [--jobs N] [TEST...]
+    tests/run.py [--build DIR] [--sanitized DIR] [--long] [-k PATTERN] [--jobs N] [--again] [TEST...]
 
 From --build: the unit tests, the replay of the fuzz corpora, pytest on tests/cli, tests/e2e and, with
 the Python that has PyTorch, tests/python, and Node's test runner on tests/web. From --sanitized: the
@@ -11,7 +11,9 @@ others. TEST is a file or a test as pytest names it.
 Each file is a process of its own and several run at once, those that took longest the last time first.
 A line tells when a file has ended; a test that takes more than ten seconds is named meanwhile. A
 program that crashes, hangs or ends before all of its tests have run is a failure. Output is shown for
-failures only, with the command that repeats each of them.
+failures only, with the command that repeats each of them. With --again each failed test is repeated
+alone at the end; one that passes then is counted as passed and named: it is a defect, but not of the
+change that is being tested.
 """
 import argparse
 import concurrent.futures
@@ -315,6 +317,7 @@ def web_jobs(build, arguments):
 class Tally:
     def __init__(self, file):
         self.total = Result()
+        self.failed = []  # names of jobs, and the commands that repeat what failed in each
         self.file = file
         try:
             self.before = json.loads(file.read_text())
@@ -339,11 +342,21 @@ class Tally:
         say(f"{'FAILED' if result.failed else 'ok':6} {job.name:44} {seconds:6.1f} s  {counts}")
         if result.failed:
             say("".join(f"    {line}\n" for line in result.output.splitlines()), end="")
-            for command in result.repeat or [job.command()]:
+            commands = result.repeat or [job.command()]
+            self.failed.append((job.name, result.failed, commands))
+            for command in commands:
                 say(f"    to repeat it: {command}")
         elif result.skipped:
             reasons = re.findall(r"^SKIPPED .*", result.output, re.MULTILINE)
             say("".join(f"    {line}\n" for line in reasons), end="")
+
+    def again(self):
+        """Repeats what failed, alone on the machine."""
+        for name, failed, commands in self.failed:
+            if all(run(["sh", "-c", command], FILE_TIMEOUT)[0] == 0 for command in commands):
+                say(f"UNSTABLE {name}: {failed} failed at first and passed alone")
+                self.total.failed -= failed
+                self.total.passed += failed
 
     def end(self, whole):
         """Whole: all tests ran, so that the times are worth keeping."""
@@ -405,6 +418,7 @@ def main():
     parser.add_argument("--long", action="store_true", help="the long tests, and no others")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)) + 1,
                         help="how many files at once (default: one more than cores; many wait)")
+    parser.add_argument("--again", action="store_true", help="repeat failed tests once, alone")
     parser.add_argument("tests", nargs="*", metavar="TEST", help="only these, as pytest names them")
     arguments = parser.parse_args()
     if "/" in arguments.pattern:
@@ -432,6 +446,8 @@ def main():
                 jobs += web_jobs(arguments.build, arguments)
             jobs += pytest_jobs(arguments.build, arguments, pathlib.Path(scratch))
         run_all(tally.longest_first(jobs + programs), tally, arguments.jobs)
+        if arguments.again:
+            tally.again()
     tally.end(whole=not (arguments.pattern or arguments.tests))
     return 1 if tally.total.failed or not tally.total.passed else 0
 

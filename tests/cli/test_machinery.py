@@ -10,14 +10,14 @@ import pytest
 from conftest import ROOT, run_program
 
 
-def run_fakes(folder, **scripts):
+def run_fakes(folder, *options, **scripts):
     """tests/run.py on a build folder whose unit tests are these shell scripts."""
     unit = folder / "tests" / "unit"
     unit.mkdir(parents=True)
     for name, script in scripts.items():
         (unit / f"test_{name}").write_text(f"#!/bin/sh\n{script}\n")
         (unit / f"test_{name}").chmod(0o755)
-    return run_program([sys.executable, ROOT / "tests" / "run.py", "--sanitized", folder],
+    return run_program([sys.executable, ROOT / "tests" / "run.py", "--sanitized", folder, *options],
                        env={**os.environ, "PRONY_UNIT_TIMEOUT": "2" if "sleep" in str(scripts) else "60"})
 
 
@@ -54,6 +54,18 @@ def test_what_a_program_leaves_running_ends_with_it(workdir):
     assert (done.status, last_line(done)) == (0, "1 passed, 0 failed")
     pid = int((workdir / "tests/unit/test_bad.pid").read_text())
     assert not os.path.exists(f"/proc/{pid}") or "Z" in open(f"/proc/{pid}/stat").read().split()[2]
+
+
+def test_what_fails_is_repeated_if_asked_for(workdir):
+    once = "echo 1..1; [ -e $0.ran ] && echo ok 1 - a && exit; touch $0.ran; echo not ok 1 - a; exit 1"
+    never = "echo 1..1; echo not ok 1 - a; exit 1"
+    done = run_fakes(workdir / "asked", "--again", once=once)
+    assert (done.status, last_line(done)) == (0, "1 passed, 0 failed")
+    assert "test_once: 1 failed at first and passed alone" in done.stdout
+    done = run_fakes(workdir / "fails", "--again", once=once, never=never)
+    assert (done.status, last_line(done)) == (1, "1 passed, 1 failed")
+    done = run_fakes(workdir / "plain", once=once)
+    assert (done.status, last_line(done)) == (1, "0 passed, 1 failed")
 
 
 def test_nothing_to_run_is_a_failure(workdir):

@@ -219,6 +219,13 @@ def state(process):
     return pathlib.Path(f"/proc/{process}/stat").read_text().rsplit(")")[1].split()[0]
 
 
+def has_ended(process):
+    try:
+        return state(process) in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
 def wait_until(condition):
     """The test's own time limit ends it when that never comes."""
     while not condition():
@@ -611,11 +618,17 @@ def test_threads_take_turns_and_get_their_own_outputs(double):
 
 def test_an_executor_ends_with_the_thread_that_loaded_its_graph(double):
     with Session("onnxrt-cpu") as session:
-        graphs = []
-        thread = threading.Thread(target=lambda: graphs.append(session.load(double)))
+        graphs, started = [], []
+
+        def load():
+            graphs.append(session.load(double))
+            started.extend(executors())
+
+        thread = threading.Thread(target=load)
         thread.start()
         thread.join()
-        wait_until(lambda: executors() == [])
+        # The guard ends first, and with it the way to find those below it.
+        wait_until(lambda: all(map(has_ended, started)))
         with pytest.raises(Failed, match="ended with the thread that started it"):
             graphs[0].run(x=floats(1))
 
