@@ -277,12 +277,15 @@ struct prony_session_options {
      * that call with PRONY_ECANCELED, until which the answer must stay the same. The session goes
      * on with the next call. NULL: nobody. */
     int (*interrupted)(void *context);
+    /* For each of `backends` the hardware whose place it takes, "" for none: names and reports call
+     * it "local instead of r6i.large/onnxrt-cpu", and it has no price. NULL: none of them. */
+    const char *const *instead_of;
 };
 
 #define PRONY_SESSION_OPTIONS_INIT                                                              \
     {                                                                                           \
         sizeof(struct prony_session_options), NULL, 0, 10, 1, 120.0, NULL, NULL, NULL, 0, NULL, \
-            NULL, NULL, 0, NULL, NULL, NULL, NULL                                               \
+            NULL, NULL, 0, NULL, NULL, NULL, NULL, NULL                                         \
     }
 
 /* `options` NULL for the defaults. */
@@ -437,6 +440,28 @@ PRONY_API PRONY_MUST_CHECK int prony_outputs_find(const struct prony_outputs *ou
 /* The backend that they are of; lives as long as the outputs. */
 PRONY_API const char *prony_outputs_backend(const struct prony_outputs *outputs);
 PRONY_API void prony_outputs_free(struct prony_outputs *outputs); /* NULL does nothing */
+
+/*
+ * One run with repeats and warm-ups of its own: the times of every backend, and its outputs if they
+ * are wanted. No region records it, and the clock of the thread's region stands still. Backends
+ * that fail say why; the call itself fails when inputs are wrong, when waiting was cancelled, and
+ * for want of memory. What the functions return lives until prony_measured_free().
+ */
+struct prony_measured;
+
+PRONY_API PRONY_MUST_CHECK int
+prony_graph_measure(struct prony_graph *graph, const struct prony_tensor *inputs, size_t n_inputs,
+                    int64_t repeats, int64_t warmups, int want_outputs,
+                    struct prony_measured **ret_measured, struct prony_error *err);
+/* Of backend `index`: why it failed; NULL: it didn't. */
+PRONY_API const char *prony_measured_failure(const struct prony_measured *measured, size_t index);
+/* Its times in ns; NULL: it failed. */
+PRONY_API const int64_t *prony_measured_times(const struct prony_measured *measured, size_t index,
+                                              size_t *ret_n);
+/* Its outputs; NULL: it failed, or they weren't wanted. */
+PRONY_API const struct prony_outputs *prony_measured_outputs(const struct prony_measured *measured,
+                                                             size_t index);
+PRONY_API void prony_measured_free(struct prony_measured *measured); /* NULL does nothing */
 
 /*
  * Regions: named pieces of the caller's program. Inside one, graph runs and the local code between

@@ -1,9 +1,9 @@
 """The report of octoml-profile, where its programs import it from."""
 
 from prony.report import (
-    PerBackendError, PerBackendResult, Profile, Report, Segment, TotalPerBackendResult)
+    GraphResult, PerBackendError, PerBackendResult, Profile, Report, Segment, TotalPerBackendResult)
 
 ProfileReport = Report
 
-__all__ = ["PerBackendError", "PerBackendResult", "Profile", "ProfileReport", "Report", "Segment",
-           "TotalPerBackendResult"]
+__all__ = ["GraphResult", "PerBackendError", "PerBackendResult", "Profile", "ProfileReport",
+           "Report", "Segment", "TotalPerBackendResult"]

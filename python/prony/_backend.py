@@ -8,8 +8,24 @@ from collections.abc import Iterable, Mapping
 ONNX_SOFTWARE = ("onnxrt-", "openvino-")
 
 
-def _parse_options(text: str, spec: str) -> dict[str, str]:
-    options: dict[str, str] = {}
+class BackendOptions(dict[str, str]):
+    """Options of a backend: "fp16" has the value "", "threads=2" the value "2"."""
+
+    @staticmethod
+    def parse(spec: str) -> BackendOptions:
+        """From "option,key=value"."""
+        return _parse_options(spec, spec)
+
+    def __str__(self) -> str:
+        options = (f"{key}={value}" if value else key for key, value in self.items())
+        return f"[{','.join(options)}]" if self else ""
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
+
+
+def _parse_options(text: str, spec: str) -> BackendOptions:
+    options = BackendOptions()
     if not text.strip():
         return options
     for part in text.split(","):
@@ -28,7 +44,7 @@ class BackendSpec:
 
     hardware_platform: str
     software_backend: str
-    backend_options: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    backend_options: Mapping[str, str] = dataclasses.field(default_factory=BackendOptions)
 
     @staticmethod
     def parse(spec: str) -> BackendSpec:
@@ -52,11 +68,7 @@ class BackendSpec:
         return f"{self.hardware_platform}/{self.software_backend}"
 
     def __str__(self) -> str:
-        if not self.backend_options:
-            return self.plain
-        options = (f"{key}={value}" if value else key
-                   for key, value in self.backend_options.items())
-        return f"{self.plain}[{','.join(options)}]"
+        return f"{self.plain}{BackendOptions(self.backend_options)}"
 
     def __repr__(self) -> str:
         return f"BackendSpec({str(self)!r})"

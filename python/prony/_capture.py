@@ -69,6 +69,8 @@ class Captured:
         """Position, name, type, whether it is overwritten, and dims and bytes if they are known."""
         self._all_fixed = False
         """Whether they are known of all."""
+        self._ran: set[int] = set()
+        """Ids of graphs that ran once."""
         self._unchecked: set[int] = set()
         """Ids of graphs whose outputs are to be compared with what is computed here."""
         self.trivial = False
@@ -133,6 +135,7 @@ class Captured:
             return self._run_locally(graph, arguments)
         tensors, _alive = self._tensors(arguments)
         check = graph.id in self._unchecked
+        self._tell_first(graph)
         try:
             run = graph.start(tensors, check, self.context.overlap)
         except _native.Error as fault:
@@ -146,6 +149,12 @@ class Captured:
         run.computed()
         self._finish(graph, run, arguments, result)
         return result
+
+    def _tell_first(self, graph: _native.Graph) -> None:
+        """Shows a graph's first run, in which compilers compile. Others are quick, and timed."""
+        if graph.id not in self._ran:
+            self._ran.add(graph.id)
+            self.context.tell("running", f"Graph #{graph.id} of {self.context.function}")
 
     def _finish(self, graph: _native.Graph, run: _native.Run, arguments: tuple[Any, ...],
                 result: Any) -> None:
@@ -161,6 +170,8 @@ class Captured:
             run.finish()
         except _native.Error as fault:
             self.context.run_failed(graph, fault)
+        finally:
+            self.context.progress.clear()
 
     def _profile_while_loading(self, arguments: tuple[Any, ...]) -> Any:
         """The first call: weights go up to hardware elsewhere while the result is computed here."""
@@ -188,6 +199,7 @@ class Captured:
         if graph.local_reason is not None:
             self._note_local(graph)
             return result
+        self._tell_first(graph)
         try:
             run = graph.start(tensors, graph.id in self._unchecked, False)
         except _native.Error as fault:
@@ -214,11 +226,14 @@ class Captured:
         if graph.local_reason is not None:
             raise LoadModelError(self._cannot_run(graph.local_reason))
         tensors, _alive = self._tensors(arguments)
+        self._tell_first(graph)
         try:
             outputs = graph.run(tensors, self.context.backend, True)
         except _native.Error as fault:
             raise OctomlProfileError(f"Graph #{graph.id} failed on '{self.context.backend}': "
                                      f"{fault}") from fault
+        finally:
+            self.context.progress.clear()
         self.context.count_remote()
         return self.plan.assemble(arguments, [_tensor(*output) for output in outputs or ()])
 

@@ -57,6 +57,12 @@ def _compiling(_: object) -> None:
         context.compiling()
 
 
+def _compiled(_: object) -> None:
+    context = current()
+    if context is not None:
+        context.progress.clear()
+
+
 def _breaks() -> Counter[str]:
     """Why graphs ended, or weren't, since the process began: PyTorch's words, and how often."""
     return Counter(counters["unimplemented"]) + Counter(counters["graph_break"])
@@ -135,6 +141,7 @@ class _Settings:
                 return
             torch._dynamo.reset()
             torch._dynamo.callback.on_compile_start(_compiling)  # until the next reset
+            torch._dynamo.callback.on_compile_end(_compiled)
             for logger in _loggers():
                 logger.addFilter(_hear)
                 self._restore.append(functools.partial(logger.removeFilter, _hear))
@@ -184,6 +191,7 @@ class Context:
         self.goes_on = backend is None and not strict
         """Whether Python runs what PyTorch can't capture."""
         self.overlap = not session.embedded
+        self.progress = session.progress
         names = [str(spec) for spec in session.backends]
         self.wants_onnx = any(map(takes_onnx, names))
         self.wants_fx = not all(map(takes_onnx, names))
@@ -196,7 +204,7 @@ class Context:
         """Since when Dynamo captures something."""
         self.compilation_errors: list[str] = []
         self.runtime_errors: list[str] = []
-        self.notes: list[str] = []
+        self.notes: list[str] = list(session.notes)
         self.before_closing: Callable[[], None] | None = None
         """What is to be done when somebody closes the session inside of the block."""
         self._repeats, self._warmups = repeats, warmups
@@ -277,6 +285,7 @@ class Context:
             raise CompilationError(f"'{name}' can't be captured: {first_line(fault)}") from fault
         finally:
             self.function = ""
+            self.progress.clear()
         if missing is not None:
             self._say(self.runtime_errors, missing)
         if self._before is not None:
@@ -289,6 +298,7 @@ class Context:
 
     def compiling(self) -> None:
         """Something of the call that is under way is compiled."""
+        self.progress({"kind": "compiling", "function": self.function})
         self._began = time.monotonic_ns()
         if self._before is None:
             self._before = len(self._captured), _breaks(), _last_compilation()
@@ -381,15 +391,19 @@ class Context:
             if graph.id not in self.sources:
                 return graph
         try:
-            self.session.progress({"kind": "loading", "graph": name,
-                                   "backends": [str(spec) for spec in self.session.backends]})
+            self.tell("loading", name)
             native: _native.Session = self.session.native
             graph = native.load(name, forms, tuple(
                 exported.refusal(spec.software_backend) for spec in self.session.backends))
         finally:
-            self.session.progress.clear()
+            self.progress.clear()
         known.append(graph)
         return graph
+
+    def tell(self, kind: str, graph: str) -> None:
+        """Shows what happens to a graph."""
+        self.progress({"kind": kind, "graph": graph,
+                       "backends": [str(spec) for spec in self.session.backends]})
 
     def _load_failed(self, name: str, reason: str) -> _native.Graph | None:
         try:

@@ -20,6 +20,9 @@ class Source:
     """The first and the last line of the user's that is in it: "file:line, code"."""
     last: str | None
     nodes: str
+    module: fx.GraphModule
+    compile_reason: object
+    """Dynamo's, as it is."""
     notes: list[str] = dataclasses.field(default_factory=list)
 
     @property
@@ -38,7 +41,8 @@ def describe(module: fx.GraphModule) -> Source:
     lines = [line for node in module.graph.nodes if node.op != "placeholder"
              for line in [_line(node.stack_trace)] if line]
     reason = getattr(module, "compile_subgraph_reason", None)
-    return Source(_why(reason), lines[0] if lines else None, _end(reason, lines), _table(module))
+    return Source(_why(reason), lines[0] if lines else None, _end(reason, lines), _table(module),
+                  module, reason)
 
 
 def _line(stack: str | None) -> str | None:

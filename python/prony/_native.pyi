@@ -58,6 +58,7 @@ class Session:
         notice: Callable[[dict[str, Any]], object] | None = None,
         timeout_s: float = 120.0,
         hardware_file: str | None = None,
+        instead_of: Sequence[str] | None = None,
     ) -> Session: ...
     @property
     def backends(self) -> list[str]: ...
@@ -95,6 +96,13 @@ class Graph:
         backend: str | None = None,
         outputs: bool = False,
     ) -> list[Output] | None: ...
+    def measure(
+        self,
+        tensors: Sequence[Tensor],
+        repeats: int = 1,
+        warmups: int = 0,
+        outputs: bool = False,
+    ) -> list[tuple[list[int], list[Output] | None, str | None]]: ...
     def start(
         self, tensors: Sequence[Tensor], outputs: bool = False, overlap: bool = False
     ) -> Run: ...

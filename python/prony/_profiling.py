@@ -160,19 +160,21 @@ def remote_profile(session: RemoteInferenceSession | None = None, *, backends: B
                    access_token: str | None = None, num_repeats: int = 10, num_warmups: int = 1,
                    print_results_to: TextIO | None = _STDOUT, strict: bool | None = None,
                    report_folder: str | None = None,
-                   hardware_file: str | os.PathLike[str] | None = None
+                   hardware_file: str | os.PathLike[str] | None = None,
+                   substitute: str | None = None
                    ) -> contextlib.AbstractContextManager[ProfileHandle]:
     """A `with` block in which calls of accelerated functions are profiled on all backends.
 
     Functions return what they return without it, computed here; at the end the report is printed to
     `print_results_to` (standard output; None: not at all), and details are written to files in
     `report_folder`, if one is named. `strict`, or `PRONY_STRICT=1` in the environment,
-    raises when a graph can't be compiled, loaded or run on any of the backends.
+    raises when a graph can't be compiled, loaded or run on any of the backends. `substitute` is as for
+    RemoteInferenceSession.
     """
     _check_count("num_repeats", num_repeats, 1)
     _check_count("num_warmups", num_warmups, 0)
     own = {"backends": backends, "server_addr": server_addr, "insecure": insecure,
-           "access_token": access_token, "hardware_file": hardware_file}
+           "access_token": access_token, "hardware_file": hardware_file, "substitute": substitute}
     if strict is None:
         strict = os.environ.get("PRONY_STRICT", "") not in ("", "0")
     old = sys.modules.get("octoml_profile.dynamo")  # whose switches a program may have set
@@ -203,8 +205,8 @@ def _one(specs: list[BackendSpec], choices: list[BackendSpec]) -> None:
 
 def remote_inference(session: RemoteInferenceSession | None = None, *,
                      backend: Backends = None, server_addr: str | None = None,
-                     insecure: bool | None = None, access_token: str | None = None
-                     ) -> contextlib.AbstractContextManager[None]:
+                     insecure: bool | None = None, access_token: str | None = None,
+                     substitute: str | None = None) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which the graphs of accelerated functions run on one backend, and what it
     returned is what the functions go on with. A graph that can't run there raises."""
     if session is None:
@@ -212,5 +214,5 @@ def remote_inference(session: RemoteInferenceSession | None = None, *,
         if len(specs) != 1:
             _one(specs, specs or get_supported_backends(server_addr, insecure, access_token))
     own = {"backends": backend, "server_addr": server_addr, "insecure": insecure,
-           "access_token": access_token}
+           "access_token": access_token, "substitute": substitute}
     return _Inference(session, own, {"repeats": 1, "warmups": 0, "strict": False})

@@ -13,7 +13,8 @@ _PATIENCE_S = 5.0
 _LARGE_BYTES = 1 << 20  # more than one message of the upload
 
 
-def _bytes(count: float) -> str:
+def human_readable_size(count: float) -> str:
+    """In three digits, with its unit."""
     for unit in ("B", "KiB", "MiB"):
         if count < 1024:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
@@ -22,19 +23,21 @@ def _bytes(count: float) -> str:
 
 
 def describe(notice: dict[str, Any]) -> str:
-    """One line for a notice of the extension, or of a graph that is loaded."""
-    if notice["kind"] == "loading":
-        return f"loading {notice['graph']} on {', '.join(notice['backends'])}"
+    """One line for a notice of the extension, or of a function that is compiled, or of a graph."""
+    if notice["kind"] == "compiling":
+        return f"compiling {notice['function']}"
+    if notice["kind"] in ("loading", "running"):
+        return f"{notice['kind']} {notice['graph']} on {', '.join(notice['backends'])}"
     if notice["kind"] == "queued":
         holders = ", ".join(notice.get("holders") or []) or "others"
         return (f"waiting for {notice['hardware']}: place {notice['place']} in the queue, held by "
                 f"{holders}, {notice['waited_s']:.0f} s so far")
     done, total = notice["done_bytes"], notice["total_bytes"]
     if done >= total:
-        return f"uploaded {notice['file']}, {_bytes(total)}"
+        return f"uploaded {notice['file']}, {human_readable_size(total)}"
     full = _BAR * done // total
     return (f"uploading {notice['file']} [{'#' * full}{'.' * (_BAR - full)}] "
-            f"{_bytes(done)} of {_bytes(total)}")
+            f"{human_readable_size(done)} of {human_readable_size(total)}")
 
 
 def _notebook_cell() -> int | None:
@@ -85,7 +88,7 @@ class Progress:
             self._show(describe(notice))
 
     def _is_wanted(self, notice: dict[str, Any], quiet_s: float) -> bool:
-        if notice["kind"] == "loading":
+        if notice["kind"] in ("compiling", "loading", "running"):
             return True  # a compiler may take minutes, and has nothing to say meanwhile
         if notice["kind"] == "queued":
             return not self._width or quiet_s >= _PAUSE_S

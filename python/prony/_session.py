@@ -8,11 +8,13 @@ import sys
 import threading
 import time
 import weakref
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self, TextIO
 
 from prony import _access, _native
 from prony._backend import Backends, BackendSpec, parse_backends
 from prony._progress import Progress
+from prony._runner import FileDescription, ModelRunner, Models
 from prony.errors import CreateSessionError, OctomlProfileError
 
 if TYPE_CHECKING:
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 _open: weakref.WeakSet[RemoteInferenceSession] = weakref.WeakSet()
 _inherited: list[Any] = []
 _RUNTIMES_S = 60.0
+_SUBSTITUTE = "PRONY_SUBSTITUTE"
+_HERE = "local"
 
 
 class InferenceSession:
@@ -33,6 +37,18 @@ class InferenceSession:
 
     def close(self) -> None:
         """Gives the hardware back; a second time does nothing."""
+
+    def load_model(self, model_id: int, backend_ids: Sequence[int], model_format: int,
+                   model_files: Sequence[FileDescription], input_names: Sequence[str],
+                   output_names: Sequence[str]) -> None:
+        """Loads a model on those backends, which take its format; the first file is the model. Raises
+        LoadModelError when none can load it."""
+        raise NotImplementedError
+
+    def create_runner(self, model_id: int,
+                      input_map_per_backend: Sequence[Sequence[int]]) -> ModelRunner:
+        """What runs that model: for each backend, which inputs of a run it gets, in the model's order."""
+        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
@@ -47,19 +63,36 @@ class RemoteInferenceSession(InferenceSession):
 
     `backends` is one backend or a list of them, such as "local/onnxrt-cpu"; without any, all that
     the service offers are used. Waits while others hold the hardware. `hardware_file` has prices of
-    your own, as `prony profile --hardware-file` takes it.
+    your own, as `prony profile --hardware-file` takes it. With `substitute="local"`, or
+    `PRONY_SUBSTITUTE=local` in the environment, software on hardware that the service hasn't runs on
+    its own machine instead, and is called so.
     """
 
     def __init__(self, backends: Backends = None, server_addr: str | None = None,
                  insecure: bool | None = None, access_token: str | None = None,
-                 hardware_file: str | os.PathLike[str] | None = None) -> None:
+                 hardware_file: str | os.PathLike[str] | None = None,
+                 substitute: str | None = None) -> None:
         self.handle: _native.Session | None = None
         """The extension's session; None: closed."""
+        self.notes: list[str] = []
+        """For reports: what was substituted, and what was left out."""
+        self._models = Models()
         specs = parse_backends(backends)
+        place = _check_substitute(substitute)
+        instead_of: list[str] | None = None
         self.progress = Progress()
         try:
             self._access = _access.resolve(server_addr, bool(insecure), access_token)
             supported, presets = _list(self._access)
+            if place is not None:
+                specs, instead_of, missing = _substitute(specs, supported)
+                machine = "this machine" if self.embedded else "the service's own machine"
+                self.notes = [f"'{place} instead of {hardware}' is {machine}, not {hardware}: it has no "
+                              "cost." for hardware in dict.fromkeys(filter(None, instead_of))]
+                self.notes += [f"'{name}' was left out: nothing here can take its place."
+                               for name in missing]
+                for note in self.notes:
+                    print(f"prony: {note}", file=sys.stderr)
             _check(specs, supported)
             self._refuse_own_wait()
             if not specs:
@@ -69,6 +102,7 @@ class RemoteInferenceSession(InferenceSession):
             self.handle = _native.Session(
                 [str(spec) for spec in specs], notice=self.progress,
                 hardware_file=os.fspath(hardware_file) if hardware_file is not None else None,
+                instead_of=instead_of if instead_of and any(instead_of) else None,
                 **self._access.arguments())
         except _native.Error as fault:
             raise CreateSessionError(str(fault)) from fault
@@ -112,6 +146,16 @@ class RemoteInferenceSession(InferenceSession):
                 f"this program has a session with {', '.join(map(str, mine[0].backends))} open, and "
                 "this machine serves one at a time: close() that one first, or use it again")
 
+    def load_model(self, model_id: int, backend_ids: Sequence[int], model_format: int,
+                   model_files: Sequence[FileDescription], input_names: Sequence[str],
+                   output_names: Sequence[str]) -> None:
+        self._models.load(self, model_id, backend_ids, model_format, model_files, input_names,
+                          output_names)
+
+    def create_runner(self, model_id: int,
+                      input_map_per_backend: Sequence[Sequence[int]]) -> ModelRunner:
+        return self._models.runner(self, model_id, input_map_per_backend)
+
     def print_supported_backends(self, file: TextIO | None = None) -> None:
         """Lists what the service offers."""
         for spec in _listed(self._access)[0]:
@@ -152,8 +196,46 @@ def _check(specs: list[BackendSpec], supported: list[BackendSpec]) -> None:
     valid = [spec.plain for spec in supported]
     wrong = [str(spec) for spec in specs if spec.plain not in valid]
     if wrong:
+        can = any(_here(spec).plain in valid for spec in specs if spec.plain not in valid)
         raise ValueError(f"the service has no {', '.join(map(repr, wrong))}; it has: "
-                         f"{', '.join(valid) or 'nothing'}")
+                         f"{', '.join(valid) or 'nothing'}" + can *
+                         f". To run the same software here instead, set {_SUBSTITUTE}={_HERE}, or pass "
+                         f"substitute='{_HERE}'")
+
+
+def _here(spec: BackendSpec) -> BackendSpec:
+    """The same software on the service's own machine."""
+    return BackendSpec(_HERE, spec.software_backend, spec.backend_options)
+
+
+def _check_substitute(given: str | None) -> str | None:
+    place = os.environ.get(_SUBSTITUTE) or None if given is None else given
+    if place not in (None, _HERE):
+        name = _SUBSTITUTE if given is None else "substitute"
+        raise ValueError(f"{name}: there is no '{place}' to run on instead; there is '{_HERE}'")
+    return place
+
+
+def _substitute(specs: list[BackendSpec],
+                supported: list[BackendSpec]) -> tuple[list[BackendSpec], list[str], list[str]]:
+    """What runs, the hardware whose place each takes ("" for none), and what can't run."""
+    valid = {spec.plain for spec in supported}
+    chosen: list[BackendSpec] = []
+    places: list[str] = []
+    missing: list[str] = []
+    for spec in specs:
+        if spec.plain in valid:
+            chosen.append(spec)
+            places.append("")
+        elif _here(spec).plain in valid:
+            chosen.append(_here(spec))
+            places.append(spec.hardware_platform)
+        else:
+            missing.append(str(spec))
+    if specs and not chosen:
+        raise ValueError(f"nothing here can take the place of {', '.join(map(repr, missing))}; here "
+                         f"are: {', '.join(sorted(valid)) or 'no backends'}")
+    return chosen, places, missing
 
 
 def _preset(presets: dict[str, list[str]], supported: list[BackendSpec]) -> list[BackendSpec]:

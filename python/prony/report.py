@@ -11,6 +11,7 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TextIO
 
 from prony import _dump, _native
@@ -50,6 +51,10 @@ class Segment:
 
     graph_id: int | None
     results_per_backend: dict[str, PerBackendResult]
+
+    def total_ms(self) -> float:
+        """Of all samples on all backends: for sorting."""
+        return sum(result.total_ms() or 0.0 for result in self.results_per_backend.values())
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,6 +126,15 @@ class TotalPerBackendResult:
 
 
 @dataclasses.dataclass(frozen=True)
+class GraphResult:
+    """A graph as Dynamo captured it, and why it ends; None where the report was read from a file."""
+
+    graph_id: int
+    graph_module: Any
+    compile_reason: Any
+
+
+@dataclasses.dataclass(frozen=True)
 class Profile:
     """Calls of one function that ran the same graphs."""
 
@@ -132,6 +146,25 @@ class Profile:
     num_repeats: int
     num_discarded_runs: int
     compilation_occurred: bool
+    compilation_errors: list[str] = dataclasses.field(default_factory=list)
+    """What couldn't be captured, exported or loaded of this function's graphs."""
+    graph_results: list[GraphResult] = dataclasses.field(default_factory=list, repr=False)
+    _part: Callable[[], Report] | None = dataclasses.field(default=None, repr=False, compare=False)
+
+    def print(self, report_path_prefix: str | os.PathLike[str] | None = None, *,
+              file: TextIO | None = None, verbose: bool = False) -> None:
+        """Prints this profile alone. With a prefix, its segments and graphs are written to
+        `<prefix>.profile.txt` and `<prefix>.graph_dump.txt`."""
+        if self._part is None:
+            raise OctomlProfileError("the profile isn't part of a report")
+        report = self._part()
+        report.print(file=file, verbose=verbose)
+        if report_path_prefix is not None:
+            prefix = os.fspath(report_path_prefix)
+            pathlib.Path(f"{prefix}.profile.txt").write_text(
+                report.text(verbose=verbose, layout="segments"))
+            pathlib.Path(f"{prefix}.graph_dump.txt").write_text(report.graph_dump(self))
+            print(f"Segments and graphs: {prefix}.*", file=sys.stdout if file is None else file)
 
     @property
     def footprint(self) -> list[int]:
@@ -150,7 +183,9 @@ class Report:
         self.report_dir: str | None = None
         """Where write_details() has written last."""
         backends = [result["backend"]["name"] for result in data["results"]]
-        self.profiles: list[Profile] = [_profile(p, backends) for p in data.get("profiles", [])]
+        self.profiles: list[Profile] = [
+            self._complete(_profile(p, backends), i, compilation_errors or [])
+            for i, p in enumerate(data.get("profiles", []))]
         self.checks: list[GraphCheck] = [
             GraphCheck(graph["id"], name, check["mismatch"], check["failure"],
                        [OutputCheck(*(output[field.name] for field in dataclasses.fields(OutputCheck)))
@@ -165,6 +200,25 @@ class Report:
         self.compilation_errors: list[str] = list(compilation_errors or [])
         self.runtime_errors: list[str] = list(runtime_errors or []) + [
             text for text in _failures(self.profiles) if text not in (runtime_errors or [])]
+
+    def _complete(self, profile: Profile, index: int, errors: list[str]) -> Profile:
+        """With what the JSON hasn't: errors of its own, its graphs, and a report of it alone."""
+        graphs = list(dict.fromkeys(profile.footprint))
+        own = [text for text in errors if f"in '{profile.func_name}'" in text or
+               any(text.startswith(f"Graph #{graph} ") for graph in graphs)]
+        results = [GraphResult(graph, source and source.module, source and source.compile_reason)
+                   for graph in graphs for source in [self._sources.get(graph)]]
+
+        def part() -> Report:
+            data = {**self._data, "profiles": [self._data["profiles"][index]]}
+            return Report(data, self._sources, own)
+
+        return dataclasses.replace(profile, compilation_errors=own, graph_results=results, _part=part)
+
+    def graph_dump(self, profile: Profile) -> str:
+        """The graphs of a profile: where they are from, why they end, and what is in them."""
+        graphs = dict.fromkeys(profile.footprint)
+        return "\n".join(_dump.text(i, self._sources[i]) for i in graphs if i in self._sources)
 
     @property
     def mismatches(self) -> list[GraphCheck]:
@@ -226,11 +280,10 @@ class Report:
         options = ["--details", str(folder)] + (["--verbose"] if verbose else [])
         text = self._report(*options)
         for profile, stem, label in zip(self.profiles, *_names(self.profiles)):
-            graphs = dict.fromkeys(profile.footprint)
-            parts = [_dump.text(i, self._sources[i]) for i in graphs if i in self._sources]
-            if parts:
+            dump = self.graph_dump(profile)
+            if dump:
                 path = folder / f"{stem}.graph_dump.txt"
-                path.write_text("\n".join(parts))
+                path.write_text(dump)
                 text += f"Graphs of {label}: {path}\n"
         return text + self._problems()
 

@@ -123,6 +123,73 @@ static PyObject *graph_run(struct native_graph *self, PyObject *args, PyObject *
     return result;
 }
 
+/* (times, outputs, failure) of a backend; outputs are None unless they were wanted. */
+static PyObject *measured_backend(const struct prony_measured *measured, size_t index)
+{
+    size_t n = 0;
+    const int64_t *times = prony_measured_times(measured, index, &n);
+    const struct prony_outputs *outputs = prony_measured_outputs(measured, index);
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && i < n; i++) {
+        PyObject *time = PyLong_FromLongLong(times[i]);
+        if (!time || PyList_Append(list, time) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(time);
+    }
+    PyObject *given = outputs ? native_outputs(outputs) : Py_NewRef(Py_None);
+    PyObject *failure = text_or_none(prony_measured_failure(measured, index));
+    PyObject *result =
+        list && given && failure ? PyTuple_Pack(3, list, given, failure) : (PyObject *)NULL;
+    Py_XDECREF(list);
+    Py_XDECREF(given);
+    Py_XDECREF(failure);
+    return result;
+}
+
+static PyObject *measured_list(const struct prony_session *session,
+                               const struct prony_measured *measured)
+{
+    PyObject *list = PyList_New(0);
+    for (size_t i = 0; list && prony_session_backend(session, i); i++) {
+        PyObject *one = measured_backend(measured, i);
+        if (!one || PyList_Append(list, one) < 0)
+            Py_CLEAR(list);
+        Py_XDECREF(one);
+    }
+    return list;
+}
+
+static PyObject *graph_measure(struct native_graph *self, PyObject *args, PyObject *kwargs)
+{
+    static const char *const names[] = {"tensors", "repeats", "warmups", "outputs", NULL};
+    PyObject *value;
+    long long repeats = 1;
+    long long warmups = 0;
+    int wanted = 0;
+    struct native_tensors inputs;
+    struct prony_measured *measured = NULL;
+    struct prony_error err;
+    struct native_call call;
+    PyObject *result = NULL;
+    if (!native_parse(args, kwargs, names, "O|LLp", &value, &repeats, &warmups, &wanted) ||
+        !native_tensors_read(value, &inputs))
+        return NULL;
+    if (native_session_enter(self->session)) {
+        native_release(&call, &self->session->closing);
+        int code = prony_graph_measure(self->graph, inputs.items, inputs.n, repeats, warmups,
+                                       wanted, &measured, &err);
+        bool undisturbed = native_acquire(&call);
+        if (undisturbed && code < 0)
+            native_raise(&err);
+        else if (undisturbed)
+            result = measured_list(self->session->session, measured);
+        native_session_leave(self->session);
+        prony_measured_free(measured);
+    }
+    native_tensors_release(&inputs);
+    return result;
+}
+
 /* Without overlap nothing is waited for. */
 static int start(const struct native_graph *self, struct native_run *run, bool overlap,
                  struct prony_error *err)
@@ -349,6 +416,9 @@ static PyMethodDef graph_methods[] = {
     {"run", NATIVE_METHOD(graph_run), METH_VARARGS | METH_KEYWORDS,
      "run(tensors, backend=None, outputs=False)\n--\n\n"
      "Runs on all backends and, in a region, records. The outputs are those of one backend."},
+    {"measure", NATIVE_METHOD(graph_measure), METH_VARARGS | METH_KEYWORDS,
+     "measure(tensors, repeats=1, warmups=0, outputs=False)\n--\n\n"
+     "Runs on all backends and records nothing: times in ns, outputs and failure of each."},
     {"start", NATIVE_METHOD(graph_start), METH_VARARGS | METH_KEYWORDS,
      "start(tensors, outputs=False, overlap=False)\n--\n\n"
      "The same in two halves, between which the region's clock stands still. The memory of the "

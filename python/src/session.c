@@ -82,20 +82,31 @@ static struct native_session *allocate(PyTypeObject *type)
     return self;
 }
 
+static bool same_number(const struct native_texts *labels, const struct native_texts *texts)
+{
+    if (labels->n == texts->n)
+        return true;
+    PyErr_SetString(PyExc_ValueError, "instead_of needs one text for each backend");
+    return false;
+}
+
 static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static const char *const names[] = {"backends", "server",    "token",         "insecure",
-                                        "ca_file",  "repeats",   "warmups",       "strict",
-                                        "notice",   "timeout_s", "hardware_file", NULL};
+    static const char *const names[] = {
+        "backends", "server", "token",     "insecure",      "ca_file",    "repeats", "warmups",
+        "strict",   "notice", "timeout_s", "hardware_file", "instead_of", NULL};
     struct prony_session_options options = PRONY_SESSION_OPTIONS_INIT;
     PyObject *backends;
     PyObject *notice = Py_None;
+    PyObject *instead_of = Py_None;
     long long repeats = options.repeats;
     long long warmups = options.warmups;
     struct native_texts texts;
-    if (!native_parse(args, kwargs, names, "O|$szpzLLpOdz", &backends, &options.server,
+    struct native_texts labels = {0};
+    if (!native_parse(args, kwargs, names, "O|$szpzLLpOdzO", &backends, &options.server,
                       &options.token, &options.insecure, &options.ca_file, &repeats, &warmups,
-                      &options.strict, &notice, &options.timeout_s, &options.hardware_file))
+                      &options.strict, &notice, &options.timeout_s, &options.hardware_file,
+                      &instead_of))
         return NULL;
     if (!options.server) {
         PyErr_SetString(PyExc_TypeError, "server is needed");
@@ -103,8 +114,15 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
     }
     if (!native_texts_read(backends, "backends", &texts))
         return NULL;
+    if (instead_of != Py_None &&
+        (!native_texts_read(instead_of, "instead_of", &labels) || !same_number(&labels, &texts))) {
+        native_texts_release(&texts);
+        native_texts_release(&labels);
+        return NULL;
+    }
     options.backends = texts.items;
     options.n_backends = texts.n;
+    options.instead_of = labels.items;
     options.repeats = repeats;
     options.warmups = warmups;
     struct native_session *self = allocate(type);
@@ -115,6 +133,7 @@ static PyObject *session_new(PyTypeObject *type, PyObject *args, PyObject *kwarg
             Py_CLEAR(self);
     }
     native_texts_release(&texts);
+    native_texts_release(&labels);
     return (PyObject *)self;
 }
 
@@ -384,7 +403,8 @@ static PyType_Slot slots[] = {
     {Py_tp_doc,
      NATIVE_DOC(
          "Session(backends, *, server, token=None, insecure=False, ca_file=None, repeats=10, "
-         "warmups=1, strict=False, notice=None, timeout_s=120.0, hardware_file=None)\n--\n\n"
+         "warmups=1, strict=False, notice=None, timeout_s=120.0, hardware_file=None, "
+         "instead_of=None)\n--\n\n"
          "Backends of a server, graphs on them, and what is recorded of their runs. Waits until "
          "the "
          "hardware is free, and tells `notice` about it.")},

@@ -19,9 +19,10 @@ static int copy_options(const struct prony_session_options *from, struct prony_s
     static const struct prony_session_options defaults = PRONY_SESSION_OPTIONS_INIT;
     const size_t first = offsetof(struct prony_session_options, server);
     const size_t second = offsetof(struct prony_session_options, interrupted);
+    const size_t third = offsetof(struct prony_session_options, instead_of);
     *to = defaults;
     if (from && from->struct_size != sizeof *to && from->struct_size != first &&
-        from->struct_size != second)
+        from->struct_size != second && from->struct_size != third)
         return prn_fail(err, PRONY_EUSAGE,
                         "struct prony_session_options has another size: begin with "
                         "PRONY_SESSION_OPTIONS_INIT");
@@ -51,6 +52,9 @@ static int check_options(const struct prony_session_options *o, struct prony_err
     for (size_t i = 0; i < o->n_backends; i++)
         if (!o->backends || !o->backends[i])
             return prn_fail(err, PRONY_EUSAGE, "'backends' is NULL, or one of them");
+    for (size_t i = 0; o->instead_of && i < o->n_backends; i++)
+        if (!o->instead_of[i])
+            return prn_fail(err, PRONY_EUSAGE, "'instead_of' has a NULL");
     return 0;
 }
 
@@ -69,6 +73,7 @@ int prony_session_open(const struct prony_session_options *options,
     struct prn_session_config config = {
         .backends = {o->backends, o->n_backends},
         .library = {"ort-lib", o->ort_library},
+        .instead_of = o->instead_of,
         .hardware_file = o->hardware_file,
         .program = o->program,
         .repeats = o->repeats,
@@ -289,6 +294,21 @@ int prony_graph_run(struct prony_graph *graph, const struct prony_tensor *inputs
     if (!graph || (n_inputs > 0 && !inputs))
         return prn_fail(err, PRONY_EUSAGE, "graph and inputs are needed");
     return prn_session_run(graph, inputs, n_inputs, backend, ret_outputs, err);
+}
+
+int prony_graph_measure(struct prony_graph *graph, const struct prony_tensor *inputs,
+                        size_t n_inputs, int64_t repeats, int64_t warmups, int want_outputs,
+                        struct prony_measured **ret_measured, struct prony_error *err)
+{
+    if (!graph || (n_inputs > 0 && !inputs) || !ret_measured)
+        return prn_fail(err, PRONY_EUSAGE, "graph, inputs and ret_measured are needed");
+    int code = check_runs(repeats, warmups, err);
+    return code < 0 ? code
+                    : prn_session_measure(graph, inputs, n_inputs,
+                                          &(struct prn_measured_wish){.repeats = (size_t)repeats,
+                                                                      .warmups = (size_t)warmups,
+                                                                      .outputs = want_outputs != 0},
+                                          ret_measured, err);
 }
 
 int prony_region_begin(struct prony_session *session, const char *name, struct prony_error *err)

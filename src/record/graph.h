@@ -25,7 +25,7 @@ struct prn_remote_ops;
 /* What all graphs of a session run on. */
 struct prn_graph_host {
     const struct prn_host_ops *ops;
-    const struct prn_spec *backends;
+    struct prn_spec *backends;
     size_t n_backends;
     double timeout_s;
     const volatile int *cancelled;

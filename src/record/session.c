@@ -8,6 +8,7 @@
 #include "record/temporary.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -124,6 +125,48 @@ static int open_there(struct prony_session *s, const struct prn_session_config *
                     : s->host.remote->open(s->host.connection, backends, s->host.n_backends, err);
 }
 
+/* "local instead of r6i.large", and `rest`. */
+static int name_label(struct prn_arena *arena, const struct prn_spec *spec, const char *instead_of,
+                      const char *rest, const char **ret_text, struct prony_error *err)
+{
+    static const char between[] = " instead of ";
+    size_t room = strlen(spec->hardware) + sizeof between + strlen(instead_of) + strlen(rest);
+    char *text = PRN_ARENA_ARRAY(arena, room, char);
+    if (!text)
+        return prn_fail_memory(err);
+    snprintf(text, room, "%s%s%s%s", spec->hardware, between, instead_of, rest);
+    *ret_text = text;
+    return 0;
+}
+
+/* Calls backends that take another hardware's place so. Its price isn't theirs, and theirs isn't
+ * what was asked for. The service has been told their own names. */
+static int label(struct prony_session *s, const char *const *instead_of, struct prony_error *err)
+{
+    for (size_t i = 0; i < s->host.n_backends; i++) {
+        struct prn_spec *spec = &s->host.backends[i];
+        struct prn_result *result = &s->head->results[i];
+        const char *hardware;
+        const char *name;
+        if (!*instead_of[i])
+            continue;
+        int code = name_label(&s->arena, spec, instead_of[i], "", &hardware, err);
+        if (code == 0)
+            code = name_label(&s->arena, spec, instead_of[i], spec->name + strlen(spec->hardware),
+                              &name, err);
+        if (code == 0)
+            code = copy_text(&s->head->arena, hardware, &result->hardware, err);
+        if (code == 0)
+            code = copy_text(&s->head->arena, name, &result->name, err);
+        if (code < 0)
+            return code;
+        spec->hardware = hardware;
+        spec->name = name;
+        result->usd_per_hour = NAN;
+    }
+    return 0;
+}
+
 static int open_backends(struct prony_session *s, const struct prn_session_config *config,
                          struct prony_error *err)
 {
@@ -131,6 +174,10 @@ static int open_backends(struct prony_session *s, const struct prn_session_confi
     if (!s->head)
         return prn_fail_memory(err);
     int code = config->server ? open_there(s, config, err) : open_here(s, config, err);
+    if (code == 0 && config->instead_of && config->backends.n != s->host.n_backends)
+        code = prn_fail(err, PRONY_EUSAGE, "'instead_of' needs one text for each backend");
+    if (code == 0 && config->instead_of)
+        code = label(s, config->instead_of, err);
     if (code < 0)
         return code;
     s->noted = PRN_ARENA_ARRAY(&s->arena, s->host.n_backends, bool);

@@ -15,8 +15,9 @@
 #define PRN_SESSION_GRAPHS_MAX 10000
 
 struct prn_session_config {
-    struct prn_texts backends; /* none: all that work here, or are offered */
-    const char *hardware_file; /* NULL: none */
+    struct prn_texts backends;     /* none: all that work here, or are offered */
+    const char *const *instead_of; /* as in struct prony_session_options; NULL: none */
+    const char *hardware_file;     /* NULL: none */
     struct prn_library_choice library;
     const char *program; /* of the executors; NULL: prn_program_find() */
     int64_t repeats, warmups;
@@ -103,6 +104,18 @@ void prn_run_cancel(struct prony_run *run);
 PRONY_MUST_CHECK int prn_session_run(struct prony_graph *graph, const struct prony_tensor *inputs,
                                      size_t n_inputs, const char *backend,
                                      struct prony_outputs **ret_outputs, struct prony_error *err);
+
+/* A run that nobody records, of which every backend's times and outputs are kept: measured.c. */
+struct prn_measured_wish {
+    size_t repeats, warmups;
+    bool outputs;
+};
+
+PRONY_MUST_CHECK int prn_session_measure(struct prony_graph *graph,
+                                         const struct prony_tensor *inputs, size_t n_inputs,
+                                         const struct prn_measured_wish *wish,
+                                         struct prony_measured **ret_measured,
+                                         struct prony_error *err);
 
 /* What has been recorded so far; shares nothing with the session. */
 PRONY_MUST_CHECK int prn_session_profile(struct prony_session *session,

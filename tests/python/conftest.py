@@ -26,6 +26,7 @@ def server(tmp_path_factory):
 def plain_environment(monkeypatch, tmp_path):
     """Nothing of who runs the tests: no endpoint, no token, no home; nor of the test before."""
     for name in ("PRONY_ENDPOINT", "OCTOML_PROFILE_ENDPOINT", "PRONY_TOKEN", "PRONY_STRICT",
+                 "PRONY_SUBSTITUTE",
                  "OCTOML_PROFILE_API_TOKEN", "XDG_CONFIG_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

@@ -96,8 +96,8 @@ def test_the_old_report():
         fields = [field.name for field in dataclasses.fields(getattr(module, name))]
         assert fields[:len(known[name])] == known[name]
     assert module.ProfileReport is Report
-    gone = {"compilation_errors", "graph_results"}  # those of the report, and its graph dumps
-    assert set(known["Profile"]) - gone <= {f.name for f in dataclasses.fields(module.Profile)}
+    assert set(known["Profile"]) <= {f.name for f in dataclasses.fields(module.Profile)}
+    assert known["GraphResult"] == [f.name for f in dataclasses.fields(module.GraphResult)]
 
 
 @pytest.mark.parametrize("name", ["remote_profile", "remote_inference",
@@ -476,6 +476,11 @@ def test_loading_is_shown_at_once(terminal):
     assert terminal.tell(loading, loading) == [line, line]
     small = [uploading("model.onnx", done, 900) for done in (0, 900)]
     assert terminal.tell(*small) == [], "it stays"
+    terminal.progress.clear()
+    assert terminal.written() == [""]
+    running = {"kind": "running", "graph": "Graph #1 of f", "backends": [ONNXRT]}
+    assert terminal.tell({"kind": "compiling", "function": "f"}, running) == [
+        "compiling f", "running Graph #1 of f on local/onnxrt-cpu"]
 
 
 def test_waiting_is_shown_in_one_line(terminal):
