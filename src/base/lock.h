@@ -10,9 +10,10 @@
  *     void trim_locked(struct queue *q) PRN_HOLDS(queue);
  *
  * The last one is only for those who hold it, too; the names of such functions end in `_locked`.
- * One may give the lock up while it waits, if it says so, and takes it again before it returns. In
- * C an attribute can't refer to another member of its struct, so all locks with one name are the
- * same to the compiler: it finds out whether a lock is held, not whose.
+ * Such a function doesn't give the lock up for its caller. Those of a thread's own loop may while
+ * they wait, if they say so, and take it again before they return. In C an attribute can't refer to
+ * another member of its struct, so all locks with one name are the same to the compiler: it finds
+ * out whether a lock is held, not whose.
  */
 #ifndef PRN_BASE_LOCK_H
 #define PRN_BASE_LOCK_H

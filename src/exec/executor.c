@@ -136,14 +136,14 @@ static int read_reply(struct prn_executor *x, double extra_s, const char *doing,
 }
 
 /* Nobody wants the answer to the run that was begun any more. x->message stays as it is. */
-static int drop_begun(struct prn_executor *x, struct prony_error *err)
+static int drop_unread(struct prn_executor *x, struct prony_error *err)
 {
     char byte;
-    int code = x->begun ? wait_for_reply(x, x->timeout_s, "running the model", err) : 0;
-    if (code == 0 && x->begun &&
+    int code = x->unread ? wait_for_reply(x, x->timeout_s, "running the model", err) : 0;
+    if (code == 0 && x->unread &&
         recv(x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET], &byte, sizeof byte, 0) <= 0)
         code = fail_dead(x, "running the model", err);
-    x->begun = false;
+    x->unread = false;
     return code;
 }
 
@@ -154,7 +154,7 @@ static int command(struct prn_executor *x, const char *doing, struct prony_error
         return prn_fail(err, PRONY_ECRASH, "the executor is gone");
     if (x->exported)
         return prn_fail(err, PRONY_EUSAGE, "the executor was handed over");
-    int code = drop_begun(x, err);
+    int code = drop_unread(x, err);
     if (code < 0)
         return code;
     if (prn_message_send(&x->message, x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET]) < 0) {
@@ -377,13 +377,13 @@ void prn_executor_want_outputs(struct prn_executor *x, bool wanted)
 
 bool prn_executor_run_begin(struct prn_executor *x, size_t warmups, size_t repeats)
 {
-    if (!x->alive || x->exported || x->begun)
+    if (!x->alive || x->exported || x->unread)
         return false;
     /* Whoever gives this command waits for the end of it. To wake another core and to be woken by
      * it takes many times as long as a run of a few µs, which one core does alone anyway. */
     put_run(x, warmups, repeats, 0, x->last_ns < CLOSE_NS ? sched_getcpu() : -1);
-    x->begun = prn_message_try_send(&x->message, x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET]) == 0;
-    return x->begun;
+    x->unread = prn_message_try_send(&x->message, x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET]) == 0;
+    return x->unread;
 }
 
 bool prn_executor_run_wait(struct prn_executor *x, int64_t most_ns)
@@ -391,7 +391,7 @@ bool prn_executor_run_wait(struct prn_executor *x, int64_t most_ns)
     struct pollfd wait = {.fd = x->handle.fds[PRN_EXECUTOR_HANDLE_SOCKET], .events = POLLIN};
     const struct timespec most = prn_timespec(most_ns);
     /* One that hung up is no answer: to find out what became of it takes its time. */
-    if (x->begun && !x->answered)
+    if (x->unread && !x->answered)
         x->answered = ppoll(&wait, 1, &most, NULL) > 0 && wait.revents == POLLIN;
     return x->answered;
 }
@@ -421,9 +421,9 @@ int prn_executor_run(struct prn_executor *x, size_t warmups, size_t repeats, int
 int prn_executor_run_end(struct prn_executor *x, size_t repeats, int64_t *samples, size_t *ret_n,
                          struct prony_error *err)
 {
-    if (!x->begun)
+    if (!x->unread)
         return prn_fail(err, PRONY_EUSAGE, "no run was begun");
-    x->begun = false;
+    x->unread = false;
     int code = read_reply(x, 0, "running the model", err);
     return code < 0 ? code : read_samples(x, repeats, samples, ret_n, err);
 }

@@ -19,7 +19,7 @@ struct prn_executor {
     const volatile int *cancelled;
     size_t slot;
     int64_t last_ns;                 /* of the last timed run; before that, as long as can be */
-    bool begun;                      /* a run whose answer nobody has read yet */
+    bool unread;                     /* a run whose answer nobody has read yet */
     bool answered;                   /* it has come */
     bool wants_outputs, has_outputs; /* with the answer to a run; they are next in `message` */
     size_t outputs_bytes;            /* that their file has at least, as far as anybody looked */

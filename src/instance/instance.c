@@ -1061,9 +1061,10 @@ static uint64_t beyond_samples(int64_t begin_ns, const struct prn_instance_resul
     return rest > 0 ? rest : 1;
 }
 
-static int instance_run(struct prn_instance *i, const struct prn_instance_run *run, bool begun,
-                        struct prn_instance_result **ret_result, struct prony_error *err)
+int prn_instance_run(struct prn_instance *i, const struct prn_instance_run *run,
+                     struct prn_instance_result **ret_result, struct prony_error *err)
 {
+    const bool begun = run->begun;
     size_t slot = find_slot(i, run->model_id);
     if (slot == i->n_models)
         return prn_fail(err, PRONY_ENOENT, "there is no model %llu",
@@ -1097,16 +1098,4 @@ static int instance_run(struct prn_instance *i, const struct prn_instance_run *r
     else
         *ret_result = &r->public;
     return code;
-}
-
-int prn_instance_run(struct prn_instance *i, const struct prn_instance_run *run,
-                     struct prn_instance_result **ret_result, struct prony_error *err)
-{
-    return instance_run(i, run, false, ret_result, err);
-}
-
-int prn_instance_run_end(struct prn_instance *i, const struct prn_instance_run *run,
-                         struct prn_instance_result **ret_result, struct prony_error *err)
-{
-    return instance_run(i, run, true, ret_result, err);
 }

@@ -107,6 +107,7 @@ struct prn_instance_run {
     uint64_t repeat_for_ms; /* 0 too: one */
     bool outputs;           /* are wanted */
     int64_t deadline_ns;    /* on CLOCK_MONOTONIC; 0 or INT64_MAX: none */
+    bool begun;             /* by prn_instance_run_begin(): only its result is taken */
 };
 
 /* Stands alone: it stays whole when the model is replaced or the instance is freed. */
@@ -128,18 +129,13 @@ PRONY_MUST_CHECK int prn_instance_run(struct prn_instance *instance,
                                       struct prony_error *err);
 
 /* Where nothing needs to be waited for, as the executor has the model and knows where its inputs
- * are, hands them over and starts the run; prn_instance_run_end() then takes the result. False:
- * prn_instance_run() does it all. */
+ * are, hands them over and starts the run. True: it has `begun`, and prn_instance_run() takes the
+ * result. False: prn_instance_run() does it all. */
 bool prn_instance_run_begin(struct prn_instance *instance, const struct prn_instance_run *run);
 /* Waits for what was begun, if the last run lets hope that it ends within half of `most_ns`. True:
- * prn_instance_run_end() won't have to wait. */
+ * prn_instance_run() won't have to wait. */
 bool prn_instance_run_wait(struct prn_instance *instance, const struct prn_instance_run *run,
                            int64_t most_ns);
-
-PRONY_MUST_CHECK int prn_instance_run_end(struct prn_instance *instance,
-                                          const struct prn_instance_run *run,
-                                          struct prn_instance_result **ret_result,
-                                          struct prony_error *err);
 
 /* The next run that wants outputs waits for this, as they lie where that one's will. Takes a struct
  * prn_instance_result, NULL too; from any thread (prn_out_borrow). */

@@ -42,11 +42,11 @@ static const struct prn_method methods[] = {
     {METHOD("octoml_profile.RemoteInference", "CreateSession"), PRN_METHOD_UNARY,
      prn_create_session, NULL, NULL, NULL},
     {METHOD("octoml_profile.RemoteInference", "WaitUntilSessionReady"), PRN_METHOD_UNARY,
-     prn_wait_until_ready, NULL, NULL, prn_wait_ended},
+     prn_wait_until_ready, NULL, NULL, prn_ask_ended},
     {METHOD("octoml_profile.RemoteInference", "Heartbeat"), PRN_METHOD_UNARY, prn_heartbeat, NULL,
      NULL, NULL},
     {METHOD("octoml_profile.RemoteInference", "CloseSession"), PRN_METHOD_UNARY, prn_close_session,
-     NULL, NULL, prn_close_ended},
+     NULL, NULL, prn_ask_ended},
     {METHOD("octoml_profile.RemoteInference", "LoadModelComponent"), PRN_METHOD_CLIENT_STREAM,
      prn_upload_begin, prn_upload_message, NULL, prn_upload_ended},
     {METHOD("octoml_profile.RemoteInference", "LoadCachedModelComponent"), PRN_METHOD_UNARY,
@@ -67,6 +67,35 @@ static const struct prn_method methods[] = {
      prn_fetch_sent, prn_fetch_ended},
     {0},
 };
+
+/* ---- The lock ---- */
+
+void prn_service_lock(struct prn_service *s) PRN_ALONE
+{
+    pthread_mutex_lock(&s->lock);
+}
+
+void prn_service_unlock(struct prn_service *s) PRN_ALONE
+{
+    struct prn_task *done = s->done;
+    s->done = NULL;
+    s->done_end = &s->done;
+    pthread_mutex_unlock(&s->lock);
+    prn_tasks_answer(done);
+}
+
+bool prn_service_wait_locked(struct prn_service *s, pthread_cond_t *condition, int64_t until_ns)
+{
+    if (s->done) {
+        prn_service_unlock(s);
+        prn_service_lock(s);
+        return true;
+    }
+    if (until_ns == INT64_MAX)
+        return pthread_cond_wait(condition, &s->lock) == 0;
+    const struct timespec until = prn_timespec(until_ns);
+    return pthread_cond_timedwait(condition, &s->lock, &until) != ETIMEDOUT;
+}
 
 /* ---- What is measured of the service itself ---- */
 
@@ -248,8 +277,7 @@ static void *keep_time(void *opaque)
         /* What came while the lock wasn't held. */
         next_ns = s->timer_ns < next_ns ? s->timer_ns : next_ns;
         s->timer_ns = next_ns;
-        struct timespec until = prn_timespec(next_ns);
-        pthread_cond_timedwait(&s->wake, &s->lock, &until);
+        prn_service_wait_locked(s, &s->wake, next_ns);
     }
     prn_service_unlock(s);
     return NULL;
@@ -520,7 +548,7 @@ static void stop(struct prn_service *s, pthread_t timer)
     unlink(s->worker_address + strlen("unix:"));
 }
 
-static struct prn_service *new_service(const struct prn_serve_options *options)
+static struct prn_service *new_service(const struct prn_serve_options *options) PRN_ALONE
 {
     struct prn_service *s = calloc(1, sizeof *s);
     pthread_condattr_t monotonic;
@@ -536,8 +564,9 @@ static struct prn_service *new_service(const struct prn_serve_options *options)
     s->sessions_fd = -1;
     s->start_ns = prn_monotonic_ns();
     TAILQ_INIT(&s->closing);
-    TAILQ_INIT(&s->waiters);
-    TAILQ_INIT(&s->closers);
+    s->done_end = &s->done;
+    for (size_t i = 0; i < PRN_ASK_KINDS; i++)
+        TAILQ_INIT(&s->asks[i]);
     TAILQ_INIT(&s->silent);
     TAILQ_INIT(&s->ending);
     return s;

@@ -13,7 +13,8 @@
  *
  * One lock guards all that changes. It is never held while something is waited for: the network's
  * threads answer and go, disk work is the pool's, and each host of this machine has a thread of its
- * own that waits for its executors.
+ * own that waits for its executors. No function gives the lock up for its caller: calls that are to
+ * be answered without it stand in a list, and prn_service_unlock() answers them.
  */
 #ifndef PRN_SERVICE_SERVICE_H
 #define PRN_SERVICE_SERVICE_H
@@ -47,11 +48,19 @@ struct prn_session;
 struct prn_signins;
 struct prn_slurm;
 struct prn_state;
+struct prn_task;
 
 /* The lock of the service, and what it guards. */
 PRN_LOCK(prn_service);
 PRN_LOCK(prn_seen);
 #define PRN_LOCKED PRN_GUARDED(prn_service)
+
+/* Calls that a session answers later. */
+enum prn_ask_kind {
+    PRN_ASK_READY, /* WaitUntilSessionReady */
+    PRN_ASK_CLOSE, /* CloseSession, until the hosts are back */
+};
+#define PRN_ASK_KINDS 2
 
 TAILQ_HEAD(prn_session_list, prn_session);
 
@@ -88,12 +97,13 @@ struct prn_service {
     struct prn_session_list closing PRN_LOCKED; /* not in it, but not gone either */
     /* What the timer looks at, so that it needn't look at all sessions and hosts: each list has one
      * time to wait, so the first in it is the first that is due. */
-    struct prn_session_list waiters PRN_LOCKED, closers PRN_LOCKED;
+    struct prn_session_list asks[PRN_ASK_KINDS] PRN_LOCKED;
     struct prn_host_list silent PRN_LOCKED, ending PRN_LOCKED;
     struct prn_host *hosts PRN_LOCKED;
     struct prn_local *locals PRN_LOCKED;
-    struct prn_slurm *slurm;     /* jobs that bring hosts */
-    size_t n_threads PRN_LOCKED; /* of hosts */
+    struct prn_task *done PRN_LOCKED, **done_end PRN_LOCKED; /* to be answered without the lock */
+    struct prn_slurm *slurm;                                 /* jobs that bring hosts */
+    size_t n_threads PRN_LOCKED;                             /* of hosts */
     pthread_mutex_t seen_lock;
     struct prn_seen_peer {
         char peer[80];
@@ -112,7 +122,6 @@ struct prn_service {
     } counted;
 };
 
-PRN_LOCK_FUNCTIONS(prn_service, struct prn_service, lock)
 PRN_LOCK_FUNCTIONS(prn_seen, struct prn_service, seen_lock)
 
 /* access.c */
@@ -155,6 +164,13 @@ PRONY_MUST_CHECK int prn_status_write(struct prn_service *s, const struct prn_id
 
 /* service.c */
 
+void prn_service_lock(struct prn_service *s) PRN_TAKES(prn_service);
+/* And answers the tasks that are done. */
+void prn_service_unlock(struct prn_service *s) PRN_GIVES(prn_service);
+/* Like pthread_cond_timedwait(), which may return early, too; INT64_MAX: for ever. False: the time
+ * is up. */
+bool prn_service_wait_locked(struct prn_service *s, pthread_cond_t *condition, int64_t until_ns)
+    PRN_HOLDS(prn_service);
 /* The timer must look by then. */
 void prn_service_look_by_locked(struct prn_service *s, int64_t ns) PRN_HOLDS(prn_service);
 

@@ -250,7 +250,8 @@ def test_lease_of_a_session_without_life(service, client):
     assert client.refused("Heartbeat", base.HeartbeatRequest(session_uuid=session.uuid))[0] == \
         Code.FAILED_PRECONDITION
     other.close()
-    assert any('"expired: no heartbeat"' in line for line in service.log if line)
+    eventually(lambda: any('"expired: no heartbeat"' in line for line in service.log if line),
+               "the log says why")
 
 
 def test_signs_of_life(client):

@@ -96,10 +96,9 @@ static int run_as(struct prn_instance *instance, const struct prn_instance_run *
     request.bytes = bytes;
     request.inputs = &input;
     request.n_map = 1;
-    begun = begun && prn_instance_run_begin(instance, &request);
-    int code = !ret_result ? begun
-               : begun     ? prn_instance_run_end(instance, &request, ret_result, &err)
-                           : prn_instance_run(instance, &request, ret_result, &err);
+    request.begun = begun && prn_instance_run_begin(instance, &request);
+    int code =
+        ret_result ? prn_instance_run(instance, &request, ret_result, &err) : (int)request.begun;
     prn_bytes_free(bytes);
     return code;
 }

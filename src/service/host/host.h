@@ -59,8 +59,9 @@ void prn_fetch_begin(struct prn_rpc_call *call, struct prn_bytes *message);
 void prn_fetch_sent(struct prn_rpc_call *call, bool ok);
 void prn_fetch_ended(struct prn_rpc_call *call, bool cancelled);
 
-/* Gives the part to the host: its thread, or its worker. */
-void prn_host_work_locked(struct prn_held *held, struct prn_part *part) PRN_HOLDS(prn_service);
+/* Gives the part to the host: its thread, or its worker. True: it has begun, and is the caller's to
+ * finish (prn_local_finish). */
+bool prn_host_work_locked(struct prn_held *held, struct prn_part *part) PRN_HOLDS(prn_service);
 /* Nobody wants what is under way. */
 void prn_host_cancel_locked(struct prn_held *held) PRN_HOLDS(prn_service);
 /* The session is closed: what is under way is cancelled, and the host given back. */
@@ -74,8 +75,8 @@ uint64_t prn_host_measure_locked(struct prn_part *part) PRN_HOLDS(prn_service);
  * id; 0: the host is gone. */
 uint64_t prn_host_command_locked(struct prn_host *host, Prony__WorkerCommand *command,
                                  const struct prn_command_wait *wait) PRN_HOLDS(prn_service);
-/* Gives the lock up meanwhile: waits for the answer to a command. NULL: the host is
- * gone, or it took longer; or an error of the worker's, in `err`. */
+/* Waits for the answer to a command, and the lock is free meanwhile. NULL: the host is gone, or it
+ * took longer; or an error of the worker's, in `err`. */
 Prony__WorkerReport *prn_host_call_locked(struct prn_host *host, Prony__WorkerCommand *command,
                                           double timeout_s, struct prony_error *err)
     PRN_HOLDS(prn_service);
@@ -105,7 +106,9 @@ struct prn_local *prn_local_find_locked(struct prn_service *s, const char *key)
 PRONY_MUST_CHECK int prn_local_attach_locked(struct prn_host *host, struct prony_error *err)
     PRN_HOLDS(prn_service);
 void prn_local_wake(struct prn_host *host);
-/* A part was put first in line; or it wasn't, and waits. */
-void prn_local_work_locked(struct prn_held *held, struct prn_part *part) PRN_HOLDS(prn_service);
+/* A part was put first in line; or it wasn't, and waits. True: a quick run has begun. */
+bool prn_local_work_locked(struct prn_held *held, struct prn_part *part) PRN_HOLDS(prn_service);
+/* Without the lock: takes its result, unless it takes long. */
+void prn_local_finish(struct prn_part *part);
 
 #endif

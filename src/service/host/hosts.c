@@ -104,15 +104,13 @@ uint64_t prn_host_command_locked(struct prn_host *host, Prony__WorkerCommand *co
 Prony__WorkerReport *prn_host_call_locked(struct prn_host *host, Prony__WorkerCommand *command,
                                           double timeout_s, struct prony_error *err)
 {
-    struct prn_service *s = host->service;
     struct prn_command_wait wait = {.waited = true};
     uint64_t id = prn_host_command_locked(host, command, &wait);
     int64_t deadline_ns = prn_monotonic_ns() + (int64_t)(timeout_s * 1e9);
-    struct timespec until = prn_timespec(deadline_ns);
     const struct prn_command_wait *kept;
-    int late = 0;
-    while (id && !host->gone && late == 0 && (kept = find_wait_locked(host, id)) && !kept->answered)
-        late = pthread_cond_timedwait(&host->answered, &s->lock, &until);
+    bool in_time = true;
+    while (id && !host->gone && in_time && (kept = find_wait_locked(host, id)) && !kept->answered)
+        in_time = prn_service_wait_locked(host->service, &host->answered, deadline_ns);
     struct prn_command_wait *taken = id ? take_wait(host, id) : NULL;
     Prony__WorkerReport *report = taken ? taken->report : NULL;
     free(taken);
@@ -353,20 +351,20 @@ static void advance_locked(struct prn_held *held) PRN_HOLDS(prn_service)
     step_locked(part);
 }
 
-void prn_host_work_locked(struct prn_held *held, struct prn_part *part)
+bool prn_host_work_locked(struct prn_held *held, struct prn_part *part)
 {
     if (!held->host) {
         prn_part_fail_all_locked(part, PRONY_EUNAVAILABLE,
                                  "the host that ran it was lost; open a new session");
         prn_part_end_locked(part);
-        return;
+        return false;
     }
     prn_part_wait_locked(part);
     held->ended = false;
     if (held->host->local)
-        prn_local_work_locked(held, part);
-    else
-        advance_locked(held);
+        return prn_local_work_locked(held, part);
+    advance_locked(held);
+    return false;
 }
 
 void prn_host_cancel_locked(struct prn_held *held)
@@ -488,8 +486,8 @@ static void take_part_report_locked(struct prn_part *part, const Prony__WorkerRe
         step_locked(part);
 }
 
-/* Gives the lock up meanwhile: what a worker elsewhere was at when it said that the
- * session has ended. Should it answer later, nobody asks any more. */
+/* What a worker elsewhere was at when it said that the session has ended. Should it answer later,
+ * nobody asks any more. */
 static void end_now_locked(struct prn_held *held) PRN_HOLDS(prn_service)
 {
     struct prn_part *part = held->now;
@@ -747,7 +745,6 @@ void prn_host_lose_locked(struct prn_host *host)
     struct prn_part *part = held->now;
     const char *colon = host->why[0] ? ": " : "";
     char text[PRONY_ERROR_TEXT_SIZE];
-    /* Each answer gives the lock up, and the client may close the session when it has the first. */
     if (part) {
         snprintf(text, sizeof text, "the host was lost while it ran%s%s", colon, host->why);
         prn_part_fail_all_locked(part, PRONY_EUNAVAILABLE, text);

@@ -58,6 +58,13 @@ void prn_local_wake(struct prn_host *host)
     pthread_cond_signal(&host->work);
 }
 
+/* There is something to do. */
+static void wake_locked(struct prn_host *host) PRN_HOLDS(prn_service)
+{
+    host->parked = false;
+    prn_local_wake(host);
+}
+
 /* The descriptors of an executor follow a packet with its number; those of one that nobody waited
  * for are passed over. */
 static int receive_handle(int fd, uint64_t wanted, struct prn_executor_handle *ret_handle,
@@ -202,7 +209,8 @@ static struct prn_instance_run run_of(const struct prn_part *part, size_t k)
                                      .repeats = q->repeats,
                                      .repeat_for_ms = q->repeat_for_ms,
                                      .outputs = q->inference,
-                                     .deadline_ns = task->deadline_ns};
+                                     .deadline_ns = task->deadline_ns,
+                                     .begun = part->begun};
 }
 
 static int local_run(struct prn_part *part, size_t k, struct prn_task_outcome *o,
@@ -213,8 +221,7 @@ static int local_run(struct prn_part *part, size_t k, struct prn_task_outcome *o
     if (code < 0)
         return code;
     const struct prn_instance_run run = run_of(part, k);
-    code = part->begun ? prn_instance_run_end(held->instances[k], &run, &o->result, err)
-                       : prn_instance_run(held->instances[k], &run, &o->result, err);
+    code = prn_instance_run(held->instances[k], &run, &o->result, err);
     park_among_others(held, k);
     return code;
 }
@@ -239,7 +246,7 @@ static void measure_locked(struct prn_part *part) PRN_HOLDS(prn_service)
     park_all(held);
     part->command_id = prn_host_measure_locked(part);
     while (part->command_id && part->at < held->n_backends && !host->gone)
-        pthread_cond_wait(&host->answered, &host->service->lock);
+        prn_service_wait_locked(host->service, &host->answered, INT64_MAX);
     if (part->at < held->n_backends) {
         prn_fail(&err, PRONY_EUNAVAILABLE, "the host was lost while it measured");
         prn_part_fail_all_locked(part, err.code, err.text);
@@ -247,62 +254,52 @@ static void measure_locked(struct prn_part *part) PRN_HOLDS(prn_service)
     part->command_id = 0;
 }
 
-/* Gives the lock up while something runs. */
-static void work_part_locked(struct prn_part *part) PRN_HOLDS(prn_service)
+/* And wakes the host's thread, if that isn't the caller: to stop the executor again, or to do what
+ * has come meanwhile. */
+static void end_part_locked(struct prn_part *part) PRN_HOLDS(prn_service)
 {
-    struct prn_service *s = part->task->service;
+    struct prn_held *held = part->held;
+    struct prn_host *host = held->host;
+    host->worked_ns = prn_monotonic_ns();
+    prn_part_end_locked(part);
+    if (host->parked || held->first || held->ending || host->gone)
+        wake_locked(host);
+}
+
+/* Without the lock: does the host's `now` to its end. */
+static void work_part(struct prn_part *part)
+{
     struct prn_task *task = part->task;
+    struct prn_service *s = task->service;
     struct prn_held *held = part->held;
     struct prony_error err;
-    int begun = prn_host_begin_locked(held, &err);
-    if (begun < 0) {
-        prn_part_fail_all_locked(part, begun, err.text);
-        return;
-    }
-    if (task->kind == PRN_TASK_MEASURE) {
+    prn_service_lock(s);
+    int code = prn_host_begin_locked(held, &err);
+    if (code < 0)
+        prn_part_fail_all_locked(part, code, err.text);
+    else if (task->kind == PRN_TASK_MEASURE)
         measure_locked(part);
-        return;
-    }
     for (; prn_part_next_locked(part); part->at++) {
         size_t k = prn_part_backend(part);
         struct prn_task_outcome *o = &task->outcomes[held->backends[k]];
         prn_service_unlock(s);
         if (task->kind == PRN_TASK_LOAD && !held->settled)
             settle_instances(held);
-        int code = task->kind == PRN_TASK_LOAD ? local_load(part, k, o, &err)
-                                               : local_run(part, k, o, &err);
+        code = task->kind == PRN_TASK_LOAD ? local_load(part, k, o, &err)
+                                           : local_run(part, k, o, &err);
         prn_service_lock(s);
         if (code < 0)
             prn_task_fail(part, held->backends[k], code, err.text);
     }
-}
-
-/* Gives the lock up meanwhile: waits for the run that was begun and takes its result, in place of
- * the host's thread. False: it takes too long, and is the thread's again. */
-static bool finish_quickly_locked(struct prn_part *part) PRN_HOLDS(prn_service)
-{
-    struct prn_service *s = part->task->service;
-    struct prn_held *held = part->held;
-    const struct prn_instance_run run = run_of(part, 0);
-    prn_part_take_locked(held);
+    end_part_locked(part);
     prn_service_unlock(s);
-    bool ended = prn_instance_run_wait(held->instances[0], &run, QUICK_NS);
-    prn_service_lock(s);
-    if (!ended) {
-        prn_part_put_back_locked(part);
-        return false;
-    }
-    work_part_locked(part);
-    held->host->worked_ns = prn_monotonic_ns();
-    prn_part_end_locked(part);
-    return true;
 }
 
 /* The thread of the host has to wake up first, and then the executor: a small run of one that is
  * alone there is started right away, by the network's thread, which also waits for it unless that
  * takes long. While the host's thread is at nothing, and with the lock, it doesn't use the
  * instance. */
-void prn_local_work_locked(struct prn_held *held, struct prn_part *part)
+bool prn_local_work_locked(struct prn_held *held, struct prn_part *part)
 {
     struct prn_host *host = held->host;
     bool idle = held->first == part && !held->now && !held->ending && held->told && !host->gone;
@@ -310,60 +307,78 @@ void prn_local_work_locked(struct prn_held *held, struct prn_part *part)
         const struct prn_instance_run run = run_of(part, 0);
         part->begun = prn_instance_run_begin(held->instances[0], &run);
     }
-    bool done = part->begun && held->session->n_held == 1 && finish_quickly_locked(part);
-    /* Somebody has to stop the executor again, or to do what has come meanwhile. */
-    if (host->parked || !done || held->first || held->ending || host->gone) {
-        host->parked = false;
-        prn_local_wake(host);
+    if (part->begun && held->session->n_held == 1) {
+        prn_part_take_locked(held);
+        return true;
     }
+    wake_locked(host);
+    return false;
 }
 
-/* Gives the lock up meanwhile: ends the executors of a session that is closed. */
-static void end_instances_locked(struct prn_held *held) PRN_HOLDS(prn_service)
+void prn_local_finish(struct prn_part *part)
 {
-    struct prn_service *s = held->session->service;
+    struct prn_service *s = part->task->service;
+    struct prn_held *held = part->held;
+    const struct prn_instance_run run = run_of(part, 0);
+    if (prn_instance_run_wait(held->instances[0], &run, QUICK_NS)) {
+        work_part(part);
+        return;
+    }
+    prn_service_lock(s);
+    prn_part_put_back_locked(part);
+    wake_locked(held->host);
     prn_service_unlock(s);
+}
+
+/* Without the lock: ends the executors of a session that is closed. */
+static void end_instances(struct prn_held *held)
+{
     for (size_t k = 0; k < held->n_backends; k++) {
         prn_instance_free(held->instances[k]);
         held->instances[k] = NULL;
     }
-    prn_service_lock(s);
 }
 
-/* One thing to do, if there is one. */
-static bool work_once_locked(struct prn_host *host) PRN_HOLDS(prn_service)
+/* Without the lock: the session is closed, and its reference the caller's to give. */
+static void end_session(struct prn_host *host, struct prn_held *held)
+{
+    struct prn_session *session = held->session;
+    struct prn_service *s = host->service;
+    end_instances(held);
+    prn_service_lock(s);
+    prn_held_abandon_locked(held, PRONY_ECANCELED, "the session was closed");
+    if (host->held == held && !host->gone)
+        prn_host_send_end_locked(held);
+    prn_session_unref_locked(session);
+    prn_service_unlock(s);
+}
+
+/* What the thread of a host is to do next, if anything. */
+struct work {
+    struct prn_part *part;
+    struct prn_held *ending; /* with a reference to its session */
+};
+
+static struct work next_work_locked(struct prn_host *host) PRN_HOLDS(prn_service)
 {
     struct prn_held *held = host->held;
     if (!held || held->now)
-        return false;
-    if (held->ending) {
-        if (host->due_ns)
-            return false; /* the worker is at it */
-        prn_session_ref_locked(held->session);
-        struct prn_session *session = held->session;
-        end_instances_locked(held);
-        prn_held_abandon_locked(held, PRONY_ECANCELED, "the session was closed");
-        if (host->held == held && !host->gone)
-            prn_host_send_end_locked(held);
-        prn_session_unref_locked(session);
-        return true;
-    }
-    struct prn_part *part = prn_part_take_locked(held);
-    if (!part)
-        return false;
-    work_part_locked(part);
-    prn_part_end_locked(part);
-    return true;
+        return (struct work){0};
+    if (!held->ending)
+        return (struct work){.part = prn_part_take_locked(held)};
+    if (host->due_ns)
+        return (struct work){0}; /* the worker is at it */
+    prn_session_ref_locked(held->session);
+    return (struct work){.ending = held};
 }
 
-/* Gives the lock up meanwhile: True: nothing came, and the executors are stopped. */
+/* True: nothing came, and the executors are stopped. */
 static bool wait_a_while_locked(struct prn_host *host) PRN_HOLDS(prn_service)
 {
     struct prn_service *s = host->service;
     const struct prn_held *held = host->held;
     int64_t until_ns = prn_monotonic_ns() + PARK_NS;
-    struct timespec until = prn_timespec(until_ns);
-    if (held && pthread_cond_timedwait(&host->work, &s->lock, &until) != ETIMEDOUT)
+    if (held && prn_service_wait_locked(s, &host->work, until_ns))
         return false;
     if (host->held && (host->held->now || host->worked_ns + PARK_NS > until_ns))
         return false;
@@ -372,27 +387,46 @@ static bool wait_a_while_locked(struct prn_host *host) PRN_HOLDS(prn_service)
     return host->held == held;
 }
 
+/* Without the lock: the worker has gone, and the session does without. */
+static void lose_session(struct prn_host *host, struct prn_held *held)
+{
+    struct prn_service *s = host->service;
+    struct prn_session *session = held->session;
+    end_instances(held);
+    prn_service_lock(s);
+    prn_host_lose_locked(host);
+    prn_sessions_settle_locked(s);
+    prn_session_unref_locked(session);
+    prn_service_unlock(s);
+}
+
 static void *serve_host(void *opaque)
 {
     struct prn_host *host = opaque;
     struct prn_service *s = host->service;
     prn_service_lock(s);
     while (!host->gone || (host->held && host->held->now)) {
-        if (work_once_locked(host))
+        const struct work work = next_work_locked(host);
+        if (work.part || work.ending) {
             host->parked = false;
-        else if (host->parked)
-            pthread_cond_wait(&host->work, &s->lock);
-        else
+            prn_service_unlock(s);
+            if (work.part)
+                work_part(work.part);
+            else
+                end_session(host, work.ending);
+            prn_service_lock(s);
+        } else if (host->parked) {
+            prn_service_wait_locked(s, &host->work, INT64_MAX);
+        } else {
             host->parked = wait_a_while_locked(host);
+        }
     }
     struct prn_held *held = host->held;
     if (held) {
         prn_session_ref_locked(held->session);
-        struct prn_session *session = held->session;
-        end_instances_locked(held);
-        prn_host_lose_locked(host);
-        prn_sessions_settle_locked(s);
-        prn_session_unref_locked(session);
+        prn_service_unlock(s);
+        lose_session(host, held);
+        prn_service_lock(s);
     }
     host->local->host = NULL;
     s->n_threads--;

@@ -105,13 +105,12 @@ struct prn_session {
     size_t open_calls PRN_LOCKED; /* while there are any, it lives */
     struct prn_session_model *models PRN_LOCKED;
     size_t n_models PRN_LOCKED;
-    int folder_fd;                          /* -1: not made yet */
-    struct prn_rpc_call *waiter PRN_LOCKED; /* WaitUntilSessionReady */
-    int64_t waiter_ns PRN_LOCKED;           /* when that is answered in any case */
-    TAILQ_ENTRY(prn_session) in_waiters;
-    struct prn_rpc_call *closer PRN_LOCKED; /* CloseSession, until the hosts are back */
-    int64_t closer_ns PRN_LOCKED;
-    TAILQ_ENTRY(prn_session) in_closers;
+    int folder_fd; /* -1: not made yet */
+    struct {
+        struct prn_rpc_call *call; /* NULL: nobody asks */
+        int64_t due_ns;            /* when it is answered in any case */
+        TAILQ_ENTRY(prn_session) in;
+    } ask[PRN_ASK_KINDS] PRN_LOCKED;
     int64_t created_ms, ready_ms PRN_LOCKED, ended_ms PRN_LOCKED;
     int64_t created_ns, life_ns PRN_LOCKED;
     uint64_t runs PRN_LOCKED;            /* and measurements */
@@ -137,7 +136,8 @@ enum prn_task_kind {
  *                            │        ▲                                        │
  *                            │        └──────── its outcome, or failure ◄──────┘
  *               prn_part_end ▼ (none is left)
- *                          done; after a task's last one the client is answered
+ *                          done; after a task's last one the client is answered, by whoever gives
+ *                          the service's lock up next (prn_service_unlock)
  *
  * The turns of a worker elsewhere are commands and reports (hosts.c). On this machine it is the
  * host's thread that loads and runs, or for a quick run the network's (local.c); only whoever has
@@ -185,6 +185,8 @@ struct prn_task {
     int64_t start_ns;
     bool over PRN_LOCKED; /* the client has gone */
     bool one_of_many;     /* Run: others come after it in the same call */
+    bool wanted;          /* the client was there when the last part was done */
+    struct prn_task *next_done PRN_LOCKED;
     size_t parts_left PRN_LOCKED;
     struct prn_part *parts;
     struct prn_task_outcome *outcomes; /* per backend */
@@ -219,7 +221,7 @@ void prn_session_close_locked(struct prn_session *session, const char *outcome)
 void prn_session_host_back_locked(struct prn_held *held) PRN_HOLDS(prn_service);
 /* Grants and failures of the queue take effect. */
 void prn_sessions_settle_locked(struct prn_service *s) PRN_HOLDS(prn_service);
-/* Leases, waiters and closers whose time has come; returns when the next one's will. */
+/* Leases and calls whose time has come; returns when the next one's will. */
 int64_t prn_sessions_tick_locked(struct prn_service *s, int64_t now_ns) PRN_HOLDS(prn_service);
 void prn_sessions_close_all_locked(struct prn_service *s, const char *outcome)
     PRN_HOLDS(prn_service);
@@ -231,10 +233,10 @@ PRONY_MUST_CHECK int prn_session_close_own(struct prn_service *s,
 
 void prn_create_session(struct prn_rpc_call *call, struct prn_bytes *message);
 void prn_wait_until_ready(struct prn_rpc_call *call, struct prn_bytes *message);
-void prn_wait_ended(struct prn_rpc_call *call, bool cancelled);
 void prn_heartbeat(struct prn_rpc_call *call, struct prn_bytes *message);
 void prn_close_session(struct prn_rpc_call *call, struct prn_bytes *message);
-void prn_close_ended(struct prn_rpc_call *call, bool cancelled);
+/* Of the two that wait. */
+void prn_ask_ended(struct prn_rpc_call *call, bool cancelled);
 
 /* models.c */
 
@@ -273,6 +275,8 @@ void prn_runs_sent(struct prn_rpc_call *call, bool ok);
 void prn_measure_model(struct prn_rpc_call *call, struct prn_bytes *message);
 void prn_task_sent(struct prn_rpc_call *call, bool ok);
 void prn_task_ended(struct prn_rpc_call *call, bool cancelled);
+/* Without the lock: answers those whose last part is done (prn_service_unlock). */
+void prn_tasks_answer(struct prn_task *done) PRN_ALONE;
 /* The last in line of its host. */
 void prn_part_wait_locked(struct prn_part *part) PRN_HOLDS(prn_service);
 /* The first in line is `now`; NULL: there is none. */
@@ -281,7 +285,7 @@ struct prn_part *prn_part_take_locked(struct prn_held *held) PRN_HOLDS(prn_servi
 void prn_part_put_back_locked(struct prn_part *part) PRN_HOLDS(prn_service);
 /* Whether a backend is to work, which is prn_part_backend(). Others are passed over. */
 bool prn_part_next_locked(struct prn_part *part) PRN_HOLDS(prn_service);
-/* Gives the lock up meanwhile: nothing is left to do, and `now` is nothing. */
+/* Nothing is left to do, and `now` is nothing. */
 void prn_part_end_locked(struct prn_part *part) PRN_HOLDS(prn_service);
 /* Which backend of the host's is next: they take turns in coming first. */
 size_t prn_part_backend(const struct prn_part *part);

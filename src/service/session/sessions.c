@@ -18,8 +18,11 @@
 
 #define ARENA_BYTES ((size_t)16 << 20)
 #define LEASE_MIN_S 1.0
-#define POLL_NS ((int64_t)5 * 1000000000) /* WaitUntilSessionReady is answered after, at most */
-#define CLOSE_NS ((int64_t)300 * 1000000) /* CloseSession likewise; its client allows 1 s */
+/* After how long a call is answered at most; the client of CloseSession allows 1 s. */
+static const int64_t patience_ns[PRN_ASK_KINDS] = {
+    [PRN_ASK_READY] = (int64_t)5 * 1000000000,
+    [PRN_ASK_CLOSE] = (int64_t)300 * 1000000,
+};
 #define HOLDERS_MAX 8
 
 /* ---- The table ---- */
@@ -245,24 +248,46 @@ static void fill_place_locked(struct prn_session *session, struct place *p) PRN_
 
 /* ---- Waiting ---- */
 
-static void set_waiter_locked(struct prn_session *session, struct prn_rpc_call *call)
-    PRN_HOLDS(prn_service)
+/* The call is answered later, and the session lives as long. */
+static void set_ask_locked(struct prn_session *session, enum prn_ask_kind kind,
+                           struct prn_rpc_call *call) PRN_HOLDS(prn_service)
 {
+    struct prn_service *s = session->service;
     prn_session_enter_locked(session);
-    session->waiter = prn_rpc_call_ref(call);
-    session->waiter_ns = prn_monotonic_ns() + POLL_NS;
-    TAILQ_INSERT_TAIL(&session->service->waiters, session, in_waiters);
-    prn_service_look_by_locked(session->service, session->waiter_ns);
+    session->ask[kind].call = prn_rpc_call_ref(call);
+    session->ask[kind].due_ns = prn_monotonic_ns() + patience_ns[kind];
+    TAILQ_INSERT_TAIL(&s->asks[kind], session, ask[kind].in);
+    prn_service_look_by_locked(s, session->ask[kind].due_ns);
+    prn_rpc_call_set_data(call, prn_session_ref_locked(session));
 }
 
-/* The call is the caller's to let go of. */
-static struct prn_rpc_call *take_waiter_locked(struct prn_session *session) PRN_HOLDS(prn_service)
+/* The call, if there is one, is the caller's to let go of. */
+static struct prn_rpc_call *take_ask_locked(struct prn_session *session, enum prn_ask_kind kind)
+    PRN_HOLDS(prn_service)
 {
-    struct prn_rpc_call *call = session->waiter;
-    TAILQ_REMOVE(&session->service->waiters, session, in_waiters);
-    session->waiter = NULL;
+    struct prn_rpc_call *call = session->ask[kind].call;
+    if (!call)
+        return NULL;
+    TAILQ_REMOVE(&session->service->asks[kind], session, ask[kind].in);
+    session->ask[kind].call = NULL;
     prn_session_exit_locked(session);
     return call;
+}
+
+/* A client that is gone doesn't wait; its lease runs from here. */
+void prn_ask_ended(struct prn_rpc_call *call, bool cancelled)
+{
+    (void)cancelled;
+    struct prn_service *s = prn_rpc_call_service(call);
+    struct prn_session *session = prn_rpc_call_data(call);
+    if (!session)
+        return;
+    prn_service_lock(s);
+    for (int kind = 0; kind < PRN_ASK_KINDS; kind++)
+        if (session->ask[kind].call == call)
+            prn_rpc_call_unref(take_ask_locked(session, (enum prn_ask_kind)kind));
+    prn_session_unref_locked(session);
+    prn_service_unlock(s);
 }
 
 static void answer_waiter_locked(struct prn_session *session) PRN_HOLDS(prn_service)
@@ -270,9 +295,9 @@ static void answer_waiter_locked(struct prn_session *session) PRN_HOLDS(prn_serv
     OctomlProfile__WaitUntilSessionReadyReply reply =
         OCTOML_PROFILE__WAIT_UNTIL_SESSION_READY_REPLY__INIT;
     struct place place = {0};
-    if (!session->waiter)
+    struct prn_rpc_call *call = take_ask_locked(session, PRN_ASK_READY);
+    if (!call)
         return;
-    struct prn_rpc_call *call = take_waiter_locked(session);
     reply.ready = session->state == PRN_SESSION_READY;
     if (session->state == PRN_SESSION_WAITING) {
         fill_place_locked(session, &place);
@@ -301,29 +326,13 @@ void prn_wait_until_ready(struct prn_rpc_call *call, struct prn_bytes *message)
     if (session) {
         /* One waits at a time; who asked before is told to ask again. */
         answer_waiter_locked(session);
-        set_waiter_locked(session, call);
-        prn_rpc_call_set_data(call, prn_session_ref_locked(session));
+        set_ask_locked(session, PRN_ASK_READY, call);
         if (session->state != PRN_SESSION_WAITING)
             answer_waiter_locked(session);
         prn_slurm_wake_locked(s);
     }
     prn_service_unlock(s);
     protobuf_c_message_free_unpacked(&q->base, NULL);
-}
-
-/* A client that is gone doesn't wait; its lease runs from here. */
-void prn_wait_ended(struct prn_rpc_call *call, bool cancelled)
-{
-    (void)cancelled;
-    struct prn_service *s = prn_rpc_call_service(call);
-    struct prn_session *session = prn_rpc_call_data(call);
-    if (!session)
-        return;
-    prn_service_lock(s);
-    if (session->waiter == call)
-        prn_rpc_call_unref(take_waiter_locked(session));
-    prn_session_unref_locked(session);
-    prn_service_unlock(s);
 }
 
 void prn_heartbeat(struct prn_rpc_call *call, struct prn_bytes *message)
@@ -654,30 +663,12 @@ void prn_sessions_settle_locked(struct prn_service *s)
 
 /* ---- Closing ---- */
 
-static void set_closer_locked(struct prn_session *session, struct prn_rpc_call *call)
-    PRN_HOLDS(prn_service)
-{
-    session->closer = prn_rpc_call_ref(call);
-    session->closer_ns = prn_monotonic_ns() + CLOSE_NS;
-    TAILQ_INSERT_TAIL(&session->service->closers, session, in_closers);
-    prn_service_look_by_locked(session->service, session->closer_ns);
-}
-
-/* The call is the caller's to let go of. */
-static struct prn_rpc_call *take_closer_locked(struct prn_session *session) PRN_HOLDS(prn_service)
-{
-    struct prn_rpc_call *call = session->closer;
-    TAILQ_REMOVE(&session->service->closers, session, in_closers);
-    session->closer = NULL;
-    return call;
-}
-
 static void answer_closer_locked(struct prn_session *session) PRN_HOLDS(prn_service)
 {
     OctomlProfile__CloseSessionReply reply = OCTOML_PROFILE__CLOSE_SESSION_REPLY__INIT;
-    if (!session->closer)
+    struct prn_rpc_call *call = take_ask_locked(session, PRN_ASK_CLOSE);
+    if (!call)
         return;
-    struct prn_rpc_call *call = take_closer_locked(session);
     prn_reply(call, &reply.base);
     prn_rpc_call_unref(call);
 }
@@ -767,8 +758,7 @@ void prn_close_session(struct prn_rpc_call *call, struct prn_bytes *message)
         prn_session_close_locked(session, session->state == PRN_SESSION_WAITING ? "left the queue"
                                                                                 : "closed");
         if (session->place) {
-            set_closer_locked(session, call);
-            prn_rpc_call_set_data(call, prn_session_ref_locked(session));
+            set_ask_locked(session, PRN_ASK_CLOSE, call);
         } else {
             prn_reply(call, &reply.base);
         }
@@ -799,20 +789,6 @@ int prn_session_close_own(struct prn_service *s, const struct prn_identity *iden
     return code;
 }
 
-void prn_close_ended(struct prn_rpc_call *call, bool cancelled)
-{
-    (void)cancelled;
-    struct prn_service *s = prn_rpc_call_service(call);
-    struct prn_session *session = prn_rpc_call_data(call);
-    if (!session)
-        return;
-    prn_service_lock(s);
-    if (session->closer == call)
-        prn_rpc_call_unref(take_closer_locked(session));
-    prn_session_unref_locked(session);
-    prn_service_unlock(s);
-}
-
 void prn_sessions_close_all_locked(struct prn_service *s, const char *outcome)
 {
     for (size_t i = 0; i < PRN_SESSION_BUCKETS; i++)
@@ -822,25 +798,21 @@ void prn_sessions_close_all_locked(struct prn_service *s, const char *outcome)
 
 /* ---- Time ---- */
 
-static int64_t earlier(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 int64_t prn_sessions_tick_locked(struct prn_service *s, int64_t now_ns)
 {
     struct prn_lease *lease;
     while ((lease = prn_leases_take_expired(&s->leases, now_ns)))
         prn_session_close_locked(lease->data, "expired: no heartbeat");
     int64_t next_ns = prn_leases_next_ns(&s->leases);
-    struct prn_session *session;
-    while ((session = TAILQ_FIRST(&s->waiters)) && session->waiter_ns <= now_ns)
-        answer_waiter_locked(session);
-    if (session)
-        next_ns = earlier(next_ns, session->waiter_ns);
-    while ((session = TAILQ_FIRST(&s->closers)) && session->closer_ns <= now_ns)
-        answer_closer_locked(session);
-    if (session)
-        next_ns = earlier(next_ns, session->closer_ns);
+    for (int kind = 0; kind < PRN_ASK_KINDS; kind++) {
+        struct prn_session *session;
+        while ((session = TAILQ_FIRST(&s->asks[kind])) && session->ask[kind].due_ns <= now_ns)
+            if (kind == PRN_ASK_READY)
+                answer_waiter_locked(session);
+            else
+                answer_closer_locked(session);
+        if (session && session->ask[kind].due_ns < next_ns)
+            next_ns = session->ask[kind].due_ns;
+    }
     return next_ns;
 }

@@ -240,18 +240,17 @@ static void answer_run(struct prn_task *task)
         prn_refuse(task->call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service is out of memory");
 }
 
-/* The last part is done; without the lock. */
-static void answer(struct prn_task *task)
+void prn_tasks_answer(struct prn_task *done)
 {
-    switch (task->kind) {
-    case PRN_TASK_LOAD:
-        answer_load(task);
-        break;
-    case PRN_TASK_RUN:
-        answer_run(task);
-        break;
-    case PRN_TASK_MEASURE:
-        break; /* when its last event has been sent */
+    while (done) {
+        struct prn_task *task = done;
+        done = task->next_done;
+        if (task->wanted && task->kind == PRN_TASK_LOAD)
+            answer_load(task);
+        if (task->wanted && task->kind == PRN_TASK_RUN)
+            answer_run(task);
+        /* A measurement is answered by its last event. */
+        unref_task(task);
     }
 }
 
@@ -273,7 +272,7 @@ static void note_loaded_locked(struct prn_task *task) PRN_HOLDS(prn_service)
     }
 }
 
-/* Gives the lock up meanwhile. */
+/* After the last one the client is answered, by whoever gives the lock up next. */
 static void part_done_locked(struct prn_part *part) PRN_HOLDS(prn_service)
 {
     struct prn_task *task = part->task;
@@ -288,12 +287,9 @@ static void part_done_locked(struct prn_part *part) PRN_HOLDS(prn_service)
         prn_meter_add(s->counted.runs, 1);
     if (task->kind == PRN_TASK_MEASURE)
         send_next_event_locked(task);
-    bool wanted = !task->over;
-    prn_service_unlock(s);
-    if (wanted)
-        answer(task);
-    unref_task(task);
-    prn_service_lock(s);
+    task->wanted = !task->over;
+    *s->done_end = task;
+    s->done_end = &task->next_done;
 }
 
 void prn_part_wait_locked(struct prn_part *part)
@@ -406,10 +402,11 @@ void prn_held_abandon_locked(struct prn_held *held, int code, const char *text)
     }
 }
 
-/* Gives the parts to their hosts. */
-static void start_locked(struct prn_task *task) PRN_HOLDS(prn_service)
+/* Gives the parts to their hosts. Returns the one that is the caller's to finish, or NULL. */
+static struct prn_part *start_locked(struct prn_task *task) PRN_HOLDS(prn_service)
 {
     struct prn_session *session = task->session;
+    struct prn_part *quick = NULL;
     task->references++; /* the parts' */
     task->parts_left = 1;
     for (size_t i = 0; i < session->n_held; i++) {
@@ -425,11 +422,13 @@ static void start_locked(struct prn_task *task) PRN_HOLDS(prn_service)
         *part =
             (struct prn_part){.task = task, .held = held, .turn = session->runs % held->n_backends};
         task->parts_left++;
-        prn_host_work_locked(held, part);
+        if (prn_host_work_locked(held, part))
+            quick = part;
     }
     /* A part of its own, so that the task can't be done before all have begun. */
     task->parts[0].task = task;
     part_done_locked(&task->parts[0]);
+    return quick;
 }
 
 /* ---- LoadModel ---- */
@@ -482,10 +481,11 @@ static void begin_task(struct prn_task *task, const struct prn_identity *identit
     struct prn_session *session =
         prn_session_find_ready_locked(s, task->call, identity, session_id, length);
     bool ready = session && prepare(task, session);
-    if (ready)
-        start_locked(task);
+    struct prn_part *quick = ready ? start_locked(task) : NULL;
     prn_service_unlock(s);
-    if (!ready && !task->session)
+    if (quick)
+        prn_local_finish(quick);
+    else if (!ready && !task->session)
         drop_task(task);
 }
 

@@ -183,7 +183,8 @@ void prn_slurm_fail_waiting_locked(struct prn_service *s, const char *hardware, 
     while ((at = prn_queue_next_waiting(s->queue, hardware, at))) {
         struct prn_session *session = prn_queue_session_data(at);
         /* One that doesn't ask at the moment couldn't be told. */
-        const char *outcome = session->waiter ? prn_arena_strdup(&session->arena, why) : NULL;
+        const char *outcome =
+            session->ask[PRN_ASK_READY].call ? prn_arena_strdup(&session->arena, why) : NULL;
         if (!outcome)
             continue;
         prn_session_close_locked(session, outcome);

@@ -696,8 +696,7 @@ static void *keep_jobs(void *opaque)
         round_of_locked(slurm, &next_ns);
         while (!slurm->changed && !slurm->stopping && prn_monotonic_ns() < next_ns) {
             sooner(&next_ns, slurm->poll_ns);
-            struct timespec until = {next_ns / NS_PER_S, next_ns % NS_PER_S};
-            pthread_cond_timedwait(&slurm->wake, &s->lock, &until);
+            prn_service_wait_locked(s, &slurm->wake, next_ns);
         }
     }
     prn_service_unlock(s);
