@@ -375,10 +375,11 @@ static void defaults(void *opaque)
 static const struct prn_option options[] = {
     PRN_OPTION_HEADING("What to measure on"),
     PRN_OPTION(
-        LIST, 'b', "backend", "SPEC", FIELD(backends),
+        LIST, 'b', "backend", "[NAME=]SPEC", FIELD(backends),
         "[local/]SOFTWARE[key=value,...], repeatable, e.g. 'onnxrt-cpu[threads=2]' or, to sweep, "
         "'onnxrt-cpu[threads=1|2|4]' (default: every runtime found here; 'prony backends' lists "
-        "them); with --server HARDWARE/SOFTWARE[...] (default: its preset 'all', or 'default')"),
+        "them); with --server HARDWARE/SOFTWARE[...] (default: its preset 'all', or 'default'); "
+        "NAME is what reports call it"),
     PRN_LIBRARY_ROW(struct profile_options),
     PRN_OPTION(TEXT, 0, "hardware-file", "FILE", FIELD(hardware_file),
                "YAML file with hardware and prices of your own"),

@@ -126,6 +126,46 @@ int prn_backends_describe(const struct prn_spec *backends, size_t n, const char 
     return code;
 }
 
+int prn_backends_split(const struct prn_texts *given, struct prn_arena *arena,
+                       struct prn_named_texts *ret_texts, struct prony_error *err)
+{
+    const char **texts = PRN_ARENA_ARRAY(arena, given->n + 1, const char *);
+    const char **names = PRN_ARENA_ARRAY(arena, given->n + 1, const char *);
+    if (!texts || !names)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < given->n; i++) {
+        struct prn_named_spec spec;
+        int code = prn_spec_split(given->items[i], arena, &spec, err);
+        if (code < 0)
+            return code;
+        texts[i] = spec.text;
+        names[i] = spec.name;
+    }
+    *ret_texts = (struct prn_named_texts){{texts, given->n}, names};
+    return 0;
+}
+
+int prn_backends_name(const struct prn_named_texts *given, struct prn_spec *backends,
+                      struct prn_profile *profile, struct prony_error *err)
+{
+    for (size_t i = 0; i < given->texts.n; i++) {
+        struct prn_result *r = &profile->results[i];
+        if (!given->names[i])
+            continue;
+        r->spec = r->name;
+        r->name = prn_arena_strdup(&profile->arena, given->names[i]);
+        if (!r->name)
+            return prn_fail_memory(err);
+        backends[i].name = given->names[i];
+    }
+    /* The same spec twice is allowed: such results get numbers. */
+    for (size_t i = 0; i < given->texts.n; i++)
+        for (size_t k = 0; given->names[i] && k < given->texts.n; k++)
+            if (k != i && strcmp(profile->results[k].name, profile->results[i].name) == 0)
+                return prn_fail(err, PRONY_EUSAGE, "two backends are called '%s'", given->names[i]);
+    return 0;
+}
+
 int prn_profile_stamp(struct prn_profile *profile, struct prony_error *err)
 {
     char now[32];

@@ -36,6 +36,22 @@ PRONY_MUST_CHECK int prn_backends_describe(const struct prn_spec *backends, size
                                            const char *hardware_file, struct prn_profile *profile,
                                            struct prony_error *err);
 
+/* Texts of backends, without lists and names, and the names that the user gave. */
+struct prn_named_texts {
+    struct prn_texts texts;
+    const char *const *names; /* one for each text; NULL where none was given */
+};
+
+/* Splits "NAME=SPEC" in texts without lists. */
+PRONY_MUST_CHECK int prn_backends_split(const struct prn_texts *given, struct prn_arena *arena,
+                                        struct prn_named_texts *ret_texts, struct prony_error *err);
+
+/* Calls backends and their results what the user does, once both are made. Two of the same name
+ * are refused. */
+PRONY_MUST_CHECK int prn_backends_name(const struct prn_named_texts *given,
+                                       struct prn_spec *backends, struct prn_profile *profile,
+                                       struct prony_error *err);
+
 /* Says in the profile who made it, when, and on what machine. */
 PRONY_MUST_CHECK int prn_profile_stamp(struct prn_profile *profile, struct prony_error *err);
 

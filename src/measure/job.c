@@ -14,7 +14,7 @@ struct work {
     const struct prn_job *job;
     struct prn_profile *profile;
     struct prn_arena arena;
-    struct prn_texts backend_texts; /* without lists */
+    struct prn_named_texts given; /* backends, without lists */
     struct prn_spec *backends;
     size_t n_backends; /* before they are spread over the points */
     struct prn_feed feed;
@@ -28,15 +28,20 @@ static const char *keep(struct work *w, const char *text)
 
 static int prepare_results(struct work *w, struct prony_error *err)
 {
-    size_t n;
     const struct prn_job_place *place = w->job->place;
-    if (place)
-        return place->resolve(place->context, w->job, &w->backend_texts, &w->arena, w->profile,
-                              &w->backends, &w->n_backends, err);
     const struct prn_backends_here here = {.hardware = w->job->hardware};
-    int code = prn_backends_resolve(&w->backend_texts, &here, &w->arena, &w->backends, &n, err);
-    return code < 0 ? code
-                    : prn_backends_describe(w->backends, n, w->job->hardware_file, w->profile, err);
+    int code;
+    if (place) {
+        code = place->resolve(place->context, w->job, &w->given.texts, &w->arena, w->profile,
+                              &w->backends, &w->n_backends, err);
+    } else {
+        code = prn_backends_resolve(&w->given.texts, &here, &w->arena, &w->backends, &w->n_backends,
+                                    err);
+        if (code == 0)
+            code = prn_backends_describe(w->backends, w->n_backends, w->job->hardware_file,
+                                         w->profile, err);
+    }
+    return code == 0 ? prn_backends_name(&w->given, w->backends, w->profile, err) : code;
 }
 
 static int fail_too_many_rows(struct prony_error *err)
@@ -53,22 +58,25 @@ static int expand_backends(struct work *w, struct prony_error *err)
     const struct prn_texts *given = &w->job->backends;
     size_t n = 0;
     const char **texts = PRN_ARENA_ARRAY(&w->arena, PRN_RESULTS_MAX, const char *);
-    if (!texts)
+    const char **names = PRN_ARENA_ARRAY(&w->arena, PRN_RESULTS_MAX, const char *);
+    if (!texts || !names)
         return prn_fail_memory(err);
     if (given->n == 0 && w->job->resume)
-        return prn_resume_backends(w->job->resume, &w->arena, &w->backend_texts, err);
+        return prn_resume_backends(w->job->resume, &w->arena, &w->given, err);
     for (size_t i = 0; i < given->n; i++) {
-        const char **expanded;
+        struct prn_named_spec *expanded;
         size_t n_expanded;
         int code = prn_spec_expand(given->items[i], true, &w->arena, &expanded, &n_expanded, err);
         if (code < 0)
             return code;
         if (n + n_expanded > PRN_RESULTS_MAX)
             return fail_too_many_rows(err);
-        for (size_t k = 0; k < n_expanded; k++)
-            texts[n++] = expanded[k];
+        for (size_t k = 0; k < n_expanded; k++, n++) {
+            texts[n] = expanded[k].text;
+            names[n] = expanded[k].name;
+        }
     }
-    w->backend_texts = (struct prn_texts){texts, n};
+    w->given = (struct prn_named_texts){{texts, n}, names};
     return 0;
 }
 
@@ -218,28 +226,44 @@ static int note_missing_reference(struct work *w, struct prony_error *err)
     return code;
 }
 
-/* --reference must be one of the backends, under whatever spelling. */
+/* The first result that has a name or, if none has, that spec; SIZE_MAX: neither. */
+static size_t find_result(const struct prn_profile *p, const char *name, const char *spec)
+{
+    for (size_t i = 0; i < p->n_results; i++)
+        if (strcmp(p->results[i].name, name) == 0)
+            return i;
+    for (size_t i = 0; i < p->n_results; i++)
+        if (strcmp(prn_result_spec(&p->results[i]), spec) == 0)
+            return i;
+    return SIZE_MAX;
+}
+
+/* --reference must be one of the backends, by name or under whatever spelling of its spec. */
 static int resolve_reference(struct work *w, struct prony_error *err)
 {
     struct prn_profile *p = w->profile;
     const struct prn_profile *resume = w->job->resume;
-    struct prn_spec spec;
-    if (!p->settings.reference)
+    const char *wanted = p->settings.reference;
+    struct prn_spec spec = {.name = wanted};
+    if (!wanted)
         return 0;
-    int code = prn_spec_parse(p->settings.reference, true, &p->arena, &spec, err);
+    size_t i = find_result(p, wanted, wanted);
+    int code = i < SIZE_MAX ? 0 : prn_spec_parse(wanted, true, &p->arena, &spec, err);
     if (code < 0)
         return prn_fail_in(err, code, "--reference");
-    size_t i = 0;
-    while (i < p->n_results && strcmp(p->results[i].name, spec.name) != 0)
-        i++;
-    if (i == p->n_results)
+    if (i == SIZE_MAX)
+        i = find_result(p, spec.name, spec.name);
+    if (i == SIZE_MAX)
         return prn_fail(err, PRONY_EUSAGE, "--reference '%s' is not one of the backends",
                         spec.name);
-    if (resume && (!resume->settings.reference ||
-                   strcmp(resume->settings.reference, p->results[i].name) != 0))
+    /* A host that resumes its part of a profile has no names, only specs. */
+    const char *before = resume ? resume->settings.reference : NULL;
+    size_t was = before ? find_result(resume, before, before) : SIZE_MAX;
+    if (resume && (was == SIZE_MAX || strcmp(prn_result_spec(&resume->results[was]),
+                                             prn_result_spec(&p->results[i])) != 0))
         return prn_fail(
             err, PRONY_EUSAGE,
-            "--reference '%s' differs from that of the profile being resumed; leave it out, "
+            "--reference '%s' is not the reference of the profile being resumed; leave it out, "
             "or start over without --resume",
             spec.name);
     p->settings.reference = p->results[i].name;

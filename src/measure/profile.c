@@ -83,6 +83,11 @@ void prn_profile_keep_host(struct prn_profile *profile, const char *hardware)
     profile->n_hosts = 0;
 }
 
+const char *prn_result_spec(const struct prn_result *result)
+{
+    return result->spec ? result->spec : result->name;
+}
+
 const struct prn_point *prn_result_point(const struct prn_profile *profile,
                                          const struct prn_result *result)
 {

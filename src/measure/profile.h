@@ -113,7 +113,8 @@ struct prn_load; /* measure/load/load.h */
 
 struct prn_result {
     /* the backend */
-    const char *name; /* canonical spec */
+    const char *name; /* in reports: the one that the user gave, or the canonical spec */
+    const char *spec; /* canonical, where the user gave a name; NULL: it is `name` */
     const char *hardware, *software;
     const char *processor; /* NULL when not known */
     double usd_per_hour;
@@ -376,6 +377,9 @@ PRONY_MUST_CHECK int prn_profile_note(struct prn_profile *profile, const char *t
 
 /* Leaves in a profile only what was measured on one of several hosts. */
 void prn_profile_keep_host(struct prn_profile *profile, const char *hardware);
+
+/* The canonical spec of its backend. */
+const char *prn_result_spec(const struct prn_result *result);
 
 /* What a result was fed; never NULL. */
 const struct prn_point *prn_result_point(const struct prn_profile *profile,

@@ -153,15 +153,19 @@ int prn_resume_settings(const struct prn_profile *saved, struct prn_settings *se
 }
 
 int prn_resume_backends(const struct prn_profile *saved, struct prn_arena *arena,
-                        struct prn_texts *ret_texts, struct prony_error *err)
+                        struct prn_named_texts *ret_texts, struct prony_error *err)
 {
     size_t n = saved->n_results / saved->n_points;
     const char **texts = PRN_ARENA_ARRAY(arena, n, const char *);
-    if (!texts)
+    const char **names = PRN_ARENA_ARRAY(arena, n, const char *);
+    if (!texts || !names)
         return prn_fail_memory(err);
-    for (size_t i = 0; i < n; i++)
-        texts[i] = saved->results[i].name;
-    *ret_texts = (struct prn_texts){texts, n};
+    for (size_t i = 0; i < n; i++) {
+        const struct prn_result *r = &saved->results[i];
+        texts[i] = prn_result_spec(r);
+        names[i] = r->spec ? r->name : NULL;
+    }
+    *ret_texts = (struct prn_named_texts){{texts, n}, names};
     return 0;
 }
 
@@ -291,8 +295,8 @@ static int compare_backends(const struct prn_profile *was, const struct prn_prof
         const struct prn_result *b = &is->results[i];
         char before[PRN_FORMAT_SIZE];
         char now[PRN_FORMAT_SIZE];
-        if (!same_text(a->name, b->name))
-            return fail_differs(err, "a backend", a->name, b->name);
+        if (!same_text(prn_result_spec(a), prn_result_spec(b)))
+            return fail_differs(err, "a backend", prn_result_spec(a), prn_result_spec(b));
         if (priced && !same_number(a->usd_per_hour, b->usd_per_hour))
             return fail_differs(err, "the price of the hardware",
                                 prn_format_shortest(before, a->usd_per_hour),

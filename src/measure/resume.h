@@ -38,9 +38,10 @@ PRONY_MUST_CHECK int prn_resume_settings(const struct prn_profile *saved,
 PRONY_MUST_CHECK int prn_resume_models(const struct prn_profile *saved,
                                        const struct prn_profile *profile, struct prony_error *err);
 
-/* The backends of a saved profile as texts. */
+/* The backends of a saved profile as texts, with their names. */
 PRONY_MUST_CHECK int prn_resume_backends(const struct prn_profile *saved, struct prn_arena *arena,
-                                         struct prn_texts *ret_texts, struct prony_error *err);
+                                         struct prn_named_texts *ret_texts,
+                                         struct prony_error *err);
 
 /* Holds what is to be measured against what was, and takes over its samples. `priced`: the
  * hardware's prices were given anew and must be the same. */

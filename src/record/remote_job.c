@@ -109,6 +109,7 @@ static void take_result(struct prn_result *to, const struct prn_result *from)
     struct prn_result own = *to;
     *to = *from;
     to->name = own.name;
+    to->spec = own.spec;
     to->hardware = own.hardware;
     to->software = own.software;
     to->processor = own.processor;
@@ -226,12 +227,26 @@ static int take_profile(struct work *w, const struct prn_remote_event *event,
     return code;
 }
 
+/* Hosts know backends by their specs. */
+static void show_progress(const struct work *w, const struct prn_progress *progress)
+{
+    struct prn_progress shown = *progress;
+    for (size_t i = 0; shown.backend && i < w->profile->n_results; i++) {
+        const struct prn_result *r = &w->profile->results[i];
+        if (r->spec && strcmp(r->spec, progress->backend) == 0) {
+            shown.backend = r->name;
+            break;
+        }
+    }
+    w->job->progress(w->job->context, &shown);
+}
+
 static int take_event(void *context, const struct prn_remote_event *event, struct prony_error *err)
 {
     struct work *w = context;
     struct host *host = &w->hosts[event->host];
     if (event->progress && w->job->progress)
-        w->job->progress(w->job->context, event->progress);
+        show_progress(w, event->progress);
     int code = event->profile ? take_profile(w, event, err) : 0;
     if (code == 0 && event->finished) {
         host->finished = true;
@@ -248,6 +263,12 @@ static int measure_there(struct work *w, struct prony_error *err)
     const struct prn_job *job = w->job;
     const struct prn_files_wanted wanted = {job->models->path, job->inputs, job->inputs_folder};
     struct prn_files_sent sent;
+    struct prn_settings settings = w->profile->settings;
+    for (size_t i = 0; settings.reference && i < w->profile->n_results; i++)
+        if (strcmp(w->profile->results[i].name, settings.reference) == 0) {
+            settings.reference = prn_result_spec(&w->profile->results[i]);
+            break;
+        }
     int code = prn_files_send(w->ops, w->connection, &wanted, w->n_backends, &w->arena, &sent, err);
     if (code < 0)
         return code;
@@ -259,7 +280,7 @@ static int measure_there(struct work *w, struct prony_error *err)
         .shapes = job->shapes,
         .inputs = sent.inputs,
         .inputs_folder = sent.inputs_folder,
-        .settings = &w->profile->settings,
+        .settings = &settings,
         .load = &job->load,
         .ops = job->ops,
         .timeout_s = job->timeout_s,

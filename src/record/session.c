@@ -29,7 +29,7 @@ static int copy_text(struct prn_arena *arena, const char *text, const char **ret
 /* ---- On this machine ---- */
 
 static int open_here(struct prony_session *s, const struct prn_session_config *config,
-                     struct prony_error *err)
+                     const struct prn_named_texts *given, struct prony_error *err)
 {
     struct prn_spec *backends;
     char program[PATH_MAX];
@@ -42,7 +42,7 @@ static int open_here(struct prony_session *s, const struct prn_session_config *c
         code = copy_text(&s->arena, config->library.path, &s->host.library.path, err);
     if (code == 0)
         code = prn_backends_resolve(
-            &config->backends,
+            &given->texts,
             &(struct prn_backends_here){.library = s->host.library, .program = s->host.program},
             &s->arena, &backends, &s->host.n_backends, err);
     if (code < 0)
@@ -51,7 +51,8 @@ static int open_here(struct prony_session *s, const struct prn_session_config *c
     s->host.order = PRN_ARENA_ARRAY(&s->arena, s->host.n_backends, size_t);
     if (!s->host.order)
         return prn_fail_memory(err);
-    return prn_backends_describe(backends, s->host.n_backends, config->hardware_file, s->head, err);
+    code = prn_backends_describe(backends, s->host.n_backends, config->hardware_file, s->head, err);
+    return code == 0 ? prn_backends_name(given, backends, s->head, err) : code;
 }
 
 /* ---- On a service ---- */
@@ -104,7 +105,7 @@ static int connect_to(struct prony_session *s, const struct prn_session_config *
 }
 
 static int open_there(struct prony_session *s, const struct prn_session_config *config,
-                      struct prony_error *err)
+                      const struct prn_named_texts *given, struct prony_error *err)
 {
     struct prn_remote_offer offer;
     struct prn_spec *backends;
@@ -114,13 +115,15 @@ static int open_there(struct prony_session *s, const struct prn_session_config *
     if (code == 0)
         code = s->host.remote->list(s->host.connection, &s->arena, &offer, err);
     if (code == 0)
-        code = prn_remote_choose(&offer, &config->backends, config->server, &s->arena, &backends,
+        code = prn_remote_choose(&offer, &given->texts, config->server, &s->arena, &backends,
                                  &s->host.n_backends, &preset, err);
     if (code < 0)
         return code;
     s->host.backends = backends;
     code = prn_remote_describe(&offer, backends, s->host.n_backends, config->hardware_file, s->head,
                                err);
+    if (code == 0)
+        code = prn_backends_name(given, backends, s->head, err);
     return code < 0 ? code
                     : s->host.remote->open(s->host.connection, backends, s->host.n_backends, err);
 }
@@ -147,11 +150,12 @@ static int label(struct prony_session *s, const char *const *instead_of, struct 
         struct prn_spec *spec = &s->host.backends[i];
         struct prn_result *result = &s->head->results[i];
         const char *hardware;
-        const char *name;
+        const char *name = spec->name;
         if (!*instead_of[i])
             continue;
         int code = name_label(&s->arena, spec, instead_of[i], "", &hardware, err);
-        if (code == 0)
+        /* A name that the user gave stays. */
+        if (code == 0 && !result->spec)
             code = name_label(&s->arena, spec, instead_of[i], spec->name + strlen(spec->hardware),
                               &name, err);
         if (code == 0)
@@ -173,7 +177,11 @@ static int open_backends(struct prony_session *s, const struct prn_session_confi
     s->head = prn_profile_new();
     if (!s->head)
         return prn_fail_memory(err);
-    int code = config->server ? open_there(s, config, err) : open_here(s, config, err);
+    struct prn_named_texts given;
+    int code = prn_backends_split(&config->backends, &s->arena, &given, err);
+    if (code == 0)
+        code =
+            config->server ? open_there(s, config, &given, err) : open_here(s, config, &given, err);
     if (code == 0 && config->instead_of && config->backends.n != s->host.n_backends)
         code = prn_fail(err, PRONY_EUSAGE, "'instead_of' needs one text for each backend");
     if (code == 0 && config->instead_of)
@@ -394,12 +402,18 @@ static int find_backend(const struct prony_session *s, const char *text, size_t 
 {
     struct prn_arena arena = PRN_ARENA_INIT(ARENA_BYTES);
     struct prn_spec wanted;
+    const size_t n = s->host.n_backends;
     size_t i = 0;
-    int code = prn_spec_parse(text, true, &arena, &wanted, err);
-    while (code == 0 && i < s->host.n_backends && !prn_spec_equal(&s->host.backends[i], &wanted))
+    int code = 0;
+    while (i < n && strcmp(s->host.backends[i].name, text) != 0)
         i++;
+    if (i == n) {
+        code = prn_spec_parse(text, true, &arena, &wanted, err);
+        for (i = 0; code == 0 && i < n && !prn_spec_equal(&s->host.backends[i], &wanted);)
+            i++;
+    }
     prn_arena_release(&arena);
-    if (code == 0 && i == s->host.n_backends)
+    if (code == 0 && i == n)
         return prn_fail(err, PRONY_EUSAGE, "the session has no backend '%s'; its first is '%s'",
                         text, s->host.backends[0].name);
     if (code == 0)

@@ -68,6 +68,8 @@ static int parse_names(const char *text, const char *end, bool allow_short,
         return fault(err, text, slash ? "no software after the '/'" : "no software");
     if (memchr(software.at, '/', software.len))
         return fault(err, text, "a second '/'");
+    if (memchr(text, '=', (size_t)(end - text)))
+        return fault(err, text, "a name cannot be given here");
     *ret_hardware = hardware;
     *ret_software = software;
     return 0;
@@ -225,29 +227,72 @@ static int split_value(const char *text, const char *value, struct prn_arena *ar
     return 0;
 }
 
-/* The text of one combination. */
-static const char *combine(const struct prn_spec *spec, const struct value_list *lists,
-                           size_t number, struct prn_arena *arena)
+/* The name, and what tells one combination from the others. */
+static const char *combined_name(const char *name, const struct prn_spec *spec,
+                                 const struct value_list *lists, struct prn_arena *arena)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)4 * SPEC_LENGTH_MAX);
+    prn_buffer_add(&out, name);
+    for (size_t i = 0; i < spec->n_options; i++)
+        if (lists[i].n > 1)
+            prn_buffer_printf(&out, " %s=%s", spec->options[i].key, spec->options[i].value);
+    const char *copy = out.error ? NULL : prn_arena_strdup(arena, prn_buffer_text(&out));
+    prn_buffer_release(&out);
+    return copy;
+}
+
+static int combine(const struct prn_spec *spec, const char *name, const struct value_list *lists,
+                   size_t number, struct prn_arena *arena, struct prn_named_spec *ret_spec)
 {
     struct prn_spec_option *options =
         PRN_ARENA_ARRAY(arena, spec->n_options, struct prn_spec_option);
     struct prn_spec one = *spec;
     if (!options)
-        return NULL;
+        return PRONY_ENOMEM;
     for (size_t i = spec->n_options; i-- > 0;) {
         options[i].key = spec->options[i].key;
         options[i].value = lists[i].items[number % lists[i].n];
         number /= lists[i].n;
     }
     one.options = options;
-    return canonical_name(&one, arena);
+    ret_spec->text = canonical_name(&one, arena);
+    ret_spec->name = name ? combined_name(name, &one, lists, arena) : NULL;
+    return ret_spec->text && (!name || ret_spec->name) ? 0 : PRONY_ENOMEM;
+}
+
+int prn_spec_split(const char *text, struct prn_arena *arena, struct prn_named_spec *ret_spec,
+                   struct prony_error *err)
+{
+    const char *end = text + strcspn(text, "[]");
+    const char *equals = end;
+    while (equals > text && equals[-1] != '=')
+        equals--;
+    if (equals == text) {
+        *ret_spec = (struct prn_named_spec){.text = text};
+        return 0;
+    }
+    struct piece name = trimmed(text, equals - 1);
+    int code = check_characters(text, err);
+    if (code == 0 && name.len == 0)
+        code = fault(err, text, "no name before the '='");
+    if (code < 0)
+        return code;
+    struct prn_named_spec spec = {.name = prn_arena_strndup(arena, name.at, name.len),
+                                  .text = equals};
+    if (!spec.name)
+        return prn_fail_memory(err);
+    *ret_spec = spec;
+    return 0;
 }
 
 int prn_spec_expand(const char *text, bool allow_short, struct prn_arena *arena,
-                    const char ***ret_texts, size_t *ret_n, struct prony_error *err)
+                    struct prn_named_spec **ret_specs, size_t *ret_n, struct prony_error *err)
 {
     struct prn_spec spec;
-    int code = prn_spec_parse(text, allow_short, arena, &spec, err);
+    struct prn_named_spec given;
+    int code = prn_spec_split(text, arena, &given, err);
+    if (code == 0)
+        code = prn_spec_parse(given.text, allow_short, arena, &spec, err);
     if (code < 0)
         return code;
     size_t n = 1;
@@ -262,15 +307,13 @@ int prn_spec_expand(const char *text, bool allow_short, struct prn_arena *arena,
             return fault(err, text, "its lists make more than 1000 combinations");
         n *= lists[i].n;
     }
-    const char **texts = PRN_ARENA_ARRAY(arena, n, const char *);
-    if (!texts)
+    struct prn_named_spec *specs = PRN_ARENA_ARRAY(arena, n, struct prn_named_spec);
+    if (!specs)
         return prn_fail_memory(err);
-    for (size_t i = 0; i < n; i++) {
-        texts[i] = combine(&spec, lists, i, arena);
-        if (!texts[i])
+    for (size_t i = 0; i < n; i++)
+        if (combine(&spec, given.name, lists, i, arena, &specs[i]) < 0)
             return prn_fail_memory(err);
-    }
-    *ret_texts = texts;
+    *ret_specs = specs;
     *ret_n = n;
     return 0;
 }

@@ -17,24 +17,38 @@ struct prn_spec {
     const char *software;
     size_t n_options;
     const struct prn_spec_option *options; /* in the order written */
-    const char *name;                      /* canonical text: hardware/software[a,b=c] */
+    const char *name; /* canonical text, hardware/software[a,b=c], or the name that a user gave */
 };
 
 /* White space around keys and values is trimmed. Errors name the text and the fault: no '/', an
- * empty part, a ']' without '[', text behind ']', a second '=', an empty or repeated key, control
- * characters. Strings belong to `arena`. `allow_short`: "onnxrt-cpu" means "local/onnxrt-cpu". */
+ * empty part, a ']' without '[', text after ']', a second '=', an empty or repeated key, control
+ * characters, a name before the spec. Strings belong to `arena`. `allow_short`: "onnxrt-cpu" means
+ * "local/onnxrt-cpu". */
 PRONY_MUST_CHECK int prn_spec_parse(const char *text, bool allow_short, struct prn_arena *arena,
                                     struct prn_spec *ret_spec, struct prony_error *err);
 
 /* Most specs that the lists of one text may make. */
 #define PRN_SPEC_EXPANSION_MAX 1000
 
-/* A text in which values of options may be lists, "onnxrt-cpu[threads=1|2|4]", as texts without:
- * all combinations, the last list changing fastest. Empty and repeated items of a list are faults.
- * No option has a value with a '|' in it, so there is no escape; prn_spec_parse itself knows no
- * lists. `allow_short` as there; the texts belong to `arena`. */
+/* A spec as a user gives it, and what the user calls it. */
+struct prn_named_spec {
+    const char *name; /* NULL: none was given */
+    const char *text; /* for prn_spec_parse() */
+};
+
+/* Splits "NAME=SPEC" or "SPEC". The name is everything before the last '=' that comes before the
+ * options; it is not empty. Strings belong to `arena`. */
+PRONY_MUST_CHECK int prn_spec_split(const char *text, struct prn_arena *arena,
+                                    struct prn_named_spec *ret_spec, struct prony_error *err);
+
+/* A text that may begin with a name, and in which values of options may be lists,
+ * "onnxrt-cpu[threads=1|2|4]", as specs without lists: all combinations, the last list changing
+ * fastest. With lists, the name is followed by the values that it stands for: "new threads=2".
+ * Empty and repeated items of a list are faults. No option has a value with a '|' in it, so there
+ * is no escape; prn_spec_parse itself accepts no lists. `allow_short` as there; the strings belong
+ * to `arena`. */
 PRONY_MUST_CHECK int prn_spec_expand(const char *text, bool allow_short, struct prn_arena *arena,
-                                     const char ***ret_texts, size_t *ret_n,
+                                     struct prn_named_spec **ret_specs, size_t *ret_n,
                                      struct prony_error *err);
 
 /* The value of an option, or NULL. */

@@ -608,3 +608,44 @@ def test_open_dimensions_are_named(prony, workdir):
     done = prony("profile", path, "--backend", "onnxrt-cpu", "--launches", "1", "--max-time", "1",
                  "--shape", "x=1x4", "--repeats", "3")
     assert (done.stderr, done.status) == ("", 0)
+
+
+def test_backends_have_the_names_they_are_given(prony, profile, networks, workdir):
+    """In reports, comparisons, the reference, and when resumed."""
+    given = ["-b", "old=onnxrt-cpu[threads=1]", "-b", "the new=onnxrt-cpu[threads=1|2]"]
+    data = profile(networks["mlp"], *QUICK, *given, "--reference", "the new threads=2")
+    assert [(r["backend"]["name"], r["backend"]["spec"]) for r in data["results"]] == [
+        ("old", "local/onnxrt-cpu[threads=1]"),
+        ("the new threads=1", "local/onnxrt-cpu[threads=1]"),
+        ("the new threads=2", "local/onnxrt-cpu[threads=2]")]
+    assert data["settings"]["reference"] == "the new threads=2"
+    (workdir / "before.json").write_text(json.dumps(data))
+    for form in ("text", "md", "csv", "html"):
+        shown = prony("report", "before.json", "--format", form).stdout
+        assert "the new threads=1" in shown and "onnxrt-cpu[threads=2]" in shown, form
+    assert json.loads(prony("report", "before.json", "--format", "json").stdout) == data
+    resumed = profile(networks["mlp"], "--resume", "before.json")
+    assert [r["backend"] for r in resumed["results"]] == [r["backend"] for r in data["results"]]
+    after = profile(networks["mlp"], *QUICK, "-b", "old=onnxrt-cpu[threads=2]",
+                    "-b", "onnxrt-cpu[threads=2]")
+    assert "spec" not in after["results"][1]["backend"]
+    (workdir / "after.json").write_text(json.dumps(after))
+    compared = json.loads(prony("report", "before.json", "after.json", "--format", "json").stdout)
+    (file,) = compared["files"]
+    # A name in both files makes partners; a name in one of them stands for its spec.
+    assert {row["backend"]: bool(row["before"] and row["after"]) for row in file["rows"]} == {
+        "old": True, "the new threads=1": False, "local/onnxrt-cpu[threads=2]": True}
+    text = " ".join(prony("report", "before.json", "after.json").stdout.split())
+    assert "The same name stands for another backend." in text
+
+
+@pytest.mark.parametrize("given, says", [
+    (["a=onnxrt-cpu", "a=openvino-cpu"], "two backends are called 'a'"),
+    (["a=onnxrt-cpu", "a=onnxrt-cpu"], "two backends are called 'a'"),
+    (["local/onnxrt-cpu=onnxrt-cpu[threads=2]", "onnxrt-cpu"], "two backends are called 'local/onnxrt-cpu'"),
+    (["=onnxrt-cpu"], "bad backend '=onnxrt-cpu': no name before the '='"),
+    (["a="], "bad backend '': no software"),
+])
+def test_wrong_names_of_backends(prony, networks, given, says):
+    done = prony("profile", networks["mlp"], *(word for text in given for word in ("-b", text)))
+    assert done.status == 2 and says in done.stderr and not done.stdout, done.stderr

@@ -417,6 +417,23 @@ def test_profile_on_several_hosts(prony, double, workdir):
         assert "2 hosts of a service" in prony("report", "p.json").stdout
 
 
+def test_hosts_need_not_know_names(prony, double, workdir):
+    """They get specs, also for the reference and to resume; the client puts names to what they find."""
+    with Fake("a/onnxrt-cpu", "b/onnxrt-cpu") as fake:
+        asked = []
+        simple = fake.measure
+        fake.measure = lambda request, context: asked.append(request) or simple(request, context)
+        named = ["-b", "here=b/onnxrt-cpu[threads=2]", "-b", "there=a/onnxrt-cpu"]
+        data, _ = measured(prony, fake, double, *named, "--reference", "there")
+        assert [(r["backend"]["name"], r["backend"]["spec"]) for r in data["results"]] == [
+            ("here", "b/onnxrt-cpu[threads=2]"), ("there", "a/onnxrt-cpu")]
+        assert data["settings"]["reference"] == "there"
+        assert json.loads(asked[0].settings)["reference"] == "a/onnxrt-cpu"
+        (workdir / "p.json").write_text(json.dumps(data))
+        again, _ = measured(prony, fake, double, "--resume", "p.json")
+        assert [r["backend"]["name"] for r in again["results"]] == ["here", "there"]
+
+
 def test_profile_of_a_sweep(prony, double):
     with Fake("a/onnxrt-cpu", "b/onnxrt-cpu") as fake:
         data, note = measured(prony, fake, double, "--dim", "n=1,4")

@@ -146,10 +146,16 @@ static void damage_is_refused(void **state)
 static void backends_are_those_of_a_point(void **state)
 {
     struct prn_arena arena = PRN_ARENA_INIT(1 << 16);
-    struct prn_texts texts;
-    assert_int_equal(prn_resume_backends(*state, &arena, &texts, NULL), 0);
-    assert_int_equal(texts.n, 2);
-    assert_string_equal(texts.items[1], "local/onnxrt-cpu[threads=2]");
+    struct prn_named_texts given;
+    struct prn_profile *saved = *state;
+    saved->results[0].spec = saved->results[0].name;
+    saved->results[0].name = "plain";
+    assert_int_equal(prn_resume_backends(saved, &arena, &given, NULL), 0);
+    assert_int_equal(given.texts.n, 2);
+    assert_string_equal(given.texts.items[0], saved->results[0].spec);
+    assert_string_equal(given.names[0], "plain");
+    assert_string_equal(given.texts.items[1], "local/onnxrt-cpu[threads=2]");
+    assert_null(given.names[1]);
     prn_arena_release(&arena);
 }
 

@@ -136,21 +136,61 @@ static void test_spec_equal(void **state)
 static void test_spec_lists(void **state)
 {
     struct fixture *f = *state;
-    const char **texts;
+    struct prn_named_spec *specs;
     size_t n;
     static const char *const want[] = {
         "local/onnxrt-cpu[opt=off,threads=1,spin]", "local/onnxrt-cpu[opt=off,threads=2,spin]",
         "local/onnxrt-cpu[opt=off,threads=4,spin]", "local/onnxrt-cpu[opt=all,threads=1,spin]",
         "local/onnxrt-cpu[opt=all,threads=2,spin]", "local/onnxrt-cpu[opt=all,threads=4,spin]"};
     assert_int_equal(prn_spec_expand("onnxrt-cpu[opt=off|all, threads = 1 | 2|4,spin]", true,
-                                     &f->arena, &texts, &n, &f->err),
+                                     &f->arena, &specs, &n, &f->err),
                      0);
     assert_int_equal(n, PRN_ARRAY_SIZE(want));
-    for (size_t i = 0; i < n; i++)
-        assert_string_equal(texts[i], want[i]);
-    assert_int_equal(prn_spec_expand("a/b", true, &f->arena, &texts, &n, &f->err), 0);
+    for (size_t i = 0; i < n; i++) {
+        assert_string_equal(specs[i].text, want[i]);
+        assert_null(specs[i].name);
+    }
+    assert_int_equal(prn_spec_expand("a/b", true, &f->arena, &specs, &n, &f->err), 0);
     assert_int_equal(n, 1);
-    assert_string_equal(texts[0], "a/b");
+    assert_string_equal(specs[0].text, "a/b");
+}
+
+static void test_spec_names(void **state)
+{
+    struct fixture *f = *state;
+    static const struct {
+        const char *text, *name, *spec;
+    } cases[] = {
+        {"x", NULL, "local/x"},
+        {"x[lib=/a=b/c]", NULL, NULL}, /* the second '=' is a fault of the spec */
+        {"new=x[a=1]", "new", "local/x[a=1]"},
+        {" the new one = h/x", "the new one", "h/x"},
+        {"a/b=c=h/x", "a/b=c", "h/x"},
+        {"é=x", "é", "local/x"},
+    };
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
+        struct prn_named_spec *specs;
+        size_t n;
+        int code = prn_spec_expand(cases[i].text, true, &f->arena, &specs, &n, &f->err);
+        assert_int_equal(code, cases[i].spec ? 0 : PRONY_EUSAGE);
+        if (!cases[i].spec)
+            continue;
+        assert_int_equal(n, 1);
+        assert_string_equal(specs[0].text, cases[i].spec);
+        if (cases[i].name)
+            assert_string_equal(specs[0].name, cases[i].name);
+        else
+            assert_null(specs[0].name);
+    }
+    static const char *const want[] = {"new a=1 c=x", "new a=1 c=y", "new a=2 c=x", "new a=2 c=y"};
+    struct prn_named_spec *specs;
+    size_t n;
+    assert_int_equal(
+        prn_spec_expand("new=h/x[a=1|2,b=3,c=x|y]", true, &f->arena, &specs, &n, &f->err), 0);
+    assert_int_equal(n, PRN_ARRAY_SIZE(want));
+    for (size_t i = 0; i < n; i++)
+        assert_string_equal(specs[i].name, want[i]);
+    assert_string_equal(specs[1].text, "h/x[a=1,b=3,c=y]");
 }
 
 static void test_spec_list_faults(void **state)
@@ -164,13 +204,18 @@ static void test_spec_list_faults(void **state)
         {"b[c=1| ]", "an empty item"},
         {"b[c=1|2| 1]", "an item twice"},
         {"b[c=1|2", "a '[' without ']'"},
+        {"=b", "no name before the '='"},
+        {" =b[c=1|2]", "no name before the '='"},
+        {"a=", "no software"},
+        {"a\nb=c", "a control character"},
+        {"a[1]=b", "text after the ']'"},
         {"b[a=1|2|3|4|5|6|7|8|9|10|11,b=1|2|3|4|5|6|7|8|9|10,c=1|2|3|4|5|6|7|8|9|10]",
          "more than 1000 combinations"},
     };
     for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
-        const char **texts;
+        struct prn_named_spec *specs;
         size_t n = 7;
-        assert_int_equal(prn_spec_expand(cases[i].text, true, &f->arena, &texts, &n, &f->err),
+        assert_int_equal(prn_spec_expand(cases[i].text, true, &f->arena, &specs, &n, &f->err),
                          PRONY_EUSAGE);
         assert_int_equal(n, 7);
         assert_contains(f->err.text, cases[i].fault);
@@ -186,6 +231,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_spec_limits, setup, teardown),
         cmocka_unit_test_setup_teardown(test_spec_equal, setup, teardown),
         cmocka_unit_test_setup_teardown(test_spec_lists, setup, teardown),
+        cmocka_unit_test_setup_teardown(test_spec_names, setup, teardown),
         cmocka_unit_test_setup_teardown(test_spec_list_faults, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -178,10 +178,10 @@ static int spec_parse(struct prony_error *err)
 static int spec_expand(struct prony_error *err)
 {
     struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
-    const char **texts;
+    struct prn_named_spec *specs;
     size_t n = 7;
     int code =
-        prn_spec_expand("onnxrt-cpu[threads=1|2,opt=off|all]", true, &arena, &texts, &n, err);
+        prn_spec_expand("new=onnxrt-cpu[threads=1|2,opt=off|all]", true, &arena, &specs, &n, err);
     assert_int_equal(n, code < 0 ? 7 : 4);
     prn_arena_release(&arena);
     return code;
@@ -765,7 +765,7 @@ static int resume(struct prony_error *err)
         fresh->results[i].name = swept->results[i].name;
     torture.armed = true;
     struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
-    struct prn_texts texts;
+    struct prn_named_texts texts;
     int code = prn_resume_backends(swept, &arena, &texts, err);
     if (code == 0)
         code = prn_resume_adopt(swept, false, fresh, err);

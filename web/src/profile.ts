@@ -595,7 +595,7 @@ interface Axis {
 }
 
 function option(row: Row, key: string): number | null {
-  const found = new RegExp(`[[,]${key}=(\\d+)[\\],]`).exec(row.result.backend.name);
+  const found = new RegExp(`[[,]${key}=(\\d+)[\\],]`).exec(row.result.backend.spec ?? row.result.backend.name);
   return found ? Number(found[1]) : null;
 }
 

@@ -90,6 +90,7 @@ struct prn_comparison_row {
     X(MODEL, "model")                       \
     X(MODEL_BYTES, "model_bytes")           \
     X(MODEL_PARAMETERS, "model_parameters") \
+    X(BACKEND, "backend")                   \
     X(RUNTIME, "runtime")                   \
     X(LIBRARY, "library")                   \
     X(PRONY, "prony_version")

@@ -130,6 +130,17 @@ static void runtime(struct differ *d, const struct prn_result *before,
         add(d, kind, from, to);
 }
 
+/* A name may stand for something else than before. */
+static void backend(struct differ *d, const struct prn_result *before,
+                    const struct prn_result *after)
+{
+    const char *from = prn_result_spec(before);
+    const char *to = prn_result_spec(after);
+    if ((before->spec || after->spec) && !same_text(from, to) &&
+        !told(d, PRN_DIFFERENCE_BACKEND, from, to))
+        add(d, PRN_DIFFERENCE_BACKEND, from, to);
+}
+
 int prn_comparison_differ(const struct prn_profile *before, struct prn_comparison_file *file,
                           struct prn_arena *arena, struct prony_error *err)
 {
@@ -138,7 +149,7 @@ int prn_comparison_differ(const struct prn_profile *before, struct prn_compariso
     const struct prn_environment *is = &after->environment;
     struct differ d = {.file = file, .arena = arena};
     file->differences =
-        PRN_ARENA_ARRAY(arena, PRN_DIFFERENCE_COUNT + file->n_rows, struct prn_difference);
+        PRN_ARENA_ARRAY(arena, PRN_DIFFERENCE_COUNT + 2 * file->n_rows, struct prn_difference);
     if (!file->differences)
         return prn_fail_memory(err);
     bool other_cpu = text(&d, PRN_DIFFERENCE_CPU, was->cpu, is->cpu);
@@ -154,6 +165,9 @@ int prn_comparison_differ(const struct prn_profile *before, struct prn_compariso
     integer(&d, PRN_DIFFERENCE_MODEL_BYTES, before->models->bytes, after->models->bytes);
     integer(&d, PRN_DIFFERENCE_MODEL_PARAMETERS, before->models->parameters,
             after->models->parameters);
+    for (size_t i = 0; i < file->n_rows; i++)
+        if (file->rows[i].before && file->rows[i].after)
+            backend(&d, file->rows[i].before, file->rows[i].after);
     for (size_t i = 0; i < file->n_rows; i++)
         if (file->rows[i].before && file->rows[i].after)
             runtime(&d, file->rows[i].before, file->rows[i].after);

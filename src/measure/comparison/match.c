@@ -83,15 +83,32 @@ static int by_option_key(const void *a, const void *b)
     return strcmp(x->key, y->key);
 }
 
-static int compose_backend(struct matcher *m, const char *name, struct prony_error *err)
+static bool has_name(const struct prn_profile *p, const char *name)
+{
+    for (size_t i = 0; i < p->n_results; i++)
+        if (p->results[i].spec && strcmp(p->results[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* A name that a user gave in both files makes partners, whatever it stands for; otherwise the spec
+ * does. */
+static int compose_backend(struct matcher *m, const struct prn_result *r,
+                           const struct prn_profile *other, struct prony_error *err)
 {
     struct prn_spec spec;
     struct prony_error fault;
-    int code = prn_spec_parse(name, true, &m->arena, &spec, &fault);
+    if (r->spec && has_name(other, r->name)) {
+        prn_buffer_add(&m->key, "named ");
+        add_part(&m->key, r->name);
+        return 0;
+    }
+    int code = prn_spec_parse(prn_result_spec(r), true, &m->arena, &spec, &fault);
     if (code == PRONY_ENOMEM)
         return prn_fail_memory(err);
     if (code < 0) {
-        add_part(&m->key, name); /* a file may hold any name; then it stands for itself */
+        /* A file may hold any name; then it stands for itself. */
+        add_part(&m->key, prn_result_spec(r));
         return 0;
     }
     struct prn_spec_option *sorted =
@@ -111,8 +128,8 @@ static int compose_backend(struct matcher *m, const char *name, struct prony_err
 }
 
 /* The numbers of all results of a profile, for which there is room. */
-static int number_results(struct matcher *m, const struct prn_profile *p, size_t *numbers,
-                          struct prony_error *err)
+static int number_results(struct matcher *m, const struct prn_profile *p,
+                          const struct prn_profile *other, size_t *numbers, struct prony_error *err)
 {
     size_t *points = PRN_ARENA_ARRAY(&m->arena, p->n_points, size_t);
     int code = points ? 0 : prn_fail_memory(err);
@@ -124,7 +141,7 @@ static int number_results(struct matcher *m, const struct prn_profile *p, size_t
             prn_buffer_printf(&m->key, "at %zu ", points[r->point]);
         if (p->n_models > 1)
             add_part(&m->key, prn_result_model(p, r)->name);
-        code = compose_backend(m, r->name, err);
+        code = compose_backend(m, r, other, err);
         if (code == 0)
             code = take_number(m, &numbers[i], err);
     }
@@ -160,9 +177,9 @@ static int pair(struct matcher *m, const struct prn_profile *before,
     file->rows = PRN_ARENA_ARRAY(arena, most, struct prn_comparison_row);
     if (!numbers || !numbers_after || !next || !file->rows)
         return prn_fail_memory(err);
-    int code = number_results(m, before, numbers, err);
+    int code = number_results(m, before, after, numbers, err);
     if (code == 0)
-        code = number_results(m, after, numbers_after, err);
+        code = number_results(m, after, before, numbers_after, err);
     if (code < 0)
         return code;
     /* Of each number, the first such row; 0: none. */

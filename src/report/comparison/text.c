@@ -66,6 +66,7 @@ static const struct {
     [PRN_DIFFERENCE_MODEL] = {"Model", ""},
     [PRN_DIFFERENCE_MODEL_BYTES] = {"Bytes of the model", "The model is not the same."},
     [PRN_DIFFERENCE_MODEL_PARAMETERS] = {"Parameters of the model", ""},
+    [PRN_DIFFERENCE_BACKEND] = {"Backend", "The same name stands for another backend."},
     [PRN_DIFFERENCE_RUNTIME] = {"Runtime", ""},
     [PRN_DIFFERENCE_LIBRARY] = {"Library of the runtime", ""},
     [PRN_DIFFERENCE_PRONY] = {"Version of prony", ""},

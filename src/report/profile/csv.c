@@ -36,6 +36,7 @@ static const struct prn_member trust_members[] = {
     PRN_FLAGS(flags, prn_flag_names, NULL),
     PRN_CHOICE(error_code, prn_error_names, NULL),
     PRN_TEXT(error, NULL),
+    PRN_TEXT(spec, NULL),
 };
 static const struct prn_schema trust_schema = PRN_SCHEMA(NULL, trust_members, NULL);
 #undef PRN_OF

@@ -161,7 +161,9 @@ static void write_model_ratio(struct prn_json_writer *w, const char *key, const 
 
 #define PRN_OF struct prn_result
 static const struct prn_member backend_members[] = {
-    PRN_TEXT(name, "Canonical spec: hardware/software[option,key=value]."),
+    PRN_TEXT(name, "What it is called: the name that was given, or its spec, "
+                   "hardware/software[option,key=value]."),
+    PRN_TEXT(spec, "Its spec where a name was given; absent otherwise.", .flags = PRN_OMIT),
     PRN_TEXT(hardware, "Before the slash; 'local' is the machine that measured."),
     PRN_TEXT(software, "After it, without options."),
     PRN_TEXT(processor, "Null when not known.", .flags = PRN_NULL),

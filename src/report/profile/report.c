@@ -778,6 +778,7 @@ static int write_report(struct report *r, struct prony_error *err)
     if (code < 0 || p->n_results == 0)
         return code;
     write_warnings(r);
+    prn_view_specs(p, &r->prose);
     if (look->verbose)
         write_details(r);
     else

@@ -68,7 +68,8 @@ static int parse_names(struct context *c)
     if (!c->specs)
         return PRONY_ENOMEM;
     for (size_t i = 0; i < p->n_results; i++) {
-        int code = prn_spec_parse(p->results[i].name, true, c->arena, &c->specs[i], NULL);
+        int code =
+            prn_spec_parse(prn_result_spec(&p->results[i]), true, c->arena, &c->specs[i], NULL);
         if (code == PRONY_ENOMEM)
             return code;
     }
@@ -128,7 +129,7 @@ static void write_point_key(const struct context *c, size_t result, struct prn_b
 {
     const struct prn_result *r = &c->profile->results[result];
     const struct prn_point *point = prn_result_point(c->profile, r);
-    prn_buffer_add(out, r->name);
+    prn_buffer_add(out, prn_result_spec(r));
     for (size_t i = 0; i < point->n_swept; i++) {
         const struct prn_swept *swept = &point->swept[i];
         const struct prn_profile_input *input =

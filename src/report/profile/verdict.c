@@ -416,7 +416,7 @@ static size_t default_row(const struct prn_view *view)
     const struct prn_profile *p = view->profile;
     size_t found = SIZE_MAX;
     for (size_t i = 0; i < p->n_results; i++) {
-        bool plain = !strchr(p->results[i].name, '[');
+        bool plain = !strchr(prn_result_spec(&p->results[i]), '[');
         if (!is_measured(view, i) || p->results[i].point != 0)
             continue;
         if (plain)

@@ -42,12 +42,13 @@ static const char *place_of(const struct prn_profile *p, const struct prn_result
     return copy;
 }
 
-/* "onnxrt-cpu[threads=2]" of "local/onnxrt-cpu[threads=2]". */
-static const char *without_hardware(const struct prn_result *r)
+/* "onnxrt-cpu[threads=2]" of "local/onnxrt-cpu[threads=2]"; a name that was given stays. */
+static const char *without_hardware(const struct prn_result *r, const char *text)
 {
     size_t len = strlen(r->hardware);
-    bool prefixed = strncmp(r->name, r->hardware, len) == 0 && r->name[len] == '/';
-    return prefixed ? r->name + len + 1 : r->name;
+    bool prefixed =
+        (text != r->name || !r->spec) && strncmp(text, r->hardware, len) == 0 && text[len] == '/';
+    return prefixed ? text + len + 1 : text;
 }
 
 /* Whether everything ran here, so that saying where says nothing. */
@@ -129,7 +130,8 @@ static int make_calls(struct prn_view *view, const size_t *ordinals)
     bool bare = prn_view_all_local(p);
     for (size_t i = 0; i < p->n_results; i++) {
         const struct prn_result *r = &p->results[i];
-        full[i] = numbered(&view->arena, bare ? without_hardware(r) : r->name, ordinals[i], "");
+        full[i] =
+            numbered(&view->arena, bare ? without_hardware(r, r->name) : r->name, ordinals[i], "");
         if (!full[i])
             return PRONY_ENOMEM;
     }
@@ -160,7 +162,7 @@ int prn_view_init(struct prn_view *view, const struct prn_profile *profile, stru
         if (!place)
             goto fail;
         v.names[i] = numbered(&v.arena, r->name, ordinals[i], place);
-        v.backends[i] = numbered(&v.arena, without_hardware(r), ordinals[i], "");
+        v.backends[i] = numbered(&v.arena, without_hardware(r, r->name), ordinals[i], "");
         if (!v.names[i] || !v.backends[i])
             goto fail;
         v.n_measured += prn_result_measured(r);
@@ -239,6 +241,27 @@ void prn_view_runtimes(const struct prn_profile *p, const char *before, struct p
         prn_buffer_printf(out, "%s%s", before, version);
         before = ", ";
     }
+}
+
+/* Names of the first point; the others have the same. */
+#define SPECS_SHOWN 20
+
+void prn_view_specs(const struct prn_profile *p, struct prn_prose *prose)
+{
+    size_t told = 0;
+    for (size_t i = 0; i < p->n_results; i++) {
+        const struct prn_result *r = &p->results[i];
+        if (!r->spec || r->point != p->results[0].point)
+            continue;
+        bool bare = strcmp(r->hardware, "local") == 0;
+        if (told++ < SPECS_SHOWN)
+            prn_buffer_printf(&prose->line, "%s%s is %s", told > 1 ? "; " : "", r->name,
+                              bare ? without_hardware(r, r->spec) : r->spec);
+    }
+    if (told > SPECS_SHOWN)
+        prn_buffer_printf(&prose->line, "; %zu more are in the JSON", told - SPECS_SHOWN);
+    if (told > 0)
+        prn_prose_paragraph(prose, ".");
 }
 
 static void add_machine(const struct prn_environment *e, struct prn_buffer *line)

@@ -46,6 +46,9 @@ void prn_view_half_width(struct prn_buffer *out, double fraction);
 /* Appends the runtimes that were measured, `before` before the first. */
 void prn_view_runtimes(const struct prn_profile *p, const char *before, struct prn_buffer *out);
 
+/* What backends are that the user gave names to: "new is onnxrt-cpu[threads=2]; …". */
+void prn_view_specs(const struct prn_profile *p, struct prn_prose *prose);
+
 /* A paragraph on when, by what and on which machine it was measured. */
 void prn_view_environment(const struct prn_profile *p, struct prn_prose *prose);
 

@@ -585,6 +585,7 @@ static void describe_recording(struct report *r)
     const struct prn_profile *p = r->profile;
     describe_medians(r);
     describe_checks(r);
+    prn_view_specs(r->profile, &r->prose);
     for (size_t i = 0; r->verbose && i < p->n_graphs; i++)
         if (p->graphs[i].start.n_launches > 0 && is_used(p, p->graphs[i].id))
             describe_start(r, &p->graphs[i]);
