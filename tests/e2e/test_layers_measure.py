@@ -59,7 +59,8 @@ def measure(prony, path, *options):
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_results(prony, networks, workdir, tmpdir, backend):
     path = networks.get("mlp", "--batch", "dynamic", "--layers", "3")
-    report = measure(prony, path, "--backend", backend, "-i", "40", "--launches", "2", "-m",
+    launches = 5 if backend == "onnxrt-cpu" else 2
+    report = measure(prony, path, "--backend", backend, "-i", "40", "--launches", str(launches), "-m",
                      "some/mlp")
     results = load(workdir / "profiler_results.yml")
     assert {k: results[k] for k in HEAD[:3]} == {
@@ -80,8 +81,10 @@ def test_results(prony, networks, workdir, tmpdir, backend):
     assert [e.get("time_ci") for e in results["profile_data"]] == \
         [e["time_ci_s"] for e in report["profile_data"]]
     timed = [*report["profile_data"], report["whole"]["not_fused"], report["whole"]["as_it_is"]]
-    assert [(e["launches"], e["samples"]) for e in timed] == [(2, 40)] * 6
-    assert all(e["measured"] and e["time_ci_s"] > 0 for e in report["profile_data"])
+    assert [(e["launches"], e["samples"]) for e in timed] == [(launches, 40)] * 6
+    assert all(e["measured"] for e in report["profile_data"])
+    # Two processes tell nothing of a third.
+    assert all(e["time_ci_s"] > 0 if launches == 5 else e["time_ci_s"] is None for e in timed)
     assert report["sum"]["time_s"] == pytest.approx(sum(e["time"] for e in results["profile_data"]))
     whole = report["whole"]
     assert whole["sum_ratio"] == pytest.approx(report["sum"]["time_s"]

@@ -99,7 +99,7 @@ def test_stages_work_and_give_what_the_model_gives(plan, simulated, mlp):
     for stage in s["stages"]:
         assert stage["cores"] == cores // 3
         assert 0 < stage["alone_s"] < 1 and 0 < stage["together_s"] < 1 and stage["busy"] <= 1
-        assert stage["alone_ci_s"] >= 0 and stage["together_ci_s"] >= 0
+        assert stage["alone_ci_s"] is None and stage["together_ci_s"] is None  # of two launches
     predicted = [stage["time_s"] for stage in report["stages"]]
     assert [stage["alone_to_predicted"] for stage in s["stages"]] == pytest.approx(
         [stage["alone_s"] / p for stage, p in zip(s["stages"], predicted)])
@@ -145,11 +145,12 @@ def test_any_number_of_buffers(plan, simulated, mlp, buffers):
 
 def test_text_says_what_it_compares(plan, simulate, mlp):
     plan(mlp, hosts=2)
-    done = simulate(mlp, "--explain")
+    done = simulate(mlp, "--explain", "--launches", "1")
     assert done.status == 0, done.stderr
     for text in ("v  stage 2: host-1", "Predicted against measured", "expected here",
                  "Measured stage times are this machine's", "The bottleneck here is ",
-                 "Links are not a network", "the whole model's"):
+                 "Links are not a network", "the whole model's", "No ±: 1 launch can't tell",
+                 "  Memory     Taken"):
         assert text in done.stdout.replace("\n  ", " "), text
     few = len(os.sched_getaffinity(0)) < 2
     assert ("too few to give each its own" in " ".join(done.stdout.split())) == few

@@ -288,8 +288,9 @@ int prn_bench_time(const struct prn_layer_bench *b, const struct prn_result *res
     if (isnan(mean.estimate))
         return prn_fail_memory(err);
     double half_ns = (mean.high - mean.low) / 2;
+    bool known = isfinite(half_ns) && result->n_launches >= PRN_UNITS_MIN;
     *ret = (struct prn_whole_time){.time_s = mean.estimate / 1e9,
-                                   .time_ci_s = isfinite(half_ns) ? half_ns / 1e9 : NAN,
+                                   .time_ci_s = known ? half_ns / 1e9 : NAN,
                                    .samples = (int64_t)result->n_samples,
                                    .launches = (int64_t)result->n_launches,
                                    .flags = result->flags};

@@ -36,21 +36,20 @@ int prn_spells_add(struct prn_spells *spells, const struct prn_spell *spell)
 struct prn_simulate_tally *prn_tally_new(size_t n_stages, size_t launches)
 {
     struct prn_simulate_tally *t = calloc(1, sizeof *t);
-    size_t most = launches > 1 ? launches : PRN_TALLY_BLOCKS;
     size_t n_units = n_stages * FIGURES;
     if (!t)
         return NULL;
     *t = (struct prn_simulate_tally){.n_stages = n_stages, .launches = launches};
     t->stages = calloc(n_units, sizeof *t->stages);
-    t->memory = calloc((n_units + TOTALS) * most, sizeof *t->memory);
+    t->memory = calloc((n_units + TOTALS) * launches, sizeof *t->memory);
     if (!t->stages || !t->memory) {
         prn_tally_free(t);
         return NULL;
     }
     for (size_t i = 0; i < n_units; i++)
-        t->stages[i].items = t->memory + i * most;
+        t->stages[i].items = t->memory + i * launches;
     for (size_t i = 0; i < TOTALS; i++)
-        t->totals[i].items = t->memory + (n_units + i) * most;
+        t->totals[i].items = t->memory + (n_units + i) * launches;
     return t;
 }
 
@@ -104,28 +103,21 @@ static size_t count(const struct prn_tally_launch *l, const struct prn_spells *s
     return n;
 }
 
-/* Adds the mean of the launch or, if it is the only one, the means of its blocks. A spell that
- * counts is never the first: the warm-ups come before it. */
-static void add(struct prn_simulate_tally *t, const struct prn_tally_launch *l,
-                const struct prn_spells *spells, bool alone, value_of *value, struct units *units)
+/* Adds the mean of the launch. A spell that counts is never the first: the warm-ups come before
+ * it. */
+static void add(const struct prn_tally_launch *l, const struct prn_spells *spells, bool alone,
+                value_of *value, struct units *units)
 {
-    size_t n = count(l, spells, alone);
-    size_t blocks = t->launches > 1 ? 1 : n < PRN_TALLY_BLOCKS ? n : PRN_TALLY_BLOCKS;
-    size_t at = 0;
-    size_t in_block = 0;
+    size_t n = 0;
     double sum = 0;
-    for (size_t i = 1, block = 0; i < spells->n && block < blocks; i++) {
+    for (size_t i = 1; i < spells->n; i++) {
         if (!counts(l, &spells->items[i], alone))
             continue;
         sum += value(&spells->items[i], &spells->items[i - 1]);
-        in_block++;
-        if (++at < n * (block + 1) / blocks)
-            continue;
-        units->items[units->n++] = sum / (double)in_block;
-        block++;
-        sum = 0;
-        in_block = 0;
+        n++;
     }
+    if (n > 0)
+        units->items[units->n++] = sum / (double)n;
 }
 
 void prn_tally_add(struct prn_simulate_tally *t, const struct prn_tally_launch *l)
@@ -133,10 +125,10 @@ void prn_tally_add(struct prn_simulate_tally *t, const struct prn_tally_launch *
     for (size_t i = 0; i < t->n_stages; i++) {
         struct units *figures = t->stages + i * FIGURES;
         const struct prn_spells *stage = &l->stages[i];
-        add(t, l, stage, true, run_s, &figures[ALONE]);
-        add(t, l, stage, true, rest_s, &figures[ALONE_HANDLING]);
-        add(t, l, stage, false, run_s, &figures[TOGETHER]);
-        add(t, l, stage, false, rest_s, &figures[HANDLING]);
+        add(l, stage, true, run_s, &figures[ALONE]);
+        add(l, stage, true, rest_s, &figures[ALONE_HANDLING]);
+        add(l, stage, false, run_s, &figures[TOGETHER]);
+        add(l, stage, false, rest_s, &figures[HANDLING]);
         double busy_s = 0;
         for (size_t k = 0; k < stage->n; k++)
             if (counts(l, &stage->items[k], false))
@@ -144,27 +136,27 @@ void prn_tally_add(struct prn_simulate_tally *t, const struct prn_tally_launch *
         double full_s = 1e-9 * (double)(l->end_ns - l->full_ns);
         figures[BUSY].items[figures[BUSY].n++] = full_s > 0 ? fmin(1, busy_s / full_s) : NAN;
         if (i + 1 < t->n_stages)
-            add(t, l, &l->links[i], false, span_s, &figures[LINK]);
+            add(l, &l->links[i], false, span_s, &figures[LINK]);
     }
-    add(t, l, l->whole, true, span_s, &t->totals[LATENCY]);
-    add(t, l, l->whole, false, span_s, &t->totals[FULL_LATENCY]);
-    add(t, l, l->whole, false, gap_s, &t->totals[PERIOD]);
+    add(l, l->whole, true, span_s, &t->totals[LATENCY]);
+    add(l, l->whole, false, span_s, &t->totals[FULL_LATENCY]);
+    add(l, l->whole, false, gap_s, &t->totals[PERIOD]);
     t->lone_batches += count(l, l->whole, true);
     t->batches += count(l, l->whole, false);
 }
 
 /* ---- Figures ---- */
 
-static struct prn_interval interval(const struct units *units)
-{
-    if (units->n == 0)
-        return (struct prn_interval){NAN, NAN, NAN};
-    return prn_stats_mean_interval(units->items, units->n);
-}
-
 static double mean(const struct units *units)
 {
     return units->n > 0 ? prn_stats_mean(units->items, units->n) : NAN;
+}
+
+static struct prn_interval interval(const struct units *units)
+{
+    if (units->n < PRN_UNITS_MIN)
+        return (struct prn_interval){NAN, mean(units), NAN};
+    return prn_stats_mean_interval(units->items, units->n);
 }
 
 /* The first of the longest. */

@@ -1,6 +1,7 @@
 /*
  * From what a simulation saw to its figures. Touches no clock, so it is tested with times made by
- * hand. The unit of an interval is the launch, or with a single one a tenth of it.
+ * hand. The unit of an interval is the launch; of fewer than
+ * PRN_UNITS_MIN there is none (NAN).
  */
 #ifndef PRN_PIPELINE_SIMULATE_TALLY_H
 #define PRN_PIPELINE_SIMULATE_TALLY_H
@@ -9,7 +10,6 @@
 
 /* Batches at the beginning of a launch that aren't counted. */
 #define PRN_TALLY_WARMUPS 2
-#define PRN_TALLY_BLOCKS 10 /* of a single launch */
 
 /* What a stage, a link or the whole pipeline did with one batch. */
 struct prn_spell {

@@ -48,10 +48,10 @@ static void flags_cell(struct prn_table *t, unsigned flags)
 
 /* ---- Text and Markdown ---- */
 
-/* "1.2 %" of a time; "" when that isn't known. How much more than all of it says nothing. */
+/* "1.2 %" of a time; "?" without an interval. How much more than all of it says nothing. */
 static const char *precision(char text[PRN_FORMAT_SIZE], double time_s, double ci_s)
 {
-    text[0] = '\0';
+    snprintf(text, PRN_FORMAT_SIZE, "?");
     if (isfinite(ci_s) && ci_s <= time_s)
         snprintf(text, PRN_FORMAT_SIZE, "%.1f %%", 100 * ci_s / time_s);
     else if (isfinite(ci_s))
@@ -255,17 +255,21 @@ static void write_whole(const struct prn_layer_measurement *m, struct prn_prose 
                             : ": the layers do not add up. Of layers that take microseconds, "
                               "starting a run is a part that the whole has once; otherwise "
                               "measure again, with a longer --max-time, on a quiet machine.");
-    double saved = 1 - fused->time_s / m->sum_s;
+    double saved_s = m->sum_s - fused->time_s;
+    double half_s = hypot(fused->time_ci_s, m->sum_ci_s);
     prn_buffer_add(&p->line, "As it is, it takes ");
     add_time(&p->line, fused->time_s, fused->time_ci_s);
     /* A sum that isn't the whole's time says nothing of what fusing saves. */
     if (!adds_up(m))
         prn_prose_paragraph(p, ".");
-    else if (saved > 0.0005)
-        prn_prose_paragraph(p, ": fusing across the cuts would save %.1f %% of the sum.",
-                            100 * saved);
-    else
+    else if (saved_s > half_s || (isnan(half_s) && saved_s > 0))
+        prn_prose_paragraph(p, ": fusing across the cuts %s %.1f %% of the sum.",
+                            isnan(half_s) ? "seems to save" : "would save",
+                            100 * saved_s / m->sum_s);
+    else if (saved_s < -half_s)
         prn_prose_paragraph(p, ": fusing across the cuts would save nothing.");
+    else
+        prn_prose_paragraph(p, ": nobody knows whether fusing across the cuts would save time.");
 }
 
 static void write_outputs(const struct prn_layer_measurement *m, struct prn_prose *p)
@@ -302,6 +306,20 @@ static void write_flags(const struct prn_layer_measurement *m, struct prn_prose 
 #undef PRN_X
 }
 
+/* Of layers measured in this run, what too few processes leave open. */
+static void write_few(const struct prn_layer_measurement *m, struct prn_prose *p)
+{
+    int64_t fewest = PRN_UNITS_MIN;
+    for (size_t i = 0; i < m->n_rows; i++)
+        if (m->rows[i].measured && m->rows[i].launches < fewest)
+            fewest = m->rows[i].launches;
+    if (fewest < PRN_UNITS_MIN)
+        prn_prose_paragraph(p,
+                            "No ±: %" PRId64 " process%s can't tell how the next one would "
+                            "differ. Use --launches 5, or a longer --max-time.",
+                            fewest, fewest == 1 ? "" : "es");
+}
+
 static void write_notes(const struct view *v, struct prn_prose *p)
 {
     size_t older = 0;
@@ -320,6 +338,7 @@ static void write_notes(const struct view *v, struct prn_prose *p)
     if (older > 0)
         prn_prose_paragraph(p, "%zu layer%s measured in an earlier run.", older,
                             older == 1 ? " was" : "s were");
+    write_few(v->m, p);
     write_flags(v->m, p);
 }
 

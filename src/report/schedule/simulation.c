@@ -11,6 +11,11 @@ static double half(struct prn_interval i)
     return i.high - i.estimate;
 }
 
+static struct prn_timed timed(struct prn_interval i)
+{
+    return (struct prn_timed){i.estimate, half(i)};
+}
+
 /* Inferences per second, with half of the interval. */
 static struct prn_timed rate(const struct prn_schedule_view *view, double s, double ci_s)
 {
@@ -79,11 +84,20 @@ static void stage_row(const struct prn_schedule_view *view, size_t i, struct prn
     prn_table_cell(t, "%s", predicted->host);
     cell_duration(t, predicted->time.s);
     cell_duration(t, stage->alone_s.estimate);
-    cell_duration(t, half(stage->alone_s));
+    prn_schedule_cell_half(t, timed(stage->alone_s));
     prn_table_cell(t, "%s", prn_format_ratio(number, stage->alone_s.estimate / predicted->time.s));
     cell_duration(t, stage->together_s.estimate);
-    cell_duration(t, half(stage->together_s));
+    prn_schedule_cell_half(t, timed(stage->together_s));
     cell_duration(t, stage->handling_s.estimate);
+}
+
+static void use_row(const struct prn_schedule_view *view, size_t i, struct prn_table *t)
+{
+    const struct prn_stage_view *predicted = &view->stages[i];
+    const struct prn_simulated_stage *stage = &view->report->simulation->stages[i];
+    char number[PRN_FORMAT_SIZE];
+    prn_table_cell(t, "%zu", i + 1);
+    prn_table_cell(t, "%s", predicted->host);
     prn_table_cell(t, "%.1f %%", 100 * stage->busy);
     cell_duration(t, stage->link_s.estimate);
     prn_table_cell(t, "%s", prn_format_bytes(number, predicted->memory_bytes));
@@ -92,23 +106,35 @@ static void stage_row(const struct prn_schedule_view *view, size_t i, struct prn
                                               : prn_format_bytes(number, stage->memory_bytes));
 }
 
-static int stage_table(const struct prn_schedule_view *view, struct prn_buffer *out,
-                       struct prony_error *err)
+/* A table with a row for each stage. */
+static int stage_table(const struct prn_schedule_view *view, const char *const *titles, size_t n,
+                       void (*row)(const struct prn_schedule_view *, size_t, struct prn_table *),
+                       struct prn_buffer *out, struct prony_error *err)
 {
-    static const char *const titles[] = {"Predicted", "Alone", "±",    "Ratio",  "Together", "±",
-                                         "Passing",   "Busy",  "Link", "Memory", "Taken"};
     struct prn_table *t = prn_schedule_view_table(view);
     if (!t)
         return prn_fail_memory(err);
     prn_table_column(t, "Stage", PRN_TABLE_ALIGN_RIGHT);
     prn_table_column(t, "Host", PRN_TABLE_ALIGN_LEFT);
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+    for (size_t i = 0; i < n; i++)
         prn_table_column(t, titles[i], PRN_TABLE_ALIGN_RIGHT);
     for (size_t i = 0; i < view->report->simulation->n_stages; i++)
-        stage_row(view, i, t);
+        row(view, i, t);
     int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
     prn_table_free(t);
     return code;
+}
+
+/* Two, so that what stages take isn't what a narrow page leaves out. */
+static int stage_tables(const struct prn_schedule_view *view, struct prn_buffer *out,
+                        struct prony_error *err)
+{
+    static const char *const times[] = {"Predicted", "Alone", "±",      "Ratio",
+                                        "Together",  "±",     "Passing"};
+    static const char *const use[] = {"Busy", "Link", "Memory", "Taken"};
+    int code = stage_table(view, times, PRN_ARRAY_SIZE(times), stage_row, out, err);
+    prn_buffer_add_char(out, '\n');
+    return code < 0 ? code : stage_table(view, use, PRN_ARRAY_SIZE(use), use_row, out, err);
 }
 
 /* Over a network links have times of their own. */
@@ -133,7 +159,7 @@ static int link_table(const struct prn_schedule_view *view, struct prn_buffer *o
         prn_table_cell(t, "%s", prn_format_bytes(number, stage->link_bytes));
         cell_duration(t, predicted->link_s);
         cell_duration(t, stage->link_s.estimate);
-        cell_duration(t, half(stage->link_s));
+        prn_schedule_cell_half(t, timed(stage->link_s));
         prn_table_cell(t, "%s",
                        prn_format_ratio(number, stage->link_s.estimate / predicted->link_s));
         prn_table_cell(t, "%s", prn_format_significant(number, predicted->link_mbps, 3));
@@ -144,18 +170,24 @@ static int link_table(const struct prn_schedule_view *view, struct prn_buffer *o
     return code;
 }
 
+/* A figure with half of its interval, which what is expected doesn't have. */
 static void total_row(struct prn_table *t, const char *title, struct prn_timed throughput,
                       struct prn_timed latency)
 {
-    prn_table_cell(t, "%s", title);
     char number[PRN_FORMAT_SIZE];
+    prn_table_cell(t, "%s", title);
     prn_table_cell(t, "%s/s", prn_format_significant(number, throughput.s, 4));
-    if (isfinite(throughput.ci_s))
-        prn_table_cell(t, "%s/s", prn_format_significant(number, throughput.ci_s, 2));
-    else
+    if (isnan(throughput.ci_s))
         prn_table_cell(t, "%s", "");
+    else if (throughput.ci_s > throughput.s)
+        prn_table_cell(t, "%s", "unknown");
+    else
+        prn_table_cell(t, "%s/s", prn_format_significant(number, throughput.ci_s, 2));
     cell_duration(t, latency.s);
-    cell_duration(t, latency.ci_s);
+    if (isnan(latency.ci_s))
+        prn_table_cell(t, "%s", "");
+    else
+        prn_schedule_cell_half(t, latency);
 }
 
 static int total_table(const struct prn_schedule_view *view, struct prn_buffer *out,
@@ -174,8 +206,7 @@ static int total_table(const struct prn_schedule_view *view, struct prn_buffer *
               view->latency);
     total_row(t, s->server ? "expected" : "expected here", rate(view, s->expected_period_s, NAN),
               (struct prn_timed){s->expected_latency_s, NAN});
-    total_row(t, "measured", measured_rate(view),
-              (struct prn_timed){s->latency_s.estimate, half(s->latency_s)});
+    total_row(t, "measured", measured_rate(view), timed(s->latency_s));
     int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
     prn_table_free(t);
     return code;
@@ -254,6 +285,15 @@ static void tell_bottlenecks(const struct prn_schedule_view *view, struct prn_pr
     prn_prose_paragraph(prose, ".");
 }
 
+static void tell_launches(const struct prn_simulation *s, struct prn_prose *prose)
+{
+    if (s->launches < PRN_UNITS_MIN)
+        prn_prose_paragraph(prose,
+                            "No ±: %zu launch%s can't tell how the next one would differ. Use "
+                            "--launches 5.",
+                            s->launches, s->launches == 1 ? "" : "es");
+}
+
 static void tell_noise(const struct prn_simulation *s, struct prn_prose *prose)
 {
     if (s->disturbed > 0)
@@ -301,7 +341,7 @@ int prn_simulation_view_text(const struct prn_schedule_view *view, struct prn_bu
 {
     struct prn_prose prose = prn_prose_init(&view->report->look, out);
     prn_heading(out, false, "Predicted against measured");
-    int code = stage_table(view, out, err);
+    int code = stage_tables(view, out, err);
     if (code == 0) {
         tell_place(view->report->simulation, &prose);
         prn_buffer_add_char(out, '\n');
@@ -315,6 +355,7 @@ int prn_simulation_view_text(const struct prn_schedule_view *view, struct prn_bu
     if (code == 0) {
         tell_ratios(view, &prose);
         tell_bottlenecks(view, &prose);
+        tell_launches(view->report->simulation, &prose);
         tell_noise(view->report->simulation, &prose);
         tell_rest(view, &prose);
     }

@@ -17,12 +17,15 @@ static const char *duration(char buffer[PRN_FORMAT_SIZE], double s)
     return prn_format_duration(buffer, 1e9 * s);
 }
 
-/* " ± 1.2 ms", or nothing when it isn't known. */
-static const char *plus_minus(char buffer[PRN_FORMAT_SIZE], double ci_s)
+/* " ± 1.2 ms", or nothing when nothing is known of it. */
+static const char *plus_minus(char buffer[PRN_FORMAT_SIZE], struct prn_timed time)
 {
     char number[PRN_FORMAT_SIZE];
-    snprintf(buffer, PRN_FORMAT_SIZE, "%s%s", ci_s > 0 ? " ± " : "",
-             ci_s > 0 ? duration(number, ci_s) : "");
+    if (time.ci_s > time.s)
+        snprintf(buffer, PRN_FORMAT_SIZE, " (± unknown)");
+    else
+        snprintf(buffer, PRN_FORMAT_SIZE, "%s%s", time.ci_s > 0 ? " ± " : "",
+                 time.ci_s > 0 ? duration(number, time.ci_s) : "");
     return buffer;
 }
 
@@ -56,7 +59,7 @@ static void stage_row(const struct prn_schedule_view *view, size_t i, bool error
     prn_table_cell(t, "%s", layers);
     prn_table_cell(t, "%s", duration(number, v->time.s));
     if (errors)
-        prn_table_cell(t, "%s", duration(number, v->time.ci_s));
+        prn_schedule_cell_half(t, v->time);
     prn_table_cell(t, "%.1f %%", 100 * v->idle);
     prn_table_cell(t, "%s", prn_format_bytes(number, v->memory_bytes));
     prn_table_cell(t, "%s", prn_format_bytes(number, v->available_bytes));
@@ -164,6 +167,15 @@ void prn_schedule_add_half(double figure, double half, struct prn_buffer *out)
         prn_buffer_printf(out, " ± %s", prn_format_significant(number, half, 2));
 }
 
+void prn_schedule_cell_half(struct prn_table *t, struct prn_timed time)
+{
+    char number[PRN_FORMAT_SIZE];
+    prn_table_cell(t, "%s",
+                   isnan(time.ci_s)     ? "?"
+                   : time.ci_s > time.s ? "unknown"
+                                        : duration(number, time.ci_s));
+}
+
 static void add_throughput(const struct prn_schedule_view *view, struct prn_buffer *out)
 {
     char number[PRN_FORMAT_SIZE];
@@ -224,10 +236,10 @@ static void summary(const struct prn_schedule_view *view, struct prn_prose *pros
         add_throughput(view, &prose->line);
         prn_prose_paragraph(prose, ": a batch of %lld every %s%s.",
                             (long long)view->report->pipeline->batch_size,
-                            duration(number, view->period.s), plus_minus(error, view->period.ci_s));
+                            duration(number, view->period.s), plus_minus(error, view->period));
     }
     prn_prose_paragraph(prose, "A batch takes %s%s from the first layer to the last.",
-                        duration(number, view->latency.s), plus_minus(error, view->latency.ci_s));
+                        duration(number, view->latency.s), plus_minus(error, view->latency));
     double value =
         prn_schedule_value(view->report->pipeline, view->report->goal, view->report->schedule);
     if (!isnan(view->report->bound))

@@ -71,4 +71,7 @@ PRONY_MUST_CHECK int prn_schedule_view_csv(const struct prn_schedule_view *view,
 /* " ± 1.2", half of the interval of a figure; " (± unknown)" when that is more than the figure. */
 void prn_schedule_add_half(double figure, double half, struct prn_buffer *out);
 
+/* The same as a cell: "1.2 ms", "unknown"; "?" when there is no interval. */
+void prn_schedule_cell_half(struct prn_table *t, struct prn_timed time);
+
 #endif
