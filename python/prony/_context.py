@@ -216,6 +216,8 @@ class Context:
         there were before it."""
         self._recompiled: dict[str, tuple[int, str]] = {}
         """Calls of functions in which something was compiled again, and why in the last one."""
+        self._open_sizes: set[str] = set()
+        """Functions with `dynamic=True`."""
         self._why: dict[str, str] = {}
         """Of functions without a graph that computes something: what PyTorch said."""
         self._no_grad = torch.no_grad()
@@ -267,6 +269,8 @@ class Context:
         if compiled is None:
             compiled = self._compiled[function] = torch.compile(
                 function, backend=self._dynamo_backend, dynamic=dynamic)
+            if dynamic:
+                self._open_sizes.add(name)
         if self.function:
             return compiled(*arguments, **named)  # called by an accelerated one, and part of it
         native = self.session.handle
@@ -276,7 +280,7 @@ class Context:
                                          "closed")
             return compiled(*arguments, **named)
         self.function = name
-        before = self._remote_graphs
+        before, waited_ns = self._remote_graphs, native.waited_ns
         try:
             result, missing = native.region(name, compiled, arguments, named)
         except torch._dynamo.exc.TorchDynamoException as fault:
@@ -289,7 +293,8 @@ class Context:
         if missing is not None:
             self._say(self.runtime_errors, missing)
         if self._before is not None:
-            self._explain(name, *self._before)
+            ran = self._remote_graphs != before or native.waited_ns != waited_ns
+            self._explain(name, ran, *self._before)
         if self.backend is not None and self._remote_graphs == before:
             why = f": {self._why[name]}" if name in self._why else ""
             raise CompilationError(f"nothing of '{name}' ran on '{self.backend}', because PyTorch "
@@ -305,14 +310,14 @@ class Context:
         with contextlib.suppress(OctomlProfileError, _native.Error):
             self.session.native.region_compiled()
 
-    def _explain(self, name: str, graphs: int, known: Counter[str], last: Any) -> None:
-        """Keeps why a call compiled again, and why it has no graph, if it hasn't."""
+    def _explain(self, name: str, ran: bool, graphs: int, known: Counter[str], last: Any) -> None:
+        """Keeps why a call compiled again, and why it has no graph, if it hasn't. `ran`: one did run,
+        which an earlier call may have compiled."""
         self._before = None
         reason = _recompilation_since(last)
         if reason is not None:
             self._recompiled[name] = self._recompiled.get(name, (0, ""))[0] + 1, reason
-        if not all(captured.trivial for captured in self._captured[graphs:]):
-            self._why.pop(name, None)
+        if ran or not all(captured.trivial for captured in self._captured[graphs:]):
             return
         for text in _breaks() - known:
             self._why[name] = explanation(text)
@@ -325,7 +330,7 @@ class Context:
         return [f"'{name}' was compiled again in {times} of its calls, and such calls are discarded or "
                 f"have no total. What changed, in PyTorch's words: {reason}."
                 + (" accelerate(dynamic=True) makes one graph for many sizes."
-                   if "size mismatch" in reason else "")
+                   if "size mismatch" in reason and name not in self._open_sizes else "")
                 for name, (times, reason) in self._recompiled.items() if times > 1]
 
     def not_captured(self, message: str, fault: BaseException) -> None:

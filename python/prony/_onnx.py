@@ -37,6 +37,9 @@ OPSET = 20  # what torch.onnx.export() takes by default
 # first call, and other sizes would get wrong results.
 _TRACED = (operator.add, operator.sub, operator.mul, operator.floordiv, operator.neg, operator.getitem)
 
+_ALIASES = {"multiply": "mul", "divide": "div", "true_divide": "div", "subtract": "sub", "greater": "gt",
+            "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne", "arctan2": "atan2"}
+
 
 @dataclasses.dataclass(frozen=True)
 class Place:
@@ -181,6 +184,7 @@ def _registry() -> ONNXRegistry:
 
     registry = _registration.ONNXRegistry.from_torchlib(opset_version=OPSET)
     registry.register_op(aten.searchsorted.Tensor, _searchsorted)
+    registry.register_op(aten.searchsorted.Scalar, _searchsorted)
     registry.register_op(round, _round)
     return registry
 
@@ -217,12 +221,25 @@ def _searchsorted(sequence: Any, values: Any, *, out_int32: bool = False, right:
     if sorter is not None:
         sequence = op.GatherElements(sequence, sorter, axis=-1)
     compare = op.LessOrEqual if right or side == "right" else op.Less
-    # A batch of sequences has as many of values; a single one takes values of any shape.
-    before = compare(op.Unsqueeze(sequence, [-2]), op.Unsqueeze(values, [-1]))
+    if isinstance(values, (int, float)):
+        if isinstance(values, float) and not sequence.dtype.is_floating_point():
+            sequence = op.Cast(sequence, to=onnx.TensorProto.FLOAT)
+        before = compare(sequence, op.CastLike(_number(values), sequence))
+    else:
+        # A batch of sequences has as many of values; a single one takes values of any shape.
+        before = compare(op.Unsqueeze(sequence, [-2]), op.Unsqueeze(values, [-1]))
     count = op.ReduceSum(op.Cast(before, to=onnx.TensorProto.INT64), [-1], keepdims=0)
-    if not len(values.shape):
+    if not isinstance(values, (int, float)) and not len(values.shape):
         count = op.Squeeze(count, [0])
     return op.Cast(count, to=onnx.TensorProto.INT32) if out_int32 else count
+
+
+def _number(value: float) -> Any:
+    """A constant, with all of its digits."""
+    from onnxscript import opset20 as op
+
+    kind = onnx.TensorProto.DOUBLE if isinstance(value, float) else onnx.TensorProto.INT64
+    return op.Constant(value=onnx.helper.make_tensor("", kind, [], [value]))
 
 
 def _untouched_sizes(lowered: Lowered) -> contextlib.AbstractContextManager[None]:
@@ -242,6 +259,7 @@ def _program(lowered: Lowered) -> torch.export.ExportedProgram:
         ExportGraphSignature, InputKind, InputSpec, OutputKind, OutputSpec)
 
     graph = copy.deepcopy(lowered.module.graph)
+    _use_known_names(graph)
     module = fx.GraphModule(lowered.module, graph)
     placeholders = graph.find_nodes(op="placeholder")
     outputs = graph.output_node().args[0]
@@ -258,6 +276,19 @@ def _program(lowered: Lowered) -> torch.export.ExportedProgram:
         module_call_graph=[whole], example_inputs=(values, {}), constants={})
     program._guards_code = []  # they speak of the caller's variables, and Dynamo checks them
     return program
+
+
+def _use_known_names(graph: fx.Graph) -> None:
+    """Says in the exporter's words what others are as good for: it finds the common type of operands
+    for an operator's first name alone, and the first of them may not be a number for it."""
+    for node in graph.nodes:
+        if isinstance(node.target, torch._ops.OpOverload):
+            name = node.target._schema.name.removeprefix("aten::")
+            if name in _ALIASES:
+                node.target = getattr(getattr(aten, _ALIASES[name]), node.target._overloadname)
+            if node.target in (aten.add.Tensor, aten.mul.Tensor) and not node.kwargs and \
+                    not isinstance(node.args[0], fx.Node):
+                node.args = node.args[::-1]
 
 
 def _argument(node: fx.Node) -> Any:

@@ -25,7 +25,9 @@
 #define SCOPE_SIGNAL (1ull << 1)
 #define PR_NAME_MEMORY 0x53564d41 /* PR_SET_VMA */
 
-#define DESCRIPTORS_MAX 1024
+/* A runtime may keep a descriptor for each file of weights, as OpenVINO does, and a session has
+ * those of several networks. */
+#define DESCRIPTORS_MAX 16384
 
 struct ruleset {
     uint64_t files;

@@ -197,6 +197,10 @@ def test_compiling_again_and_again_has_a_reason(profiling, capfd):
     outcome = profiling(sizes, *[(torch.randn(n),) for n in (2, 3, 4)], plain=lambda x: x + 1)
     [note] = [note for note in outcome.report.notes if "compiled again" in note]
     assert "size mismatch" in note and "accelerate(dynamic=True)" in note
+    outcome = profiling(accelerate(lambda x: x + 1, dynamic=True), *[(torch.randn(n),) for n in (3, 1, 0)],
+                        plain=lambda x: x + 1)
+    [note] = [note for note in outcome.report.notes if "compiled again" in note]
+    assert "size mismatch" in note and "accelerate(dynamic=True)" not in note, "it is so already"
     assert capfd.readouterr().err == ""
 
 
@@ -579,6 +583,19 @@ def test_a_function_without_graphs_says_why(profiling):
     assert note.startswith("A call of 'hidden' has no graph that a backend could run, because of this: "
                            "User-inserted graph break")
     assert "Note: A call of 'hidden' has no graph" in outcome.printed
+
+
+def test_a_call_with_graphs_of_an_earlier_one_has_graphs(profiling):
+    """What it compiles itself may give none."""
+    def either(x, flag):
+        y = torch.relu(x)
+        torch._dynamo.graph_break()
+        return y * 2 if flag else y.tolist()
+
+    outcome = profiling(accelerate(either), *[(torch.ones(2), flag) for flag in (True, True, False, False)],
+                        plain=either)
+    assert [len(profile.footprint) for profile in outcome.report.profiles] == [2, 1]
+    assert outcome.report.notes == []
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64, torch.int32,

@@ -232,7 +232,18 @@ def indices(x, i):
     return (x[i], x[i + 1] * 2, x[:, i] + 1, x[i, 1:] + x[1:, None, i].sum(), x[..., i] + x[1, i],
             x[1, None, i - 2], x[i][1:], torch.searchsorted(x.sort().values, x - 0.1) + i,
             torch.searchsorted(row, x[1, i], right=True), torch.searchsorted(row, x[1:], out_int32=True),
+            torch.searchsorted(row, 0.1), torch.searchsorted(row.double() / 10, 0.01, right=True),
+            torch.searchsorted(torch.arange(5) + i, 2.5), torch.searchsorted(torch.arange(5) + i, 2),
             torch.searchsorted(x[0], x[1:], side="right", sorter=x[0].argsort()) + i)
+
+
+def numbers(x):
+    """As NumPy lets them be written: before tensors; and operators by their other names, of two types."""
+    array = x.numpy()
+    return (torch.from_numpy(3.0 * array / (1.5 + 2 * array)), torch.from_numpy(0.5 * x.long().numpy()),
+            torch.from_numpy(2 - 3 * array), torch.from_numpy(1.5 < array),
+            torch.greater(x, torch.tensor(0.1, dtype=torch.float64)), torch.subtract(x.long(), x),
+            torch.not_equal(x.long(), x), torch.true_divide(x.long(), 3))
 
 
 def branches(x):
@@ -328,8 +339,9 @@ def test_sizes_and_indices(backend, sessions):
             for shape in shapes:
                 x = torch.randn(shape)
                 torch.testing.assert_close(remote(x), sizes(x))
-        remote = accelerate(indices)
         x = torch.randn(6, 6)
+        torch.testing.assert_close(accelerate(numbers)(x), numbers(x))
+        remote = accelerate(indices)
         for i in (torch.tensor(1), torch.tensor(3)):
             torch.testing.assert_close(remote(x, i), indices(x, i))
 
@@ -463,7 +475,7 @@ def test_layers_that_look_alike_are_one_capture(profiling, sessions):
 
 
 class Many(nn.Module):
-    """With two blocks of them, more weights than an executor may have descriptors."""
+    """With two blocks of them, more weights than a process usually may have descriptors."""
 
     def __init__(self, n, first):
         super().__init__()
@@ -473,9 +485,10 @@ class Many(nn.Module):
         return x + torch.stack(list(self.weights)).sum(0)
 
 
-def test_more_weights_than_descriptors(sessions):
+@pytest.mark.parametrize("backend", [EAGER, OPENVINO])
+def test_more_weights_than_descriptors(backend, sessions):
     """Those of all blocks of a session are in one process."""
-    session = sessions.open(EAGER)
+    session = sessions.open(backend)
     for first in (0, 700):
         net = Many(700, first)
         with prony.remote_inference(session):
