@@ -127,7 +127,9 @@ static void describe_times(struct report *r, const struct prn_recorded *recorded
     bool median = r->layout == PRN_RECORDED_LAYOUT_SUMMARY && isfinite(recorded->local_median_ns);
     prn_format_ms(text, median ? recorded->local_median_ns : recorded->local_ns);
     if (!known || r->layout != PRN_RECORDED_LAYOUT_SUMMARY) {
-        prn_prose_paragraph(&r->prose, "In each run %s took %s ms.", r->view->local, text);
+        bool says = recorded->compiled && r->layout != PRN_RECORDED_LAYOUT_CLASSIC;
+        prn_prose_paragraph(&r->prose, "In each run %s took %s ms%s.", r->view->local, text,
+                            says ? ", the compilation included" : "");
         return;
     }
     prn_prose_paragraph(&r->prose,
