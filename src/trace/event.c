@@ -666,6 +666,8 @@ static bool parse_category(struct prn_event_parser *p, struct prn_scan *s, struc
         e->category = PRN_TRACE_NODE;
     else if (cat.len == 6 && memcmp(cat.text, "Kernel", 6) == 0)
         e->category = PRN_TRACE_KERNEL;
+    else if (cat.len == 3 && memcmp(cat.text, "Api", 3) == 0)
+        e->category = PRN_TRACE_API;
     else if (cat.len == 7 && memcmp(cat.text, "Session", 7) == 0)
         e->category = PRN_TRACE_SESSION;
     else

@@ -304,6 +304,43 @@ int prn_ledger_execute(struct prn_ledger *l, int64_t start, int64_t duration)
     return 0;
 }
 
+static void absorb_settled(struct prn_ledger *l, const struct prn_ledger *from)
+{
+    if (!from->is_settled)
+        return;
+    if (!l->is_settled) {
+        l->settled_start = from->settled_start;
+        l->settled_end = from->settled_end;
+    }
+    l->is_settled = l->is_late = true; /* the two may overlap */
+    l->settled_start = min64(l->settled_start, from->settled_start);
+    l->settled_end = max64(l->settled_end, from->settled_end);
+    l->settled_union = add_saturated(l->settled_union, from->settled_union);
+    l->settled_union = min64(l->settled_union, l->settled_end - l->settled_start);
+    l->settled_sum = add_saturated(l->settled_sum, from->settled_sum);
+}
+
+int prn_ledger_absorb(struct prn_ledger *l, struct prn_ledger *from)
+{
+    uint64_t count = l->node_count + from->node_count;
+    double time = l->node_time + from->node_time;
+    absorb_settled(l, from);
+    int r = 0;
+    for (size_t i = 0; r == 0 && i < from->nodes.n; i++) {
+        const struct interval *node = &from->nodes.at[i];
+        r = prn_ledger_node(l, node->thread, node->start, node->end - node->start);
+    }
+    for (size_t i = 0; r == 0 && i < from->executes.n; i++) {
+        const struct interval *execute = &from->executes.at[i];
+        r = prn_ledger_execute(l, execute->start, execute->end - execute->start);
+    }
+    l->is_bridged |= from->is_bridged;
+    l->node_count = count;
+    l->node_time = time;
+    prn_ledger_clear(from);
+    return r;
+}
+
 static struct cut cut_run(struct intervals *executes, const struct interval *run)
 {
     join_threads(executes);

@@ -54,6 +54,10 @@ PRONY_MUST_CHECK int prn_ledger_execute(struct prn_ledger *l, int64_t start, int
 void prn_ledger_close(struct prn_ledger *l, int64_t start, int64_t duration,
                       struct prn_ledger_run *ret_run);
 
+/* Moves all events of `from`, whose threads are others, to `l`. After PRONY_ENOMEM some are lost.
+ */
+PRONY_MUST_CHECK int prn_ledger_absorb(struct prn_ledger *l, struct prn_ledger *from);
+
 /* Forgets the events since the last run. */
 void prn_ledger_clear(struct prn_ledger *l);
 

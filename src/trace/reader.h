@@ -30,6 +30,7 @@ enum prn_trace_category {
     PRN_TRACE_NONE, /* without `cat`, `dur`, `args` or a name: not an event to analyse */
     PRN_TRACE_NODE,
     PRN_TRACE_KERNEL,
+    PRN_TRACE_API, /* a kernel of WebGPU, called "node&operator&program" */
     PRN_TRACE_SESSION,
     PRN_TRACE_OTHER,
 };

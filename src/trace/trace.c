@@ -34,17 +34,39 @@ struct kernel_counts {
     uint64_t kernels, unresolved;
 };
 
+/* What a thread has done for runs that haven't ended. */
+struct strand {
+    int64_t thread;
+    bool runs;         /* the thread has ended a run */
+    uint64_t events;   /* nodes and kernels that belong to no run yet */
+    int64_t oldest_ns; /* where the earliest of its nodes begins; INT64_MAX: none */
+    const struct prn_trace_name *first; /* node that came first; NULL: none, or not remembered */
+    struct kernel_counts kernels;
+    struct prn_ledger *ledger;
+};
+
+/* A kernel that came after the last `model_run` so far. */
+struct late_kernel {
+    const struct prn_trace_name *name; /* NULL: one that isn't remembered */
+    struct prn_trace_group *groups[2]; /* of the tables `gpu` and `mapping` */
+    int64_t start_ns, duration_ns;
+};
+
 struct pass {
     struct prn_trace *trace;
     const struct prn_trace_options *options;
     struct prn_run_selection *selection;
-    struct prn_ledger *ledger;
+    struct strand strands[PRN_TRACE_STRANDS_MAX];
+    size_t n_strands;
+    size_t current; /* strand of the last event that isn't a kernel's */
+    struct late_kernel *late;
+    size_t n_late;
     size_t groups_left;
     bool selected;                         /* the run being read is */
     bool launched;                         /* a node came before, inside the selection */
     const struct prn_symbol *launch_shape; /* of that node; NULL: it has none */
-    struct kernel_counts pending, first;
-    uint64_t pending_events;
+    struct kernel_counts first;
+    uint64_t pending_events; /* other than nodes and kernels */
     struct prn_trace_run last_run;
     struct seen transient; /* of a name that isn't remembered */
     bool overflow;
@@ -60,11 +82,6 @@ static int grow_table(struct prn_trace_table *table)
     if (!groups)
         return PRONY_ENOMEM;
     table->groups = groups;
-    struct prn_trace_group **touched =
-        prn_array_grow(table->touched, table->n, sizeof(struct prn_trace_group *));
-    if (!touched)
-        return PRONY_ENOMEM;
-    table->touched = touched;
     return 0;
 }
 
@@ -103,12 +120,50 @@ static void add(struct pass *p, struct prn_trace_sum *sum, uint64_t count, int64
     }
 }
 
-static void touch(struct pass *p, struct prn_trace_table *table, struct prn_trace_group *group,
-                  int64_t ns)
+/* Puts a group on the list of those that a strand has touched. */
+static int list_touched(struct prn_trace_table *table, size_t strand, struct prn_trace_group *group)
 {
-    if (group->pending.count == 0)
-        table->touched[table->n_touched++] = group;
-    add(p, &group->pending, 1, ns);
+    struct prn_trace_touched *touched = &table->touched[strand];
+    if (touched->n == touched->capacity) {
+        size_t capacity = touched->capacity ? 2 * touched->capacity : 64;
+        struct prn_trace_group **groups =
+            reallocarray(touched->groups, capacity, sizeof(struct prn_trace_group *));
+        if (!groups)
+            return PRONY_ENOMEM;
+        touched->groups = groups;
+        touched->capacity = capacity;
+    }
+    touched->groups[touched->n++] = group;
+    return 0;
+}
+
+static int grow_pending(struct prn_trace_group *group, size_t strand)
+{
+    struct prn_trace_sum *pending = reallocarray(group->pending, strand + 1, sizeof *pending);
+    if (!pending)
+        return PRONY_ENOMEM;
+    memset(pending + group->n_pending, 0, (strand + 1 - group->n_pending) * sizeof *pending);
+    group->pending = pending;
+    group->n_pending = strand + 1;
+    return 0;
+}
+
+static int touch(struct pass *p, struct prn_trace_table *table, size_t strand,
+                 struct prn_trace_group *group, const struct prn_trace_sum *sum)
+{
+    if (strand >= group->n_pending && grow_pending(group, strand) < 0)
+        return PRONY_ENOMEM;
+    if (group->pending[strand].count == 0 && list_touched(table, strand, group) < 0)
+        return PRONY_ENOMEM;
+    add(p, &group->pending[strand], sum->count, sum->ns);
+    return 0;
+}
+
+/* An event of a group, in the strand that is being read. */
+static int touch_event(struct pass *p, struct prn_trace_table *table, struct prn_trace_group *group,
+                       int64_t ns)
+{
+    return touch(p, table, p->current, group, &(struct prn_trace_sum){1, ns});
 }
 
 static int add_to_order(struct prn_trace_order *order, int64_t ns)
@@ -136,19 +191,22 @@ static int settle(struct pass *p, struct prn_trace_table *table, struct prn_trac
     return 0;
 }
 
-static int end_run_of_table(struct pass *p, struct prn_trace_table *table, uint64_t run,
-                            struct prony_error *err)
+/* What a strand holds of a table is settled, or dropped if the run isn't selected. */
+static int end_run_of_table(struct pass *p, struct prn_trace_table *table, size_t strand,
+                            uint64_t run, struct prony_error *err)
 {
+    struct prn_trace_touched *touched = &table->touched[strand];
     int code = 0;
-    for (size_t i = 0; i < table->n_touched; i++) {
-        struct prn_trace_group *group = table->touched[i];
+    for (size_t i = 0; i < touched->n; i++) {
+        struct prn_trace_group *group = touched->groups[i];
+        struct prn_trace_sum *pending = &group->pending[strand];
         if (run == 0)
-            group->first = group->pending;
+            group->first = *pending;
         if (p->selected && code == 0)
-            code = settle(p, table, group, &group->pending, err);
-        group->pending = (struct prn_trace_sum){0};
+            code = settle(p, table, group, pending, err);
+        *pending = (struct prn_trace_sum){0};
     }
-    table->n_touched = 0;
+    touched->n = 0;
     return code;
 }
 
@@ -170,6 +228,27 @@ static bool matches(const struct prn_trace_options *options, const struct prn_sy
         if (prn_text_glob(options->filters[i], symbol->text))
             return true;
     return false;
+}
+
+/* The strand of a thread. A program may start a thread for every run, so one that holds nothing is
+ * used again when there are no more. */
+static size_t find_strand(struct pass *p, int64_t thread)
+{
+    if (p->current < p->n_strands && p->strands[p->current].thread == thread)
+        return p->current;
+    size_t unused = PRN_TRACE_STRANDS_MAX - 1;
+    for (size_t i = 0; i < p->n_strands; i++) {
+        if (p->strands[i].thread == thread)
+            return i;
+        if (p->strands[i].events == 0)
+            unused = i;
+    }
+    size_t i = p->n_strands < PRN_TRACE_STRANDS_MAX ? p->n_strands++ : unused;
+    struct strand *s = &p->strands[i];
+    if (s->events == 0)
+        *s = (struct strand){.oldest_ns = INT64_MAX, .ledger = s->ledger};
+    s->thread = thread;
+    return i;
 }
 
 static bool passes(const struct prn_trace_options *options, const struct prn_trace_event *event)
@@ -212,24 +291,60 @@ static int find_cpu_groups(struct pass *p, const struct prn_trace_event *event, 
     return find_group(p, &t->mapped, &key, &seen->groups[2], err);
 }
 
+/* WebGPU's kernels are called "node&operator&program". False: this one isn't. */
+static bool split_api(const struct prn_symbol *name, struct prn_symbol ret_parts[2])
+{
+    const char *program = strrchr(name->text, '&');
+    const char *op = program ? memrchr(name->text, '&', (size_t)(program - name->text)) : NULL;
+    if (!op)
+        return false;
+    ret_parts[0] = (struct prn_symbol){.text = op + 1, .len = (size_t)(program - op) - 1};
+    ret_parts[1] = (struct prn_symbol){.text = program + 1, .len = strlen(program + 1)};
+    return true;
+}
+
+/* The kernel's name, and its operator if it is known. */
+static int find_program(struct pass *p, const struct prn_trace_event *event,
+                        const struct prn_symbol **ret_program, const struct prn_symbol **ret_op,
+                        struct prony_error *err)
+{
+    struct prn_symbol parts[2];
+    *ret_program = &event->name->symbol;
+    *ret_op = event->op;
+    if (event->category != PRN_TRACE_API || !split_api(&event->name->symbol, parts))
+        return 0;
+    struct prn_symbols *programs = &p->trace->programs;
+    int code = prn_symbols_get(programs, parts[0].text, parts[0].len, ret_op);
+    if (code == 0)
+        code = prn_symbols_get(programs, parts[1].text, parts[1].len, ret_program);
+    return code == PRONY_ELIMIT ? fail_names(p, err) : code < 0 ? prn_fail_memory(err) : 0;
+}
+
 static int find_gpu_groups(struct pass *p, const struct prn_trace_event *event, struct seen *seen,
                            struct prony_error *err)
 {
     struct prn_trace *t = p->trace;
     if (event->name->transient)
         return fail_names(p, err);
-    struct prn_trace_key key = {.node = &event->name->symbol,
+    const struct prn_symbol *program, *op;
+    int code = find_program(p, event, &program, &op, err);
+    if (code < 0)
+        return code;
+    struct prn_trace_key key = {.node = program,
                                 .shape = p->options->kernel_shapes ? seen->shape : NULL,
                                 .dimensions =
                                     p->options->kernel_dimensions ? event->dimensions : NULL};
-    int code = find_group(p, &t->gpu, &key, &seen->groups[0], err);
-    if (code < 0 || !p->options->mapping || !event->op)
+    code = find_group(p, &t->gpu, &key, &seen->groups[0], err);
+    if (code < 0 || !p->options->mapping || !op)
         return code;
-    key = (struct prn_trace_key){.node = &event->name->symbol,
-                                 .op = event->op,
-                                 .shape = seen->shape,
-                                 .dimensions = event->dimensions};
+    key = (struct prn_trace_key){
+        .node = program, .op = op, .shape = seen->shape, .dimensions = event->dimensions};
     return find_group(p, &t->mapping, &key, &seen->groups[1], err);
+}
+
+static bool is_kernel(const struct prn_trace_event *event)
+{
+    return event->category == PRN_TRACE_KERNEL || event->category == PRN_TRACE_API;
 }
 
 static bool is_seen(const struct seen *seen, const struct prn_trace_event *event, bool kernel,
@@ -258,7 +373,7 @@ static struct seen *new_seen(struct pass *p, struct prn_trace_name *name)
 static int look_up(struct pass *p, const struct prn_trace_event *event,
                    const struct prn_symbol *shape, struct seen **ret_seen, struct prony_error *err)
 {
-    bool kernel = event->category == PRN_TRACE_KERNEL;
+    bool kernel = is_kernel(event);
     struct prn_trace_name *name = event->name;
     for (struct seen *seen = name->user; seen; seen = seen->next)
         if (is_seen(seen, event, kernel, shape)) {
@@ -297,34 +412,70 @@ static void launch(struct pass *p, const struct prn_trace_event *event)
     p->launch_shape = event->shape;
 }
 
+/* Kernels since the last run are kept: no other may follow. */
+static int keep_late(struct pass *p, const struct prn_trace_event *event, const struct seen *seen)
+{
+    if (p->n_late == PRN_TRACE_ORT_EVENTS_MAX)
+        return 0;
+    struct late_kernel *late = prn_array_grow(p->late, p->n_late, sizeof *late);
+    if (!late)
+        return PRONY_ENOMEM;
+    p->late = late;
+    late[p->n_late++] = (struct late_kernel){.name = event->name->transient ? NULL : event->name,
+                                             .groups = {seen->groups[0], seen->groups[1]},
+                                             .start_ns = event->start_ns,
+                                             .duration_ns = event->duration_ns};
+    return 0;
+}
+
 static int take_kernel(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
 {
     bool by_shape = p->options->kernel_shapes || p->options->mapping;
-    const struct prn_symbol *shape = by_shape && p->launch_shape ? p->launch_shape : &unknown_shape;
+    bool named = event->category == PRN_TRACE_API; /* says itself what it belongs to */
+    const struct prn_symbol *shape =
+        by_shape && p->launch_shape && !named ? p->launch_shape : &unknown_shape;
     struct seen *seen;
     int code = look_up(p, event, shape, &seen, err);
     if (code < 0 || !seen->passes)
         return code;
-    p->pending.kernels++;
-    if (!p->launched && !strstr(event->name->symbol.text, "hipMem"))
-        p->pending.unresolved++;
-    touch(p, &p->trace->gpu, seen->groups[0], event->duration_ns);
-    if (seen->groups[1])
-        touch(p, &p->trace->mapping, seen->groups[1], event->duration_ns);
+    struct strand *strand = &p->strands[p->current];
+    strand->events++;
+    strand->kernels.kernels++;
+    if (!p->launched && !named && !strstr(event->name->symbol.text, "hipMem"))
+        strand->kernels.unresolved++;
+    if (touch_event(p, &p->trace->gpu, seen->groups[0], event->duration_ns) < 0 ||
+        (seen->groups[1] &&
+         touch_event(p, &p->trace->mapping, seen->groups[1], event->duration_ns) < 0) ||
+        keep_late(p, event, seen) < 0)
+        return prn_fail_memory(err);
     if (event->name->role == PRN_TRACE_ROLE_KERNEL_TIME)
         launch(p, event);
     return 0;
 }
 
+static int add_to_ledger(struct pass *p, const struct prn_trace_event *event)
+{
+    struct strand *strand = &p->strands[p->current];
+    if (!strand->ledger && !(strand->ledger = prn_ledger_new()))
+        return PRONY_ENOMEM;
+    if (event->name->role == PRN_TRACE_ROLE_EXECUTE)
+        return prn_ledger_execute(strand->ledger, event->start_ns, event->duration_ns);
+    strand->events++;
+    if (strand->oldest_ns == INT64_MAX)
+        strand->first = event->name->transient ? NULL : event->name;
+    if (event->start_ns < strand->oldest_ns)
+        strand->oldest_ns = event->start_ns;
+    return prn_ledger_node(strand->ledger, event->thread, event->start_ns, event->duration_ns);
+}
+
 static int take_node(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
 {
     struct prn_trace *t = p->trace;
-    int code = prn_ledger_node(p->ledger, event->thread, event->start_ns, event->duration_ns);
-    if (code < 0)
+    if (add_to_ledger(p, event) < 0)
         return prn_fail_memory(err);
     const struct prn_symbol *shape = event->shape ? event->shape : &unknown_shape;
     struct seen *seen;
-    code = look_up(p, event, shape, &seen, err);
+    int code = look_up(p, event, shape, &seen, err);
     if (code < 0 || !seen->passes)
         return code;
     launch(p, event);
@@ -332,11 +483,10 @@ static int take_node(struct pass *p, const struct prn_trace_event *event, struct
         t->without_op++;
         return 0;
     }
-    for (size_t i = 0; i < 2; i++)
-        if (t->cpu[i].by)
-            touch(p, &t->cpu[i], seen->groups[i], event->duration_ns);
-    if (seen->groups[2])
-        touch(p, &t->mapped, seen->groups[2], event->duration_ns);
+    struct prn_trace_table *tables[] = {&t->cpu[0], &t->cpu[1], &t->mapped};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(tables); i++)
+        if (seen->groups[i] && touch_event(p, tables[i], seen->groups[i], event->duration_ns) < 0)
+            return prn_fail_memory(err);
     return 0;
 }
 
@@ -404,33 +554,95 @@ static void list_tables(struct prn_trace *t, struct prn_trace_table *ret_tables[
     memcpy(ret_tables, tables, sizeof tables);
 }
 
-/* The groups' part of a run's end. */
-static int end_run_of_groups(struct pass *p, uint64_t run, struct prony_error *err)
+/* Moves what one strand holds to another. */
+static int absorb(struct pass *p, size_t into, size_t from, struct prony_error *err)
 {
+    struct prn_trace_table *tables[5];
+    list_tables(p->trace, tables);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(tables); i++) {
+        struct prn_trace_touched *touched = &tables[i]->touched[from];
+        for (size_t g = 0; g < touched->n; g++) {
+            struct prn_trace_sum sum = touched->groups[g]->pending[from];
+            if (touch(p, tables[i], into, touched->groups[g], &sum) < 0)
+                return prn_fail_memory(err);
+            touched->groups[g]->pending[from] = (struct prn_trace_sum){0};
+        }
+        touched->n = 0;
+    }
+    struct strand *a = &p->strands[into];
+    struct strand *b = &p->strands[from];
+    if (!a->ledger && !(a->ledger = prn_ledger_new()))
+        return prn_fail_memory(err);
+    if (b->ledger && prn_ledger_absorb(a->ledger, b->ledger) < 0)
+        return prn_fail_memory(err);
+    a->kernels.kernels += b->kernels.kernels;
+    a->kernels.unresolved += b->kernels.unresolved;
+    a->events += b->events;
+    b->events = 0;
+    b->kernels = (struct kernel_counts){0};
+    b->oldest_ns = INT64_MAX;
+    return 0;
+}
+
+/* Whether `other` worked for the run of `own` that began at `start_ns`. A thread that begins with
+ * the same node is in a run of its own, which hasn't ended. */
+static bool works_for(const struct strand *other, const struct strand *own, int64_t start_ns)
+{
+    if (other->runs || other->events == 0)
+        return false;
+    return own->events == 0 || (other->oldest_ns >= start_ns && other->first != own->first);
+}
+
+/* Takes over what other threads did for the run of strand `own`. */
+static int gather_strands(struct pass *p, size_t own, const struct prn_trace_event *event,
+                          struct prony_error *err)
+{
+    int code = 0;
+    const struct strand before = p->strands[own];
+    for (size_t i = 0; code == 0 && i < p->n_strands; i++)
+        if (i != own && works_for(&p->strands[i], &before, event->start_ns))
+            code = absorb(p, own, i, err);
+    return code;
+}
+
+/* The groups' part of a run's end. */
+static int end_run_of_groups(struct pass *p, size_t own, uint64_t run, struct prony_error *err)
+{
+    struct strand *strand = &p->strands[own];
     struct prn_trace_table *tables[5];
     list_tables(p->trace, tables);
     int code = 0;
     for (size_t i = 0; code == 0 && i < PRN_ARRAY_SIZE(tables); i++)
-        code = end_run_of_table(p, tables[i], run, err);
+        code = end_run_of_table(p, tables[i], own, run, err);
     if (run == 0)
-        p->first = p->pending;
+        p->first = strand->kernels;
     if (p->selected)
-        settle_kernels(p->trace, &p->pending);
+        settle_kernels(p->trace, &strand->kernels);
     else if (run == 0)
         p->launched = false;
     if (!p->launched)
         p->launch_shape = NULL;
-    p->pending = (struct kernel_counts){0};
+    strand->kernels = (struct kernel_counts){0};
+    strand->events = 0;
+    strand->oldest_ns = INT64_MAX;
     p->pending_events = 0;
+    p->n_late = 0;
     return code;
 }
 
 static int end_run(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
 {
     struct prn_trace *t = p->trace;
-    struct prn_ledger_run ledger;
-    prn_ledger_close(p->ledger, event->start_ns, event->duration_ns, &ledger);
-    int code = end_run_of_groups(p, t->n_runs, err);
+    size_t own = p->current;
+    struct prn_ledger_run ledger = {.total = event->duration_ns};
+    int code = gather_strands(p, own, event, err);
+    if (code < 0)
+        return code;
+    p->strands[own].runs = true;
+    if (!p->strands[own].ledger && !(p->strands[own].ledger = prn_ledger_new()))
+        return prn_fail_memory(err);
+    prn_ledger_close(p->strands[own].ledger, event->start_ns, event->duration_ns, &ledger);
+    code = end_run_of_groups(p, own, t->n_runs, err);
     if (code == 0 && p->selected)
         code = settle_ledger(t, &ledger, err);
     if (t->n_runs == 0)
@@ -444,7 +656,6 @@ static int end_run(struct pass *p, const struct prn_trace_event *event, struct p
 
 static int take(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
 {
-    p->pending_events++;
     p->from_runtime = p->from_runtime || event->category != PRN_TRACE_OTHER ||
                       event->name->role != PRN_TRACE_ROLE_NONE;
     if (p->selected && p->options->on_event) {
@@ -452,7 +663,9 @@ static int take(struct pass *p, const struct prn_trace_event *event, struct pron
         if (code < 0)
             return code;
     }
-    if (event->category == PRN_TRACE_KERNEL)
+    if (!is_kernel(event) || p->n_strands == 0)
+        p->current = find_strand(p, event->thread);
+    if (is_kernel(event))
         return take_kernel(p, event, err);
     switch (event->name->role) {
     case PRN_TRACE_ROLE_KERNEL_TIME:
@@ -461,12 +674,135 @@ static int take(struct pass *p, const struct prn_trace_event *event, struct pron
         return end_run(p, event, err);
     case PRN_TRACE_ROLE_EXECUTE:
         p->trace->has_execute = true;
-        if (prn_ledger_execute(p->ledger, event->start_ns, event->duration_ns) < 0)
-            return prn_fail_memory(err);
-        return 0;
+        p->pending_events++;
+        return add_to_ledger(p, event) < 0 ? prn_fail_memory(err) : 0;
     default:
+        p->pending_events++;
         return 0;
     }
+}
+
+/* ---- Kernels after the last run ---- */
+
+/* The run in which a kernel began; n_runs: in none. Runs are listed as they ended. */
+static uint64_t run_at(const struct prn_trace *t, int64_t ns)
+{
+    uint64_t low = 0;
+    uint64_t high = t->n_runs;
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (t->runs[middle].start_ns <= ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low > 0 ? low - 1 : t->n_runs;
+}
+
+/* Whether the kernels' clock is the trace's: then none begins before the first run. */
+static bool is_on_clock(const struct pass *p)
+{
+    const struct prn_trace *t = p->trace;
+    for (size_t i = 0; i < p->n_late; i++)
+        if (p->late[i].start_ns < t->runs[0].start_ns)
+            return false;
+    return t->overlapping == 0;
+}
+
+/* How many kernels each run has if all have the same ones in the same order; 0: they don't. */
+static size_t kernels_per_run(const struct pass *p)
+{
+    if (p->n_late % p->trace->n_runs != 0)
+        return 0;
+    size_t period = p->n_late / p->trace->n_runs;
+    for (size_t i = period; i < p->n_late; i++)
+        if (p->late[i].name != p->late[i - period].name)
+            return 0;
+    return period;
+}
+
+/* The end of the kernels of `run`, of which the first is `begin`. */
+static size_t end_of_run(const struct pass *p, uint64_t run, size_t begin, size_t period)
+{
+    size_t end = begin;
+    if (period > 0)
+        return begin + period;
+    while (end < p->n_late && run_at(p->trace, p->late[end].start_ns) <= run)
+        end++;
+    return end;
+}
+
+static void forget_pending(struct prn_trace_table *table)
+{
+    for (size_t s = 0; s < PRN_TRACE_STRANDS_MAX; s++) {
+        struct prn_trace_touched *touched = &table->touched[s];
+        for (size_t i = 0; i < touched->n; i++)
+            touched->groups[i]->pending[s] = (struct prn_trace_sum){0};
+        touched->n = 0;
+    }
+}
+
+static int by_start(const void *a, const void *b)
+{
+    const struct late_kernel *x = a;
+    const struct late_kernel *y = b;
+    return (x->start_ns > y->start_ns) - (x->start_ns < y->start_ns);
+}
+
+/* Adds the kernels from `begin` up to before `end` to a run that has ended. */
+static int add_to_run(struct pass *p, uint64_t run, size_t begin, size_t end,
+                      struct prony_error *err)
+{
+    struct prn_trace_table *tables[] = {&p->trace->gpu, &p->trace->mapping};
+    p->current = 0;
+    p->selected = prn_run_selection_has(p->selection, run);
+    for (size_t i = begin; i < end; i++)
+        for (size_t k = 0; k < PRN_ARRAY_SIZE(tables); k++)
+            if (p->late[i].groups[k] &&
+                touch_event(p, tables[k], p->late[i].groups[k], p->late[i].duration_ns) < 0)
+                return prn_fail_memory(err);
+    struct kernel_counts counts = {.kernels = end - begin};
+    if (run == 0)
+        p->first.kernels += counts.kernels;
+    if (p->selected)
+        settle_kernels(p->trace, &counts);
+    int code = end_run_of_table(p, tables[0], 0, run, err);
+    return code < 0 ? code : end_run_of_table(p, tables[1], 0, run, err);
+}
+
+/* Kernels that a provider wrote after the last run are given to the runs, if it can be told to
+ * which. Only where no run had kernels of its own: those would be counted in two parts. */
+static int assign_late(struct pass *p, struct prony_error *err)
+{
+    struct prn_trace *t = p->trace;
+    bool all_known = p->options->runs_max == 0 || t->n_runs <= p->options->runs_max;
+    if (p->n_late == 0 || t->kernels > 0 || p->first.kernels > 0 || !all_known)
+        return 0;
+    bool on_clock = is_on_clock(p);
+    size_t period = on_clock ? 0 : kernels_per_run(p);
+    if (!on_clock && period == 0)
+        return 0;
+    if (on_clock)
+        qsort(p->late, p->n_late, sizeof *p->late, by_start);
+    forget_pending(&t->gpu);
+    forget_pending(&t->mapping);
+    size_t begin = 0;
+    int code = 0;
+    for (uint64_t run = 0; code == 0 && run < t->n_runs; run++) {
+        size_t end = end_of_run(p, run, begin, period);
+        code = add_to_run(p, run, begin, end, err);
+        begin = end;
+    }
+    t->late_kernels = p->n_late;
+    return code;
+}
+
+static uint64_t count_outside(const struct pass *p)
+{
+    uint64_t n = p->pending_events;
+    for (size_t i = 0; i < p->n_strands; i++)
+        n += p->strands[i].events;
+    return n - p->trace->late_kernels;
 }
 
 /* ---- The whole ---- */
@@ -493,9 +829,13 @@ static int finish_runs(struct pass *p, struct prony_error *err)
     int code = 0;
     if (t->n_runs == 0) {
         t->whole_is_one_run = true;
-        code = end_run_of_groups(p, 0, err);
+        for (size_t i = 1; code == 0 && i < p->n_strands; i++)
+            code = absorb(p, 0, i, err);
+        if (code == 0)
+            code = end_run_of_groups(p, 0, 0, err);
     } else {
-        t->outside = p->pending_events;
+        code = assign_late(p, err);
+        t->outside = count_outside(p);
     }
     uint64_t n_runs = t->n_runs ? t->n_runs : 1;
     if (code == 0)
@@ -607,7 +947,7 @@ static int count_runs(struct prn_source *source, const struct prn_trace_reader_o
     struct prn_trace_event event;
     uint64_t runs = 0;
     while ((code = prn_trace_reader_next(reader, &event, err)) > 0)
-        runs += event.category != PRN_TRACE_NONE && event.category != PRN_TRACE_KERNEL &&
+        runs += event.category != PRN_TRACE_NONE && !is_kernel(&event) &&
                 event.name->role == PRN_TRACE_ROLE_MODEL_RUN;
     prn_trace_reader_free(reader);
     if (code == 0)
@@ -662,16 +1002,18 @@ static int read_trace(struct prn_trace *t, struct prn_source *source,
     struct pass p = {.trace = t, .options = options, .groups_left = options->groups_max};
     t->arena = PRN_ARENA_INIT(GROUPS_BYTES_MAX);
     init_tables(t, options);
+    t->programs = PRN_SYMBOLS_INIT(options->groups_max, &t->arena);
     t->name = strdup(prn_source_name(source));
-    p.ledger = prn_ledger_new();
-    int code = t->name && p.ledger ? 0 : prn_fail_memory(err);
+    int code = t->name ? 0 : prn_fail_memory(err);
     if (code == 0)
         code = select_runs(&p, source, &reading, err);
     if (code == 0)
         code = prn_trace_reader_new(source, &reading, &t->reader, err);
     if (code == 0)
         code = read_events(&p, source, err);
-    prn_ledger_free(p.ledger);
+    for (size_t i = 0; i < p.n_strands; i++)
+        prn_ledger_free(p.strands[i].ledger);
+    free(p.late);
     prn_run_selection_free(p.selection);
     return code;
 }
@@ -698,10 +1040,12 @@ static void release_table(struct prn_trace_table *table)
     for (size_t i = 0; i < table->n; i++) {
         prn_sketch_release(&table->groups[i]->per_run);
         free(table->groups[i]->order.ns);
+        free(table->groups[i]->pending);
     }
+    for (size_t i = 0; i < PRN_TRACE_STRANDS_MAX; i++)
+        free(table->touched[i].groups);
     prn_map_release(&table->by_key);
     free(table->groups);
-    free(table->touched);
 }
 
 void prn_trace_free(struct prn_trace *t)
@@ -715,6 +1059,7 @@ void prn_trace_free(struct prn_trace *t)
     for (size_t i = 0; i < PRN_LEDGER_ROW_COUNT; i++)
         prn_sketch_release(&t->ledger[i]);
     prn_trace_reader_free(t->reader);
+    prn_symbols_release(&t->programs);
     prn_arena_release(&t->arena);
     free(t->name);
     free(t->first_fault);

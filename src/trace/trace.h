@@ -3,8 +3,15 @@
  * over the events; memory grows with the number of distinct groups and by 24 bytes per run.
  *
  * A run's events come before its own `model_run`. So events are added up in each group's `pending`,
- * and move to the totals when the run ends, if it is one of those selected. Events behind the last
- * `model_run` belong to no run. A trace without any is one run.
+ * and move to the totals when the run ends, if it is one of those selected. A trace without any
+ * `model_run` is one run.
+ *
+ * Runs may overlap: then the thread tells which one a node belongs to. Each thread has a strand of
+ * its own. A run takes what is in the strand of its thread, and in those of threads that have ended
+ * no run themselves and did other nodes since it began: they work for it.
+ *
+ * Some providers write the kernels of all runs after the last one. By their time, if that is the
+ * trace's, they belong to the run they began in; else by their order, if it tells.
  */
 #ifndef PRN_TRACE_TRACE_H
 #define PRN_TRACE_TRACE_H
@@ -15,6 +22,7 @@
 #include "trace/select.h"
 
 #define PRN_TRACE_GROUPS_MAX 16384
+#define PRN_TRACE_STRANDS_MAX 64         /* threads beyond that share one */
 #define PRN_TRACE_ORT_EVENTS_MAX 1000000 /* what ONNX Runtime keeps unless told otherwise */
 
 /* What CPU events can be grouped by. A node has one operator, so NODE shows OP too. */
@@ -48,11 +56,18 @@ struct prn_trace_order {
 
 struct prn_trace_group {
     struct prn_trace_key key;
-    struct prn_trace_sum total;   /* over the selected runs */
-    struct prn_trace_sum first;   /* run 0, selected or not */
-    struct prn_trace_sum pending; /* the run being read */
+    struct prn_trace_sum total;    /* over the selected runs */
+    struct prn_trace_sum first;    /* run 0, selected or not */
+    struct prn_trace_sum *pending; /* runs being read, by strand */
+    size_t n_pending;
     struct prn_sketch per_run;    /* ns per selected run, 0 where it didn't occur */
     struct prn_trace_order order; /* of a CPU table; without runs where it didn't occur */
+};
+
+/* The groups with anything in `pending`, in one strand. */
+struct prn_trace_touched {
+    struct prn_trace_group **groups;
+    size_t n, capacity;
 };
 
 struct prn_trace_table {
@@ -63,8 +78,7 @@ struct prn_trace_table {
     /* inside */
     bool with_statistics;
     struct prn_map by_key;
-    struct prn_trace_group **touched;
-    size_t n_touched;
+    struct prn_trace_touched touched[PRN_TRACE_STRANDS_MAX];
 };
 
 /* The rows of the ledger. */
@@ -119,7 +133,8 @@ struct prn_trace {
     bool whole_is_one_run; /* there was no model_run */
     bool includes_warm_up; /* run 0 is used although the default would skip it */
     uint64_t overlapping;  /* runs that began before the one before had ended */
-    uint64_t outside;      /* events behind the last run */
+    uint64_t outside;      /* events that belong to no run */
+    uint64_t late_kernels; /* came after the last run, and belong to one all the same */
     uint64_t without_op;   /* nodes without an operator: in no table */
     struct prn_trace_table cpu[2];
     struct prn_trace_table gpu;
@@ -138,7 +153,8 @@ struct prn_trace {
     struct prn_trace_order order; /* of whole runs */
     /* inside */
     struct prn_arena arena;
-    struct prn_trace_reader *reader; /* owns the symbols */
+    struct prn_symbols programs;     /* of kernels whose name says more than that */
+    struct prn_trace_reader *reader; /* owns all other symbols */
 };
 
 /* Reads all of `source`. Fails when the selection doesn't fit the trace. */

@@ -440,7 +440,28 @@ def test_ledger_by_hand(explore_json):
     # As in the original, If counts what is inside it once more.
     assert {g["op"]: (g["duration_us"], g["count"]) for g in report["cpu"]["groups"]} == {
         "Conv": (100, 4), "If": (60, 2), "Add": (20, 2), "Mul": (16, 2)}
-    assert any("ignored 1 event after the last run" in w for w in report["warnings"])
+    assert any("ignored 1 event outside any run" in w for w in report["warnings"])
+
+
+def test_concurrent_runs(explore_json):
+    """Twelve runs of three threads at once, each with its own 229 nodes."""
+    trace = ROOT / "tests/data/trace/concurrent-runs.json.gz"
+    report = explore_json(trace, "--start", "0")
+    assert sum(g["count"] for g in report["cpu"]["groups"]) == 2748
+    assert report["ledger"]["nodes_per_run"] == 229
+    assert [run[2] for run in report["runs"]["list"]] == [
+        2347, 19035, 24382, 1832, 35272, 1834, 1804, 1820, 1760, 47023, 12046, 30379]
+    assert round(explore_json(trace)["ledger"]["node"]["pct"], 1) == 65.5
+    assert not any("outside any run" in w for w in report["warnings"])
+
+
+def test_kernels_of_webgpu(explore_json):
+    """They come after the last run, and their clock starts at 0."""
+    report = explore_json(ROOT / "tests/data/trace/webgpu.json.gz")
+    kernels = report["gpu"]["groups"]
+    assert sum(g["count"] for g in kernels) == 3 * 156
+    assert round(sum(g["duration_us"] for g in kernels) / 1000) == 3652
+    assert max(kernels, key=lambda g: g["duration_us"])["kernel"] == "MatMul"
 
 
 def test_ledger_without_executor(explore_json, write):
@@ -728,7 +749,7 @@ def test_perfetto_of_overlapping_runs(explore, write, workdir):
     done = explore(write(events), "-s", "0", "--format", "perfetto", "-o", "out.json")
     written = json.loads((workdir / "out.json").read_text())["traceEvents"]
     assert partial_overlaps([e for e in written if e["ph"] == "X"]) == []
-    assert "began before the one before had ended" in done.stderr
+    assert "1 of 2 runs overlap" in done.stderr
 
 
 # ---- What people see ----

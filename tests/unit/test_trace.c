@@ -282,6 +282,125 @@ static void test_overlapping_runs(void **state)
 }
 
 /* In runs 1 to 4 the Mul takes 20, 0, 40 and 0 µs: mean 15, median 10, largest 40. */
+/* Two threads run at once, and one of them has a worker that never ends a run. */
+static void test_concurrent_runs(void **state)
+{
+    (void)state;
+    struct prn_buffer b = PRN_BUFFER_INIT(TEXT_MAX);
+    for (int i = 0; i < 2; i++) {
+        long at = 1000L * i;
+        node_at(&b, "a", "Add", NULL, 1, at + 10, 20);
+        node_at(&b, "m", "Mul", NULL, 2, at + 5, 90);
+        node_at(&b, "c", "Conv", NULL, 3, at + 30, 40); /* for thread 1 */
+        event(&b, "Session", "model_run", 1, at + 8, 80, "");
+        node_at(&b, "a", "Add", NULL, 2, at + 96, 3);
+        event(&b, "Session", "model_run", 2, at, 100, "");
+    }
+    struct prn_trace_options o = by_op();
+    o.runs.start = 0;
+    struct prn_trace *t = read_trace(&b, &o);
+    assert_int_equal(t->n_runs, 4);
+    assert_int_equal(t->overlapping, 2);
+    assert_int_equal(t->outside, 0);
+    assert_sum(op_group(t, "Add"), 4, 46);
+    assert_sum(op_group(t, "Mul"), 2, 180);
+    assert_int_equal(t->runs[0].node_ns, 60000); /* 20 of Add, 40 of Conv */
+    assert_int_equal(t->runs[1].node_ns, 93000);
+    assert_int_equal(t->runs[2].node_ns, 60000);
+    prn_trace_free(t);
+    o.runs.end = 1;
+    t = read_trace(&b, &o);
+    assert_sum(op_group(t, "Add"), 1, 20);
+    assert_sum(op_group(t, "Conv"), 1, 40);
+    assert_null(op_group(t, "Mul"));
+    prn_trace_free(t);
+    prn_buffer_release(&b);
+}
+
+/* More threads than strands, each of which runs once. */
+static void test_a_thread_for_every_run(void **state)
+{
+    (void)state;
+    struct prn_buffer b = PRN_BUFFER_INIT(TEXT_MAX);
+    for (int i = 0; i < 3 * PRN_TRACE_STRANDS_MAX; i++) {
+        node_at(&b, "a", "Add", NULL, 100 + i, 100L * i + 1, i % 80);
+        event(&b, "Session", "model_run", 100 + i, 100L * i, 90, "");
+    }
+    struct prn_trace_options o = by_op();
+    struct prn_trace *t = read_trace(&b, &o);
+    assert_int_equal(t->n_runs, 3 * PRN_TRACE_STRANDS_MAX);
+    assert_int_equal(t->outside, 0);
+    for (int i = 0; i < 3 * PRN_TRACE_STRANDS_MAX; i++)
+        assert_int_equal(t->runs[i].node_ns, 1000L * (i % 80));
+    prn_trace_free(t);
+    prn_buffer_release(&b);
+}
+
+static void api(struct prn_buffer *b, const char *name, long ts, long dur)
+{
+    event(b, "Api", name, -1, ts, dur, "");
+}
+
+static void three_plain_runs(struct prn_buffer *b)
+{
+    for (int i = 0; i < 3; i++) {
+        node_at(b, "a", "Add", NULL, 1, 1000 + 100L * i, 20);
+        model_run(b, 1000 + 100L * i, 90);
+    }
+}
+
+/* Kernels that come last, on a clock of their own: their order tells the run. */
+static void test_late_kernels_in_order(void **state)
+{
+    (void)state;
+    struct prn_buffer b = PRN_BUFFER_INIT(TEXT_MAX);
+    three_plain_runs(&b);
+    for (int i = 0; i < 3; i++) {
+        api(&b, "a&Add&Binary", 40L * i, 5 + i);
+        api(&b, "m&Mul&Binary", 40L * i + 20, 7);
+    }
+    struct prn_trace_options o = by_op();
+    o.mapping = true;
+    struct prn_trace *t = read_trace(&b, &o);
+    assert_int_equal(t->late_kernels, 6);
+    assert_int_equal(t->outside, 0);
+    assert_int_equal(t->kernels, 4); /* run 0 is not selected */
+    assert_int_equal(t->kernels_unresolved, 0);
+    assert_sum(find(&t->gpu, "Binary", NULL, NULL, NULL), 4, 6 + 7 + 7 + 7);
+    assert_int_equal(find(&t->gpu, "Binary", NULL, NULL, NULL)->first.ns, 12000);
+    assert_sum(find(&t->mapping, "Binary", "Add", "unknown", NULL), 2, 13);
+    prn_trace_free(t);
+    /* One kernel more, and the order tells nothing. */
+    api(&b, "a&Add&Binary", 200, 1);
+    t = read_trace(&b, &o);
+    assert_int_equal(t->late_kernels, 0);
+    assert_int_equal(t->outside, 7);
+    assert_int_equal(t->kernels, 0);
+    prn_trace_free(t);
+    prn_buffer_release(&b);
+}
+
+/* Kernels that come last, on the trace's clock. */
+static void test_late_kernels_by_time(void **state)
+{
+    (void)state;
+    struct prn_buffer b = PRN_BUFFER_INIT(TEXT_MAX);
+    three_plain_runs(&b);
+    event(&b, "Kernel", "k", -1, 1201, 4, "\"stream\" : \"7\"");
+    event(&b, "Kernel", "k", -1, 1001, 1, "\"stream\" : \"7\"");
+    event(&b, "Kernel", "k", -1, 1110, 2, "\"stream\" : \"7\"");
+    event(&b, "Kernel", "k", -1, 1120, 3, "\"stream\" : \"7\"");
+    struct prn_trace_options o = by_op();
+    struct prn_trace *t = read_trace(&b, &o);
+    assert_int_equal(t->late_kernels, 4);
+    assert_int_equal(t->outside, 0);
+    const struct prn_trace_group *k = find(&t->gpu, "k", NULL, NULL, NULL);
+    assert_sum(k, 3, 9);
+    assert_int_equal(k->first.ns, 1000);
+    prn_trace_free(t);
+    prn_buffer_release(&b);
+}
+
 static void test_runs_without_a_group(void **state)
 {
     (void)state;
@@ -966,6 +1085,10 @@ int main(void)
         cmocka_unit_test(test_one_run),
         cmocka_unit_test(test_nothing),
         cmocka_unit_test(test_overlapping_runs),
+        cmocka_unit_test(test_concurrent_runs),
+        cmocka_unit_test(test_a_thread_for_every_run),
+        cmocka_unit_test(test_late_kernels_in_order),
+        cmocka_unit_test(test_late_kernels_by_time),
         cmocka_unit_test(test_runs_without_a_group),
         cmocka_unit_test(test_group_by),
         cmocka_unit_test(test_limit_on_groups),

@@ -204,12 +204,15 @@ static void warn_of_runs(const struct prn_trace *t, const struct speaker *s)
         say(s, "--gather: the trace has %" PRIu64 " run%s; left out: %s", t->n_runs,
             t->n_runs == 1 ? "" : "s", t->missing);
     if (t->overlapping > 0)
-        say(s,
-            "%" PRIu64 " of %" PRIu64 " runs began before the one before had ended: which run an "
-            "event belongs to can't be told then",
+        say(s, "%" PRIu64 " of %" PRIu64 " runs overlap: their events are told apart by thread",
             t->overlapping, t->n_runs);
+    if (t->late_kernels > 0)
+        say(s,
+            "%" PRIu64 " kernels are written after the last run: they are assigned to runs by "
+            "their time or order",
+            t->late_kernels);
     if (t->outside > 0)
-        say(s, "ignored %" PRIu64 " event%s after the last run", t->outside,
+        say(s, "ignored %" PRIu64 " event%s outside any run", t->outside,
             t->outside == 1 ? "" : "s");
     if (t->ledger_approximate)
         say(s, "a run has more nodes at odds with their order than fit into memory: where its time "
