@@ -125,8 +125,9 @@ def test_limit_that_holds(load, prony, workdir, networks):
     assert confirming == slo["trials"][-len(confirming):] and len(confirming) > 0
     assert confirming[-1]["verdict"] == "holds"
     assert confirming[-1]["duration_s"] > 3.9, "twice as long as a trial at least"
+    assert slo["holds_per_s"] == pytest.approx(0.95 * confirming[-1]["rate_per_s"], rel=0.006)
     text = " ".join(prony("report", workdir / "load.json").stdout.split())
-    assert "holds p50 ≤ 10.0 s up to" in text and "in a fresh process." in text
+    assert "holds p50 ≤ 10.0 s up to" in text and "in a fresh process; 5 % less is called held." in text
 
 
 def test_limit_that_there_is_no_time_for(load, prony, workdir, networks):

@@ -349,9 +349,10 @@ static void trials_last_until_the_queue_has_settled(void **state)
 /* ---- The search on a simulated queue ---- */
 
 /* Service times of a model: a mean, of which a share takes longer by a factor. A fresh process is
- * slower or faster by a percent or two. */
+ * slower or faster by a percent or two, and the machine wanders by 3 % within half a minute. */
 struct simulation {
     double service_ns, slow_share, slow_factor, spread;
+    double drift, drift_sd, drift_until_s; /* of the logarithm of the time, in steps of DRIFT_S */
     double speed[3];
     double now_s;
     struct prn_random random;
@@ -359,16 +360,29 @@ struct simulation {
 };
 
 #define SIMULATED_ROOM 262144
+#define DRIFT_S 0.1
+#define DRIFT_MEMORY_S 30
 
 static double drawn_speed(struct simulation *s)
 {
     return 1 + s->spread * (2 * prn_random_double(&s->random) - 1);
 }
 
-static double drawn_service(struct simulation *s, size_t launch)
+/* A first-order autoregression. */
+static double machine_at(struct simulation *s, double at_s)
+{
+    const double keeps = exp(-DRIFT_S / DRIFT_MEMORY_S);
+    for (; s->drift_until_s < at_s; s->drift_until_s += DRIFT_S)
+        s->drift = keeps * s->drift +
+                   sqrt(1 - keeps * keeps) * s->drift_sd * prn_random_normal(&s->random);
+    return exp(s->drift);
+}
+
+static double drawn_service(struct simulation *s, size_t launch, int64_t start_ns)
 {
     bool slow = prn_random_double(&s->random) < s->slow_share;
-    return s->service_ns * s->speed[launch] * (slow ? s->slow_factor : 1);
+    return s->service_ns * s->speed[launch] * (slow ? s->slow_factor : 1) *
+           machine_at(s, s->now_s + 1e-9 * (double)start_ns);
 }
 
 static int simulate(void *context, size_t launch, double rate_per_s, double seconds,
@@ -387,7 +401,7 @@ static int simulate(void *context, size_t launch, double rate_per_s, double seco
         struct prn_drive_request *r = &s->requests[i];
         r->ready_ns = free_ns;
         r->start_ns = r->due_ns > free_ns ? r->due_ns : free_ns;
-        r->end_ns = free_ns = r->start_ns + (int64_t)drawn_service(s, launch);
+        r->end_ns = free_ns = r->start_ns + (int64_t)drawn_service(s, launch, r->start_ns);
     }
     s->now_s += (double)(free_ns > plan.span_ns ? free_ns : plan.span_ns) * 1e-9;
     return prn_load_tally_add(tally, &plan, s->requests, &end, (int32_t)launch, false, err);
@@ -410,8 +424,10 @@ static double simulated_now(void *context)
 static struct simulation new_simulation(double service_ns, uint64_t seed)
 {
     struct simulation s = {.service_ns = service_ns, .slow_share = 0.02, .slow_factor = 4};
-    s.spread = 0.01;
+    s.spread = 0.02;
+    s.drift_sd = 0.03;
     prn_random_seed(&s.random, seed);
+    s.drift = s.drift_sd * prn_random_normal(&s.random);
     s.requests = calloc(SIMULATED_ROOM, sizeof *s.requests);
     assert_non_null(s.requests);
     for (size_t i = 0; i < 3; i++)
@@ -446,18 +462,20 @@ static bool holds_for_30_s(struct simulation *s, const struct prn_slo *slo, doub
     return share <= 1 - slo->percentile;
 }
 
-/* Rates that are called held hold for 30 s: at least 95 % of them, and the search finds nearly
- * always one, not far below what is possible. */
+/* Rates that are called held hold for 30 s: at least 95 % of them. What was confirmed doesn't: of
+ * those without anything to spare one in ten fails. The search finds nearly always a rate. */
 static void held_rates_hold(void **state)
 {
     (void)state;
     static const struct {
         double service_ns, percentile, limit; /* in services */
         double max_time_s;
-    } cases[] = {{1e5, 0.9, 20, 60}, {1e6, 0.99, 10, 60}, {1e6, 0.9, 30, 15}, {1e7, 0.9, 5, 60}};
+    } cases[] = {{1e5, 0.9, 20, 60},  {1e6, 0.99, 20, 60}, {1e6, 0.9, 30, 15},
+                 {1e6, 0.99, 50, 60}, {1e7, 0.9, 5, 60},   {1e7, 0.99, 20, 60}};
     int searches = 0;
     int held = 0;
     int wrong = 0;
+    int wrong_confirmed = 0;
     for (size_t c = 0; c < PRN_ARRAY_SIZE(cases); c++)
         for (uint64_t seed = 0; seed < 10; seed++, searches++) {
             struct simulation s = new_simulation(cases[c].service_ns, seed * 7 + c);
@@ -473,12 +491,15 @@ static void held_rates_hold(void **state)
             if (!isnan(rate)) {
                 held++;
                 wrong += !holds_for_30_s(&s, &slo, rate);
+                wrong_confirmed +=
+                    !holds_for_30_s(&s, &slo, prn_slo_confirmation(&slo)->rate_per_s);
             } else {
                 assert_true(slo.complete || slo.needed_s > cases[c].max_time_s);
             }
             free(s.requests);
         }
-    print_message("of %d searches %d found a rate; %d of these failed\n", searches, held, wrong);
+    print_message("of %d searches %d found a rate; %d of these failed, %d of those confirmed\n",
+                  searches, held, wrong, wrong_confirmed);
     assert_true(held >= searches * 3 / 4);
     assert_true(wrong * 20 <= held);
 }

@@ -126,6 +126,8 @@ struct prn_slo {
     double single_ns;      /* the percentile of lone requests, from the plain measurement; NAN */
     bool single_fails;     /* it is surely over the limit, so no rate can hold it */
     double variation;      /* squared, of lone requests: (deviation / mean)²; not saved */
+    double holds_per_s;    /* somewhat below what a fresh process confirmed; NAN: none, or a former
+                              version, which called held what was confirmed */
     bool complete;         /* false: time was up, or measuring interrupted, before it was found */
     double needed_s;       /* --max-time that would have allowed the next step; NAN: none is left */
     bool search_only;      /* of a former version, which confirmed nothing: what held was held */
@@ -145,13 +147,13 @@ struct prn_load {
  * for the percentile, and for the interval to be within it when none is over the limit. */
 double prn_slo_requests(double percentile);
 
-/* Highest rate that holds, which a fresh process has confirmed, NAN for none; highest that held in
- * the search, NAN for none; lowest that surely fails, NAN for none. */
+/* The rate that is called held, NAN for none; highest that held in the search, NAN for none; lowest
+ * that surely fails, NAN for none. */
 double prn_slo_holds_per_s(const struct prn_slo *slo);
 double prn_slo_seen_per_s(const struct prn_slo *slo);
 double prn_slo_fails_per_s(const struct prn_slo *slo);
 
-/* The trial that confirmed the rate that holds; NULL for none. */
+/* The trial that confirmed it; NULL for none. */
 const struct prn_slo_trial *prn_slo_confirmation(const struct prn_slo *slo);
 
 /* Puts every backend that has been measured under load, filling the results' `load`. The failure of

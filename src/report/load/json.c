@@ -69,6 +69,12 @@ static const struct prn_member slo_members[] = {
     PRN_NUMBER(single_ns, "The percentile of lone requests, or their median when samples are too "
                           "few for it; null when not known."),
     PRN_BOOL(single_fails, "Lone requests are over the limit already, so no rate was tried."),
+    PRN_NUMBER(
+        holds_per_s,
+        "The rate that is called held: 5 % below the highest that a fresh process confirmed, "
+        "because processes and machines differ from one minute to the next; null for none. "
+        "Older files don't have it, and what was confirmed was called held.",
+        .flags = PRN_OLD),
     PRN_BOOL(complete, "False when time was up before the rate was known well enough."),
     PRN_NUMBER(needed_s,
                "The --max-time that would have allowed the next step of the search; null when "

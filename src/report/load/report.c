@@ -210,10 +210,14 @@ static void add_confirmation(struct section *s, const struct prn_slo *slo)
 {
     char text[PRN_FORMAT_SIZE];
     const struct prn_slo_trial *trial = prn_slo_confirmation(slo);
-    if (trial && isfinite(trial->duration_s))
-        prn_buffer_printf(&s->prose->line, " It held for %s in a fresh process.",
-                          prn_format_duration(text, trial->duration_s * 1e9));
-    else if (slo->search_only && isfinite(prn_slo_holds_per_s(slo)))
+    if (trial && isfinite(trial->duration_s)) {
+        bool higher = trial->rate_per_s > prn_slo_holds_per_s(slo);
+        prn_buffer_printf(&s->prose->line, " %s held for ",
+                          higher ? prn_load_rate_text(text, trial->rate_per_s) : "It");
+        prn_buffer_printf(&s->prose->line, "%s in a fresh process%s.",
+                          prn_format_duration(text, trial->duration_s * 1e9),
+                          higher ? "; 5 % less is called held" : "");
+    } else if (slo->search_only && isfinite(prn_slo_holds_per_s(slo)))
         prn_buffer_add(&s->prose->line, " It was not confirmed in a fresh process.");
 }
 
@@ -270,7 +274,9 @@ static void describe_limits(struct section *s)
         prn_prose_paragraph(s->prose,
                             "A rate holds a limit when the whole 95 %% interval of the share of "
                             "requests over it is within what the percentile allows, in the search "
-                            "and then in a fresh process, and fails when none of it is. Cost is "
+                            "and then in a fresh process, and fails when none of it is. The rate "
+                            "that is called held is 5 %% below that, because the next process and "
+                            "the next minute differ. Cost is "
                             "that of a million requests at the rate that "
                             "holds, Plain cost that of requests that follow each other without a "
                             "pause.");
