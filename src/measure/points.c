@@ -264,6 +264,9 @@ static int count_work(struct maker *m, size_t index, struct prn_point *point,
     point->flops_complete = work->n_uncounted == 0;
     if (m->job->ops)
         code = prn_ops_graph_new(model_at(m, index), work, &m->feed.graphs[index], err);
+    if (code == 0 && m->job->ops && index < m->job->n_models)
+        code = prn_ops_graph_describe(model_at(m, index), work, &m->profile->arena,
+                                      &m->profile->models[index], err);
     prn_work_free(work);
     return code;
 }

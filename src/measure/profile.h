@@ -156,6 +156,18 @@ struct prn_swept {
     int64_t size; /* -1: it is the shape of the input of that name */
 };
 
+/* A node of a model's graph, whose order is the model's. */
+struct prn_profile_node {
+    const char *name, *op; /* the name may be "" */
+    size_t n_inputs;
+    int64_t *inputs;     /* the nodes that give its inputs, each once */
+    int64_t value_bytes; /* of what it gives; -1: not known */
+    int64_t weight_bytes;
+};
+
+/* Graphs with more nodes are left out of profiles. */
+#define PRN_GRAPH_NODES_MAX 50000
+
 /* A model that was measured. */
 struct prn_profile_model {
     const char *name; /* in tables, where there are several: given, or what tells the files apart */
@@ -163,6 +175,8 @@ struct prn_profile_model {
     int64_t bytes, parameters;
     bool quantised;          /* it computes with 8 bits or fewer; known while measuring only */
     const char *fingerprint; /* prn_model_fingerprint(); NULL: not known */
+    size_t n_graph;          /* 0: operators weren't asked about */
+    struct prn_profile_node *graph;
 };
 
 /* What one result was fed: a model at the sizes of a sweep. Points come in cohorts, one for each

@@ -2,6 +2,7 @@
 
 #include "format/json.h"
 #include "report/profile/json.h"
+#include "report/prose.h"
 #include "report/thin.h"
 #include "report/trace/timeline.h"
 #include "report/trace/view.h"
@@ -123,7 +124,7 @@ static const char *file_of(const char *path)
     return slash && slash[1] ? slash + 1 : path;
 }
 
-static int shorten_in(json_t *object, const char *key, const char *path)
+static int replace_in(json_t *object, const char *key, const char *path, const char *file)
 {
     const char *text = json_string_value(json_object_get(object, key));
     const char *next;
@@ -132,12 +133,33 @@ static int shorten_in(json_t *object, const char *key, const char *path)
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_PAGE_MAX);
     for (; (next = strstr(text, path)); text = next + strlen(path)) {
         prn_buffer_append(&out, text, (size_t)(next - text));
-        prn_buffer_add(&out, file_of(path));
+        prn_buffer_add(&out, file);
     }
     prn_buffer_add(&out, text);
     int code =
         out.error ? -1 : json_object_set_new(object, key, json_string(prn_buffer_text(&out)));
     prn_buffer_release(&out);
+    return code;
+}
+
+/* In every text of a report; in Markdown names are written so that they stay names. */
+static int shorten_in(json_t *data, json_t *view, const char *path)
+{
+    struct prn_buffer whole = PRN_BUFFER_INIT((size_t)1 << 16);
+    struct prn_buffer file = PRN_BUFFER_INIT((size_t)1 << 16);
+    prn_markdown_text(&whole, path);
+    prn_markdown_text(&file, file_of(path));
+    int code = whole.error || file.error ? -1 : 0;
+    if (code == 0)
+        code = replace_in(view, "markdown", prn_buffer_text(&whole), prn_buffer_text(&file));
+    if (code == 0)
+        code = replace_in(view, "text", path, file_of(path));
+    if (code == 0)
+        code = replace_in(view, "warnings", path, file_of(path));
+    if (code == 0)
+        code = replace_in(data, "verdict", path, file_of(path));
+    prn_buffer_release(&whole);
+    prn_buffer_release(&file);
     return code;
 }
 
@@ -174,9 +196,7 @@ static int hide_folders(json_t *value, const char *parent, json_t *report)
             code = hide_folders(member, key, report);
         if (code < 0 || !path || !is_path(parent, key, layers) || file_of(path) == path)
             continue;
-        code = shorten_in(view, "text", path);
-        if (code == 0)
-            code = shorten_in(data, "verdict", path);
+        code = shorten_in(data, view, path);
         if (code == 0)
             code = json_object_set_new(value, key, json_string(file_of(path)));
     }

@@ -29,6 +29,7 @@ struct prn_trace_report;
 #define PRN_PAGE_SAMPLES_MAX 4000
 #define PRN_PAGE_SAMPLES_ALL_MAX 40000
 #define PRN_PAGE_BINS 48
+#define PRN_PAGE_ECDF 300 /* points of a cumulative distribution, the tail's aside */
 
 #define PRN_PAGE_MAX ((size_t)256 << 20)
 

@@ -16,6 +16,33 @@ PRONY_MUST_CHECK int prn_profile_verdict(const struct prn_profile *profile, stru
 
 /* Its parts: of a model (load included), and of a recorded program. */
 void prn_view_verdict(const struct prn_view *view, struct prn_buffer *out);
+/* Which outputs were compared, and what came of it. */
+enum prn_agreement {
+    PRN_AGREEMENT_NONE,
+    PRN_AGREEMENT_AGREE,
+    PRN_AGREEMENT_PARTLY, /* not all could be */
+    PRN_AGREEMENT_DIFFER,
+};
+
+/* How sure it is which backend is the fastest. */
+enum prn_certainty {
+    PRN_CERTAINTY_NONE,     /* there is nothing to compare it with */
+    PRN_CERTAINTY_CERTAIN,  /* all others are known to be slower */
+    PRN_CERTAINTY_PROBABLY, /* by their intervals each of the others is slower, nine times in ten */
+    PRN_CERTAINTY_SAME,     /* known to differ by less than counts */
+    PRN_CERTAINTY_UNKNOWN,
+};
+
+/* The answer in parts, of a profile of one model at one size. */
+struct prn_decision {
+    size_t best, next; /* results; SIZE_MAX: none */
+    enum prn_certainty certainty;
+    enum prn_agreement outputs;
+};
+
+/* `cure` gets what would tell more: "--launches 5 would do". */
+void prn_view_decide(const struct prn_view *view, struct prn_decision *ret_decision,
+                     struct prn_buffer *cure);
 void prn_recorded_verdict(const struct prn_recorded_view *view, struct prn_buffer *out);
 
 /* Of one file of a comparison, and of all of them. */

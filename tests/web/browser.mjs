@@ -95,8 +95,8 @@ async function newPage(options, allowed) {
 
 // A page with what it said and asked for; `faults` must stay empty.
 export async function visit(address, options = {}) {
-  const url = address.startsWith("http") ? address : pathToFileURL(path.resolve(folder, address)).href;
-  const page = await newPage(options, (asked) => asked === url);
+  const url = /^(http|file)/.test(address) ? address : pathToFileURL(path.resolve(folder, address)).href;
+  const page = await newPage(options, (asked) => asked.split("#")[0] === url.split("#")[0]);
   await page.goto(url);
   await page.waitForSelector("article");
   await settle(page);

@@ -124,11 +124,18 @@ function same(cell, value, unit) {
   if (unit && value !== 0) close1(value, cell.text, unit);
 }
 
+// Results in the order of a page: the shortest time first, what failed last; a sweep keeps its order.
+function ordered(name) {
+  const { points, results } = made(name);
+  const time = (r) => (r.error === null && r.stats ? r.stats.median_ns : Infinity);
+  return points.length > 1 ? results : [...results].sort((a, b) => (time(a) === time(b) ? 0 : time(a) - time(b)));
+}
+
 test("figures of results are the JSON's", async () => {
   for (const name of ["profile-several", "profile-sweep", "profile-single"]) {
     const page = await open(name);
     const shown = await rows(page, "Results");
-    const json = made(name).results;
+    const json = ordered(name);
     assert.equal(shown.length, json.length);
     shown.forEach((row, i) => {
       same(row.Time, json[i].stats?.median_ns, "ns");
@@ -150,6 +157,7 @@ test("figures of the CSV report are on the page", async () => {
   const column = (name) => csv[0].indexOf(name);
   const page = await open("profile-several");
   const shown = await rows(page, "Results");
+  const order = ordered("profile-several").map((r) => made("profile-several").results.indexOf(r));
   shown.forEach((row, i) => {
     for (const [title, name] of [
       ["Inferences", "inferences_per_s"],
@@ -157,7 +165,7 @@ test("figures of the CSV report are on the page", async () => {
       ["Peak memory", "peak_bytes"],
     ]) {
       assert.ok(column(name) >= 0, `${name} in ${csv[0]}`);
-      const text = csv[i + 1][column(name)];
+      const text = csv[order[i] + 1][column(name)];
       same(row[title], text === "" ? null : Number(text));
     }
   });
@@ -243,6 +251,21 @@ test("the histogram counts every sample, and the curve has each", async () => {
       samples.length,
     );
   });
+});
+
+test("the cumulative distribution is of every sample", async () => {
+  for (const name of ["profile-several", "profile-single"]) {
+    const whole = made(name);
+    embedded(`${name}.html`).reports[0].view.results.forEach(({ ecdf }, i) => {
+      const sorted = [...whole.results[i].samples_ns].sort((a, b) => a - b);
+      if (sorted.length === 0) return;
+      assert.equal(ecdf.rank.at(-1), sorted.length);
+      ecdf.rank.forEach((rank, k) => {
+        assert.equal(ecdf.ns[k], sorted[rank - 1]);
+        if (k > 0) assert.ok(rank > ecdf.rank[k - 1]);
+      });
+    });
+  }
 });
 
 test("recorded segments, calls and failures", async () => {
@@ -353,7 +376,7 @@ test("numbers are saved as CSV, to the last digit", async () => {
     .split("\n");
   assert.equal(lines.length, made("profile-several").results.length + 1);
   const time = lines[0].split(",").indexOf("median_ns");
-  made("profile-several").results.forEach((r, i) => {
+  ordered("profile-several").forEach((r, i) => {
     const text = lines[i + 1].replace(/"[^"]*"/g, "").split(",")[time];
     assert.equal(text, r.stats ? String(r.stats.median_ns) : "");
   });
@@ -457,6 +480,13 @@ test("the theme is changed by the button, and paper is light", async () => {
   await page.emulateMedia({ media: "print" });
   await page.setViewportSize({ width: 720, height: 1000 });
   assert.ok((await overflow(page)) <= 0, "a table is cut off on paper");
+  // Every choice is printed, with its name.
+  const printed = await page.locator(".s-times h3").allTextContents();
+  for (const title of ["Distribution: Histogram", "Distribution: Cumulative, logarithmic"])
+    assert.ok(printed.includes(title), String(printed));
+  assert.ok((await page.locator(".s-times svg[aria-label^='Cumulative distribution']").count()) > 0);
+  await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+  assert.equal(await page.locator(".s-times svg[aria-label^='Cumulative distribution']").count(), 0);
   await shot(page, "print");
   await leave(page);
 });
@@ -495,6 +525,185 @@ test("two profiles are compared operator by operator", async () => {
   );
   await page.locator("nav button").nth(1).click();
   assert.equal(await page.getAttribute("article", "data-schema"), "prony.profile/1");
+  await leave(page);
+});
+
+// ---- The answer ----
+
+// A profile of two backends whose ratio and verdict are given, as a page.
+async function answered(file, change) {
+  const json = JSON.parse(readFileSync(data("profile-several.json"), "utf8"));
+  json.results = json.results.slice(0, 2);
+  for (const result of json.results) {
+    result.flags = [];
+    result.outputs = [{ name: "prob", max_abs: 0, max_rel: 0, cosine: 1, same_shape: true }];
+  }
+  json.settings.launches = 0;
+  change(json, json.results[0], json.results[1]);
+  writeFileSync(path.join(folder, `${file}.json`), JSON.stringify(json));
+  prony("report", `${file}.json`, "--format", "html", "-o", `${file}.html`);
+  return visit(`${file}.html`);
+}
+
+test("the answer says how sure it is, and what to do", async () => {
+  const ratio = (verdict, estimate, low, high) => (json, slower) =>
+    Object.assign(slower, { verdict, ratio: { estimate, low, high } });
+  const cases = [
+    ["Certain", ratio("slower", 1.6, 1.44, 1.76), false],
+    ["Probably", ratio("unsure", 1.06, 0.99, 1.13), true],
+    ["Equal", ratio("same", 1.001, 0.999, 1.003), false],
+    ["Can't tell", ratio("unsure", 1.01, 0.9, 1.12), true],
+  ];
+  for (const [word, change, advised] of cases) {
+    const page = await answered("answered", change);
+    assert.equal(await page.textContent(".certainty strong"), word);
+    assert.equal((await page.locator(".advice").count()) > 0, advised, word);
+    assert.match(await page.textContent(".figures"), /Time812 µs/);
+    assert.match(await page.getAttribute(".certainty svg", "aria-label"), /^Ratio of times: 1\.\d+ \(/);
+    const [first] = await rows(page, "Results");
+    assert.match(first.Backend.text, word === "Certain" ? /onnxrt-cuda fastest$/ : /onnxrt-cuda fastest\?$/);
+    assert.equal(await page.getAttribute(".s-results tbody tr", "class"), "best");
+    await leave(page);
+  }
+});
+
+test("caveats and outputs that differ are in the answer", async () => {
+  const page = await open("profile-several");
+  assert.match(await page.textContent(".figures"), /OutputsDIFFER/);
+  const caveats = await page.locator(".decision .warning").allTextContents();
+  const text = prony("report", data("profile-several.json"));
+  const told = text.split("\n").filter((line) => line.startsWith("! "));
+  assert.equal(caveats.length, told.length);
+  caveats.forEach((caveat, i) => assert.ok(caveat.startsWith(told[i].slice(2, 30)), caveat));
+  await leave(page);
+});
+
+test("what bears on trust is on the page", async () => {
+  const page = await open("profile-several");
+  const json = made("profile-several");
+  const shown = await page.textContent(".s-how-it-was-measured");
+  for (const text of [json.environment.cpu, "0.13 before, 1.5 after", "seccomp and Landlock", "60.0 s", "0.500 %"])
+    assert.ok(shown.includes(text), text);
+  const inputs = await rows(page, "Inputs");
+  assert.equal(inputs[0].Shape.text, json.points[0].inputs[0].shape.join("×"));
+  const processes = await rows(page, "Backends and their processes");
+  json.results.forEach((r, i) => {
+    assert.equal(processes[i].Processes.value, r.launches.length);
+    assert.equal(processes[i].Runs.value, r.samples_ns.length);
+    for (const flag of r.flags) assert.notEqual(processes[i].Caution.text, "", flag);
+  });
+  await leave(page);
+});
+
+// ---- Taking things along ----
+
+test("every picture is saved as SVG that stands alone", async () => {
+  for (const name of ["profile-several", "profile-ops", "profile-sweep", "trace", "comparison", "schedule"]) {
+    const page = await open(name);
+    const buttons = page.locator("button[aria-label^='Save'][aria-label$='as SVG']");
+    assert.equal(await buttons.count(), await page.locator("figure").count(), name);
+    for (const button of await buttons.all()) {
+      const [download] = await Promise.all([page.waitForEvent("download"), button.click()]);
+      const text = readFileSync(await download.path(), "utf8");
+      assert.match(download.suggestedFilename(), /\.svg$/);
+      const faults = await page.evaluate((xml) => {
+        const parsed = new DOMParser().parseFromString(xml, "image/svg+xml");
+        if (parsed.querySelector("parsererror")) return parsed.textContent;
+        return /var\(--|class=/.exec(xml)?.[0] ?? (parsed.querySelectorAll("*").length > 5 ? "" : "it is empty");
+      }, text);
+      assert.equal(faults, "", `${name}: ${download.suggestedFilename()}`);
+    }
+    await leave(page);
+  }
+});
+
+test("the report, tables and pictures are copied", async () => {
+  const page = await open("profile-several");
+  // Whether a page from disk may use the clipboard is for the browser to say: it is given one that it may.
+  await page.evaluate(() => {
+    globalThis.copied = [];
+    Object.defineProperty(navigator, "clipboard", {
+      value: {
+        writeText: async (text) => void globalThis.copied.push(text),
+        write: async ([item]) => void globalThis.copied.push(await item.getType("image/png")),
+      },
+    });
+  });
+  const copy = async (label) => {
+    const before = await page.evaluate(() => globalThis.copied.length);
+    await page.click(`button[aria-label='${label}']`);
+    await page.waitForFunction((n) => globalThis.copied.length > n, before);
+    return page.evaluate(async () => {
+      const last = globalThis.copied.at(-1);
+      return typeof last === "string" ? last : { type: last.type, size: last.size };
+    });
+  };
+  const markdown = prony("report", data("profile-several.json"), "--format", "md");
+  assert.equal(await copy("Copy as Markdown: the report"), markdown);
+  const table = (await copy("Copy Results as Markdown")).split("\n");
+  assert.match(table[0], /^\| Backend \| Time \|/);
+  assert.equal(table.length, made("profile-several").results.length + 3);
+  for (const label of ["Copy Distribution as PNG", "Copy Samples over time as PNG", "Copy the answer as PNG"]) {
+    const { type, size } = await copy(label);
+    assert.equal(type, "image/png");
+    assert.ok(size > 2000, `${label}: ${size} bytes`);
+  }
+  await leave(page);
+});
+
+test("a page has the names of files in every text, not their folders", async () => {
+  const json = JSON.parse(readFileSync(data("profile-several.json"), "utf8"));
+  json.model.path = "/home/some_body/models*/net.onnx";
+  json.results[0].error = { code: "PRONY_ERUNTIME", message: "cannot read '/home/some_body/models*/net.onnx'" };
+  writeFileSync(path.join(folder, "folders.json"), JSON.stringify(json));
+  prony("report", "folders.json", "--format", "html", "-o", "folders.html");
+  const { view } = embedded("folders.html").reports[0];
+  for (const text of [view.text, view.markdown, view.warnings]) {
+    assert.ok(text.includes("net.onnx"));
+    assert.doesNotMatch(text, /some\\?_body/);
+  }
+});
+
+// ---- The address ----
+
+test("a link shows what one saw", async () => {
+  const page = await open("profile-sweep");
+  await page.selectOption("select[aria-label='Along']", { label: "threads" });
+  await page.selectOption("select[aria-label='Show']", { label: "Efficiency" });
+  await page.locator(".s-results thead th", { hasText: /^Time/ }).locator("button").click();
+  await page.locator(".s-times summary").first().click();
+  await page.fill("input[aria-label='Filter Distribution']", "threads=2");
+  await page.waitForFunction(() => location.hash.includes("filter.distribution"));
+  const seen = async (p) => [
+    await p.textContent(".s-sweep h3"),
+    (await rows(p, "Results")).map((r) => r.Time.value),
+    (await rows(p, "Distribution")).map((r) => r.Backend.text),
+  ];
+  const mine = await seen(page);
+  assert.equal(mine[0], "Efficiency over threads");
+  const other = await visit(page.url());
+  assert.deepEqual(await seen(other), mine);
+  await leave(other);
+  // Back undoes choices, one by one.
+  await page.goBack();
+  await settle(page);
+  assert.equal(await page.textContent(".s-sweep h3"), "Latency over threads");
+  await page.goBack();
+  await settle(page);
+  assert.equal(await page.textContent(".s-sweep h3"), "Latency over batch");
+  await leave(page);
+});
+
+test("sections have addresses", async () => {
+  const page = await open("profile-several");
+  await page.locator(".s-cost .anchor").click();
+  assert.match(page.url(), /#at=s-cost$/);
+  const other = await visit(page.url());
+  await other.waitForFunction(() => {
+    const { top } = document.querySelector("#s-cost").getBoundingClientRect();
+    return top >= -1 && top < innerHeight;
+  });
+  await leave(other);
   await leave(page);
 });
 

@@ -80,6 +80,28 @@ test("saved JSON, a page and a trace are on one page", async () => {
   });
 });
 
+test("Back goes back to the report before, as it was", async () => {
+  await viewing([data("profile-sweep.json"), data("profile-several.json")], async (address) => {
+    const page = await visit(address);
+    const title = () => page.textContent("h1");
+    await page.selectOption("select[aria-label='Along']", { label: "seq" });
+    await page.locator("nav button").nth(1).click();
+    assert.equal(await title(), "resnet50.onnx");
+    const other = await visit(page.url());
+    assert.equal(await other.textContent("h1"), "resnet50.onnx");
+    await leave(other);
+    await page.goBack();
+    await settle(page);
+    assert.equal(await title(), "bert.onnx");
+    assert.equal(await page.textContent(".s-sweep h3"), "Latency over seq");
+    assert.equal(await page.getAttribute("nav button:first-child", "aria-pressed"), "true");
+    await page.goForward();
+    await settle(page);
+    assert.equal(await title(), "resnet50.onnx");
+    await leave(page);
+  });
+});
+
 test("every kind of saved JSON", async () => {
   const files = {
     "comparison.json": ["report", data("compare-before.json"), data("compare-after.json")],
@@ -113,8 +135,8 @@ test("every report that was written as a page", async () => {
         assert.equal(await page.locator(".warning:has-text('can\\'t be shown')").count(), 0);
         if (report.data.schema === "prony.profile/1" && !report.data.profiles)
           assert.deepEqual(
-            (await rows(page, "Results")).map((row) => row.Time.value),
-            report.data.results.map((r) => r.stats?.median_ns ?? null),
+            new Set((await rows(page, "Results")).map((row) => row.Time.value)),
+            new Set(report.data.results.map((r) => r.stats?.median_ns ?? null)),
           );
       }
       await leave(page);

@@ -1,5 +1,6 @@
 // Pictures in SVG: few marks, each of which says what it is.
-import { type Mark, interactive, responsive, s } from "./dom";
+import { type Mark, interactive, s } from "./dom";
+import { responsive } from "./figures";
 import { type Show, axisTexts, distinct, shorten } from "./format";
 import { dashes, seriesColour } from "./theme";
 
@@ -12,7 +13,7 @@ export function textWidth(text: string): number {
 }
 
 // As much of a text as fits.
-function fit(text: string, width: number): string {
+export function fit(text: string, width: number): string {
   let shown = text.slice(0, 2000) === text ? text : shorten(text, 400);
   let wide = textWidth(shown);
   while (wide > width && shown.length > 1) {
@@ -191,6 +192,7 @@ export interface Spread {
   medianLow: number | null;
   medianHigh: number | null;
   tip: string[];
+  colour: number;
 }
 
 const COMMON_AXIS_MAX = 3; // times further apart than this have axes of their own
@@ -239,19 +241,24 @@ export function spreads(title: string, rows: Spread[], show: Show): HTMLElement 
         s("rect", { class: "hit", x: 0, y: base - 42 - above, width, height: pitch }),
         s("line", { class: "base", x1: left + 6, x2: width - 14, y1: base, y2: base }),
         step > 0.05
-          ? s("path", { d: path, fill: seriesColour(i), "fill-opacity": 0.35, stroke: seriesColour(i) })
-          : s("line", { x1: x0, x2: x0, y1: base - 36, y2: base, stroke: seriesColour(i), "stroke-width": 2 }),
+          ? s("path", {
+              d: path,
+              fill: seriesColour(row.colour),
+              "fill-opacity": 0.35,
+              stroke: seriesColour(row.colour),
+            })
+          : s("line", { x1: x0, x2: x0, y1: base - 36, y2: base, stroke: seriesColour(row.colour), "stroke-width": 2 }),
       );
       if (row.medianLow !== null && row.medianHigh !== null) {
         const [from, to] = [axis.at(Math.max(axis.low, row.medianLow)), axis.at(Math.min(axis.high, row.medianHigh))];
         group.append(
-          s("rect", { x: from, y: base - 5, height: 8, fill: seriesColour(i), width: Math.max(2, to - from) }),
+          s("rect", { x: from, y: base - 5, height: 8, fill: seriesColour(row.colour), width: Math.max(2, to - from) }),
         );
         // It goes on beyond the picture.
         if (row.medianHigh > axis.high)
-          group.append(s("path", { d: `M${to} ${base - 8}l8 7-8 7z`, fill: seriesColour(i) }));
+          group.append(s("path", { d: `M${to} ${base - 8}l8 7-8 7z`, fill: seriesColour(row.colour) }));
         if (row.medianLow < axis.low)
-          group.append(s("path", { d: `M${from} ${base - 8}l-6 7 6 7z`, fill: seriesColour(i) }));
+          group.append(s("path", { d: `M${from} ${base - 8}l-6 7 6 7z`, fill: seriesColour(row.colour) }));
       }
       if (row.median !== null)
         group.append(
@@ -466,8 +473,11 @@ export interface Point {
   y: number;
   low?: number | null;
   high?: number | null;
+  xLow?: number | null; // the same across
+  xHigh?: number | null;
   tip: string[];
   hollow?: boolean;
+  label?: string; // beside it, where there is room
 }
 
 export interface Curve {
@@ -475,6 +485,8 @@ export interface Curve {
   points: Point[];
   line: boolean;
   step?: boolean;
+  colour?: number; // by its place among the curves unless given
+  along?: { x: number; y: number }[]; // what the line is drawn through instead of the points
 }
 
 export interface Curves {
@@ -487,6 +499,7 @@ export interface Curves {
   logX?: boolean;
   logY?: boolean;
   lines?: { y: number; name: string }[];
+  marks?: { x: number; name: string; colour: number }[]; // places on the axis below
   ticksX?: number[]; // instead of round numbers
   beside?: boolean; // points with intervals at the same place stand beside each other
 }
@@ -511,11 +524,43 @@ function shape(index: number, x: number, y: number, hollow: boolean): SVGElement
   }
 }
 
+interface Area {
+  x: number;
+  y: number;
+  w: number;
+  h: number;
+}
+
+const overlaps = (a: Area, b: Area): boolean =>
+  a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
+
+// The name of a point, where it covers nothing: right, left, above or below; nowhere if there is no room.
+function labelPoint(f: Frame, text: string, x: number, y: number, left: number, right: number, taken: Area[]): void {
+  const shown = shorten(text, 32);
+  const w = textWidth(shown);
+  const places = [
+    [x + 9, y + 4],
+    [x - 9 - w, y + 4],
+    [x - w / 2, y - 10],
+    [x - w / 2, y + 20],
+  ];
+  for (const [lx, ly] of places) {
+    const area = { x: lx, y: ly - 11, w, h: 14 };
+    if (lx < left || lx + w > right || ly < 12 || taken.some((other) => overlaps(area, other))) continue;
+    taken.push(area);
+    f.svg.append(s("text", { x: lx, y: ly, class: "over" }, shown));
+    return;
+  }
+}
+
 export function curves(c: Curves): HTMLElement {
   return responsive((width) => {
     const legend =
       c.curves.length > 1
-        ? c.curves.map((curve, i): Entry => ({ name: curve.name, sign: (lx, ly) => shape(i, lx, ly, false) }))
+        ? c.curves.map((curve, i): Entry => ({
+            name: curve.name,
+            sign: (lx, ly) => shape(curve.colour ?? i, lx, ly, false),
+          }))
         : [];
     const below = legendHeight(legend, width);
     const height = Math.min(380, Math.max(240, 0.5 * width)) + below;
@@ -536,7 +581,14 @@ export function curves(c: Curves): HTMLElement {
     const yTexts = axisTexts(yTicks, c.showY);
     const left = 12 + Math.max(...yTexts.map(textWidth), 20);
     const x = scale(
-      points.map((p) => p.x),
+      [
+        ...extent(
+          points.map((p) => p.x),
+          points.flatMap((p) => [p.xLow, p.xHigh]),
+        ),
+        ...c.curves.flatMap((k) => (k.along ?? []).map((p) => p.x)),
+        ...(c.marks ?? []).map((m) => m.x),
+      ],
       left,
       width - 16,
       { log: c.logX },
@@ -552,23 +604,27 @@ export function curves(c: Curves): HTMLElement {
       s("text", { class: "axis title", x: 4, y: 12 }, c.yTitle),
       s("text", { class: "axis title", x: width - 8, y: bottom + 32, "text-anchor": "end" }, c.xTitle),
     );
+    const taken: Area[] = [];
     const besides = c.beside ? c.curves.filter((k) => k.points.some((p) => typeof p.low === "number")) : [];
-    c.curves.forEach((curve, i) => {
+    c.curves.forEach((curve, place) => {
+      const i = curve.colour ?? place;
       const sorted = [...curve.points].sort((a, b) => a.x - b.x);
       const joined = sorted.filter((p) => !p.hollow);
       const aside = besides.includes(curve) ? 4 * (besides.indexOf(curve) - (besides.length - 1) / 2) : 0;
       const px = (p: Point): number => x.at(p.x) + aside;
-      if (curve.line && joined.length > 1)
+      const along = curve.along ?? joined;
+      if (curve.line && along.length > 1)
         f.svg.append(
           s("path", {
             fill: "none",
             stroke: seriesColour(i),
             "stroke-width": 2,
             "stroke-dasharray": dashes(i),
-            d: joined
-              .map((p, k) =>
-                k === 0 ? `M${px(p)} ${y.at(p.y)}` : curve.step ? `H${px(p)}V${y.at(p.y)}` : `L${px(p)} ${y.at(p.y)}`,
-              )
+            d: along
+              .map((p, k) => {
+                const at = x.at(p.x) + aside;
+                return k === 0 ? `M${at} ${y.at(p.y)}` : curve.step ? `H${at}V${y.at(p.y)}` : `L${at} ${y.at(p.y)}`;
+              })
               .join(""),
           }),
         );
@@ -583,11 +639,38 @@ export function curves(c: Curves): HTMLElement {
               d: whisker(y, p.low, p.high, px(p), true),
             }),
           );
+        if (typeof p.xLow === "number" && typeof p.xHigh === "number")
+          group.append(
+            s("path", {
+              fill: "none",
+              stroke: seriesColour(i),
+              "stroke-width": 1.5,
+              d: whisker(x, p.xLow, p.xHigh, y.at(p.y), false),
+            }),
+          );
         group.append(shape(i, px(p), y.at(p.y), Boolean(p.hollow)));
+        taken.push({ x: px(p) - 6, y: y.at(p.y) - 6, w: 12, h: 12 });
         f.svg.append(group);
         f.marks.push({ element: group, tip: p.tip });
       }
     });
+    for (const p of points) if (p.label) labelPoint(f, p.label, x.at(p.x), y.at(p.y), left, width, taken);
+    for (const mark of c.marks ?? [])
+      f.svg.append(
+        s("path", { d: `M${x.at(mark.x)} ${bottom}l5 8h-10z`, fill: seriesColour(mark.colour) }),
+        s("line", {
+          x1: x.at(mark.x),
+          x2: x.at(mark.x),
+          y1: 16,
+          y2: bottom,
+          stroke: seriesColour(mark.colour),
+          "stroke-dasharray": "2 4",
+        }),
+        label(mark.name, Math.min(x.at(mark.x) + 4, width - 8), 26 + 14 * mark.colour, 160, {
+          class: "over",
+          "text-anchor": x.at(mark.x) > width - 170 ? "end" : "start",
+        }),
+      );
     for (const line of c.lines ?? [])
       f.svg.append(
         s("line", { class: "limit", x1: left, x2: width - 8, y1: y.at(line.y), y2: y.at(line.y) }),
@@ -605,6 +688,7 @@ export interface Leaf {
   name: string;
   value: number;
   tip: string[];
+  id?: string; // what it is elsewhere on the page
 }
 
 export interface Branch {
@@ -612,6 +696,7 @@ export interface Branch {
   value: number;
   tip: string[];
   leaves: Leaf[];
+  colour: number;
 }
 
 interface Box {
@@ -694,7 +779,7 @@ export function treemap(title: string, branches: Branch[]): HTMLElement {
           y: box.y + 0.5,
           width: Math.max(0, box.w - 1),
           height: Math.max(0, box.h - 1),
-          fill: seriesColour(i),
+          fill: seriesColour(branch.colour),
           "fill-opacity": 0.45,
           class: "box",
         }),
@@ -726,7 +811,7 @@ export function treemap(title: string, branches: Branch[]): HTMLElement {
         if (place.w > 44 && place.h > 16)
           group.append(label(short[k], place.x + 4, place.y + 13, place.w - 8, { class: "inside" }));
         f.svg.append(group);
-        f.marks.push({ element: group, tip: leaf.tip });
+        f.marks.push({ element: group, tip: leaf.tip, id: leaf.id });
       });
     });
     interactive(f.svg, title, f.marks);

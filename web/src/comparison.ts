@@ -1,8 +1,10 @@
 // Saved profiles against a baseline: what became slower or faster, and, operator by operator, why.
 import { SIGNS, ranges, signOf } from "./charts";
-import { chooser, explained, figure, h, section, table } from "./dom";
+import { explained, h } from "./dom";
+import { chooser, facts, figure, section } from "./figures";
+import { table } from "./table";
 import { bytes, duration, interval, percent, ratio, significant, Show } from "./format";
-import { Pair, facts, pairs } from "./profile";
+import { Pair, pairs } from "./ops";
 import { Compared, Comparison, ComparisonRow, Profile, Report } from "./types";
 
 type File = Comparison["files"][0];

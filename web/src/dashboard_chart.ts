@@ -1,6 +1,7 @@
 // What the page has seen of each hardware since it was opened, as small charts that go on.
 import { label, scale, textWidth, ticks } from "./charts";
-import { h, hideTip, responsive, s, showTip } from "./dom";
+import { h, hideTip, s, showTip } from "./dom";
+import { responsive } from "./figures";
 import { clockTime, integer } from "./format";
 
 export interface Sample {

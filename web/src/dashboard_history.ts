@@ -1,6 +1,7 @@
 // What has been: read page by page, newest first, and from the top again as time goes on.
 import { ask } from "./dashboard_ask";
-import { type Column, h, liveTable } from "./dom";
+import { h } from "./dom";
+import { type Column, liveTable } from "./table";
 import { integer } from "./format";
 
 interface Entry {

@@ -1,7 +1,9 @@
 // The parts of the service's page, each brought up to date in place.
 import { type LiveChart, type Sample, WINDOW_MS, legend, liveChart } from "./dashboard_chart";
 import type { Cache, EndedSession, Hardware, Measurement, Session, Status, Worker } from "./dashboard_types";
-import { type Column, type LiveTable, folded, h, liveTable, name, s, section } from "./dom";
+import { h, name, s } from "./dom";
+import { folded, section } from "./figures";
+import { type Column, type LiveTable, liveTable } from "./table";
 import { bytes, clockTime, dollars, integer, lasted, moment, percent, shorten } from "./format";
 
 export interface Part {

@@ -1,8 +1,10 @@
 // Layers of a model, and a pipeline of hosts that has them.
 import { Task, gantt, ranges } from "./charts";
-import { figure, h, name, section, table } from "./dom";
+import { h, name } from "./dom";
+import { facts, figure, section } from "./figures";
+import { table } from "./table";
 import { bytes, count, dollars, integer, interval, percent, rate, ratio, seconds, significant } from "./format";
-import { facts, flagged } from "./profile";
+import { flagged } from "./rows";
 import { LayerProfile, Layers, Num, Report, Schedule, Stage } from "./types";
 
 // ---- Layers ----

@@ -1,8 +1,10 @@
 // A recorded program: what its functions spend in graphs and in code of their own.
 import { type Bar, stacked } from "./charts";
-import { chooser, figure, h, section, table } from "./dom";
+import { h } from "./dom";
+import { chooser, figure, section } from "./figures";
+import { table } from "./table";
 import { dollars, duration, integer, percent } from "./format";
-import { flagged } from "./profile";
+import { flagged } from "./rows";
 import { coloured } from "./theme";
 import type { Num, Profile, ProfileView, Recorded } from "./types";
 

@@ -1,8 +1,12 @@
 // The page: reads the data that stand in it and shows each report in its own way.
+import { type Card, plainCard, showCard } from "./card";
 import { comparison } from "./comparison";
-import { folded, h, name } from "./dom";
+import { h, name } from "./dom";
+import { arrive, folded } from "./figures";
 import { layerProfile, layers, schedule } from "./pipeline";
-import { profile } from "./profile";
+import { watchPicks } from "./pick";
+import { profile, profileAnswer } from "./profile";
+import { begin, bind, recall } from "./state";
 import { themeButton } from "./theme";
 import { trace, traceComparison } from "./trace";
 import { LayerProfile, Layers, Page, Profile, ProfileView, Report, Schedule, Trace, TraceView } from "./types";
@@ -12,6 +16,7 @@ type Any = Page["reports"][0];
 interface Kind {
   title: (report: Any) => string;
   show: (report: Any, all: Any[]) => Node[];
+  answer?: (report: Any, title: string) => Card;
 }
 
 function as<D, V>(report: Any): Report<D, V> {
@@ -24,6 +29,7 @@ const kinds: Record<string, Kind> = {
   "prony.profile/1": {
     title: (r) => fileName(as<Profile, ProfileView>(r).data.model?.path) || "Recorded program",
     show: (r) => profile(as(r)),
+    answer: (r, title) => profileAnswer(as(r), title),
   },
   "prony.profile-comparison/1": {
     title: () => "Comparison",
@@ -72,7 +78,12 @@ function showReport(report: Any, all: Any[]): HTMLElement {
     { "aria-label": title.slice(0, 200), "data-schema": report.data.schema },
     h("h1", {}, name(title)),
     report.name ? h("p", { class: "file" }, name(report.name)) : null,
-    h("p", { class: "verdict" }, h("bdi", {}, String(report.data.verdict ?? ""))),
+    showCard(
+      attempt(
+        () => kind.answer?.(report, title),
+        () => undefined,
+      ) ?? plainCard(String(report.data.verdict ?? ""), title, report.view?.markdown),
+    ),
     ...attempt(
       () => kind.show(report, all),
       (fault) => [h("p", { class: "warning" }, `This report can't be shown: ${fault}`)],
@@ -81,8 +92,11 @@ function showReport(report: Any, all: Any[]): HTMLElement {
   );
 }
 
-function navigation(reports: Any[], show: (index: number) => void): HTMLElement | null {
-  if (reports.length < 2) return null;
+// Which of several reports is shown is in the address, by its number.
+function navigation(
+  reports: Any[],
+  choose: (index: number) => void,
+): { element: HTMLElement; mark: (i: number) => void } {
   const buttons = reports.map((report, i) => {
     const title = attempt(
       () => kinds[report.data.schema].title(report),
@@ -90,35 +104,48 @@ function navigation(reports: Any[], show: (index: number) => void): HTMLElement 
     );
     const button = h(
       "button",
-      { type: "button", "aria-pressed": i === 0 ? "true" : "false" },
+      { type: "button", "aria-pressed": "false" },
       name(report.name ? `${title} (${fileName(report.name)})` : title),
     );
-    button.addEventListener("click", () => {
-      buttons.forEach((b) => b.setAttribute("aria-pressed", b === button ? "true" : "false"));
-      show(i);
-    });
+    button.addEventListener("click", () => choose(i));
     return button;
   });
-  return h("nav", { "aria-label": "Reports" }, ...buttons);
+  return {
+    element: h("nav", { "aria-label": "Reports", hidden: reports.length < 2 }, ...buttons),
+    mark: (index) => buttons.forEach((b, i) => b.setAttribute("aria-pressed", i === index ? "true" : "false")),
+  };
 }
 
 function start(): void {
   const page = JSON.parse(document.getElementById("prony-data")?.textContent ?? "") as Page;
   const reports = page.reports.filter((r) => r?.data?.schema in kinds);
   const main = h("main");
+  const nav = navigation(reports, (index) => {
+    // The node that is picked stays: it may be in both of two traces.
+    begin({ report: index > 0 ? String(index + 1) : null, node: recall("node") });
+    show(index);
+  });
   const show = (index: number): void => {
+    const report = reports[index];
     const title = attempt(
-      () => kinds[reports[index].data.schema].title(reports[index]),
+      () => kinds[report.data.schema].title(report),
       () => "report",
     );
-    main.replaceChildren(showReport(reports[index], reports));
+    nav.mark(index);
+    watchPicks();
+    main.replaceChildren(showReport(report, reports));
+    arrive(main);
     document.title = `${title.slice(0, 100)} - prony`;
   };
-  const nav = navigation(reports, show);
+  const wanted = (value: string | null): number => {
+    const index = Number(value ?? 1) - 1;
+    return index in reports ? index : 0;
+  };
   const head = h("header", {}, h("span", { class: "brand" }, "prony"), themeButton());
-  document.body.prepend(head, ...(nav ? [nav] : []), main);
+  document.body.prepend(head, nav.element, main);
   document.body.append(h("footer", {}, `prony ${page.prony_version}`));
-  show(0);
+  bind("report", (value) => show(wanted(value)));
+  if (recall("report") === null) show(0);
 }
 
 start();

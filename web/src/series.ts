@@ -1,12 +1,15 @@
 // Many points over time, on a canvas by uPlot, with a window that can be moved by mouse and keys.
 import uPlot from "uplot";
-import { logTicks, textWidth } from "./charts";
-import { h, responsive } from "./dom";
+import { frame, label, logTicks, textWidth, ticks } from "./charts";
+import { h, s } from "./dom";
+import { responsive } from "./figures";
 import { type Show, axisTexts, shorten } from "./format";
-import { colour, seriesVariable } from "./theme";
+import type { Drawn } from "./share";
+import { colour, seriesColour, seriesVariable } from "./theme";
 
 export interface Line {
   name: string;
+  colour?: number; // by its place unless given
   x: number[];
   low: number[];
   high?: number[]; // beside `low`, where several samples share a place
@@ -56,7 +59,7 @@ function drawEdges(lines: Line[], top: number): (u: uPlot) => void {
     const inside = (at: number): boolean => at >= left && at <= left + width;
     u.ctx.save();
     lines.forEach((line, i) => {
-      u.ctx.fillStyle = colour(seriesVariable(i));
+      u.ctx.fillStyle = colour(seriesVariable(line.colour ?? i));
       for (const { x } of line.breaks ?? []) {
         const at = u.valToPos(x, "x", true);
         if (inside(at))
@@ -121,6 +124,70 @@ function zoomKeys(u: uPlot, full: [number, number], event: KeyboardEvent): boole
   }
 }
 
+// What a plot shows now, as SVG.
+function plotSvg(spec: SeriesPlot, plot: uPlot, width: number, log: boolean): SVGSVGElement {
+  const bottom = 300;
+  const f = frame(width, bottom + 40 + 18 * spec.lines.length);
+  const axis = (range: uPlot.Scale, from: number, to: number, log = false) => {
+    const [low, high] = [range.min ?? 0, range.max ?? 1];
+    const at = (v: number): number =>
+      from + (to - from) * (log ? Math.log(v / low) / Math.log(high / low) : (v - low) / (high - low));
+    return { low, high, log, at };
+  };
+  const y = axis(plot.scales.y, bottom, 12, log);
+  const yTicks = log ? logTicks(y.low, y.high) : ticks(y, 6);
+  const yTexts = axisTexts(yTicks, spec.showY);
+  const left = 14 + Math.max(20, ...yTexts.map(textWidth));
+  const x = axis(plot.scales.x, left, width - 12);
+  const xTicks = ticks(x, Math.max(2, Math.floor(width / 90)));
+  yTicks.forEach((v, i) =>
+    f.svg.append(
+      s("line", { class: "grid", x1: left, x2: width - 12, y1: y.at(v), y2: y.at(v) }),
+      s("text", { class: "axis", x: left - 5, y: y.at(v) + 4, "text-anchor": "end" }, yTexts[i]),
+    ),
+  );
+  axisTexts(xTicks, spec.showX).forEach((text, i) =>
+    f.svg.append(
+      s("line", { class: "grid", x1: x.at(xTicks[i]), x2: x.at(xTicks[i]), y1: 12, y2: bottom }),
+      s("text", { class: "axis", x: x.at(xTicks[i]), y: bottom + 16, "text-anchor": "middle" }, text),
+    ),
+  );
+  f.svg.append(s("text", { class: "axis title", x: width - 12, y: bottom + 32, "text-anchor": "end" }, spec.xTitle));
+  spec.lines.forEach((line, i) => {
+    const stroke = seriesColour(line.colour ?? i);
+    const inside = line.x.map((_, k) => k).filter((k) => line.x[k] >= x.low && line.x[k] <= x.high);
+    const point = (v: number, k: number): string =>
+      `${x.at(line.x[k]).toFixed(1)} ${y.at(Math.min(v, y.high)).toFixed(1)}`;
+    const path = (values: number[], order = inside): string => order.map((k) => point(values[k], k)).join("L");
+    if (inside.length === 0) return;
+    if (line.high)
+      f.svg.append(
+        s("path", {
+          d: `M${path(line.high)}L${path(line.low, [...inside].reverse())}Z`,
+          fill: stroke,
+          "fill-opacity": 0.25,
+        }),
+      );
+    const curve = line.high ? line.middle : line.joined ? line.low : undefined;
+    if (curve) f.svg.append(s("path", { d: `M${path(curve)}`, fill: "none", stroke, "stroke-width": 1.5 }));
+    if (!line.high && !line.joined)
+      f.svg.append(
+        s("path", {
+          d: inside.map((k) => `M${point(line.low[k], k)}h0.1`).join(""),
+          stroke,
+          "stroke-width": 4,
+          "stroke-linecap": "round",
+        }),
+      );
+    const row = bottom + 44 + 18 * i;
+    f.svg.append(
+      s("rect", { x: 12, y: row - 9, width: 10, height: 10, fill: stroke }),
+      label(line.name, 28, row, width - 40),
+    );
+  });
+  return f.svg;
+}
+
 export function seriesPlot(spec: SeriesPlot): HTMLElement {
   const data = align(spec.lines);
   const places = data[0] as number[];
@@ -154,7 +221,7 @@ export function seriesPlot(spec: SeriesPlot): HTMLElement {
     const bands: uPlot.Band[] = [];
     const series: uPlot.Series[] = [{ label: spec.xTitle, value: (_, v) => (v === null ? "" : spec.showX(v)) }];
     spec.lines.forEach((line, i) => {
-      const stroke = colour(seriesVariable(i));
+      const stroke = colour(seriesVariable(line.colour ?? i));
       const common: uPlot.Series = {
         stroke,
         width: line.joined ? 1.5 : 0,
@@ -215,6 +282,7 @@ export function seriesPlot(spec: SeriesPlot): HTMLElement {
       if (zoomKeys(plot, full, event)) event.preventDefault();
     });
     (box as HTMLElement & { plot?: uPlot }).plot = plot;
+    (box as Drawn).asSvg = () => plotSvg(spec, plot, width, log);
     return box;
   });
 }

@@ -49,6 +49,19 @@ export const colour = (variable: string): string =>
 export const SERIES = 8;
 export const seriesVariable = (index: number): string => `--series-${(index % SERIES) + 1}`;
 export const seriesColour = (index: number): string => `var(${seriesVariable(index)})`;
+// Colours belong to a backend or an operator on the whole page: the first one gets the first.
+const given = new Map<string, Map<string, number>>();
+export function colourOf(kind: "backend" | "operator" | "curve", name: string): number {
+  const known = given.get(kind) ?? new Map<string, number>();
+  given.set(kind, known);
+  if (!known.has(name)) known.set(name, known.size);
+  return known.get(name) as number;
+}
+// Of the things of one picture, which must differ: their own, or by their order where two would share one.
+export function coloursOf(kind: "backend" | "operator" | "curve", names: string[]): number[] {
+  const own = names.map((name) => colourOf(kind, name));
+  return new Set(own.map((index) => index % SERIES)).size === names.length ? own : names.map((_, i) => i);
+}
 // Without the grey one, where grey means something else.
 const COLOURED = [0, 1, 2, 3, 4, 5, 7];
 export const coloured = (index: number): number => COLOURED[index % COLOURED.length];

@@ -1,10 +1,13 @@
 // A trace of ONNX Runtime: where the time goes, from run to run and within one.
 import { Branch, SIGNS, ranges, signOf, stacked, treemap } from "./charts";
-import { Column, Table, figure, folded, h, section, table } from "./dom";
+import { h } from "./dom";
+import { facts, figure, folded, section } from "./figures";
+import { Column, Table, table } from "./table";
 import { bytes, integer, interval, micros, percent, ratio, shorten, significant } from "./format";
-import { LEDGER, facts, pairs } from "./profile";
+import { LEDGER, pairs } from "./ops";
 import { ceiling, fence, seriesPlot } from "./series";
-import { timeline, timelineTools } from "./timeline";
+import { colourOf } from "./theme";
+import { timeline } from "./timeline";
 import { Group, GroupTable, Num, Report, Trace, TraceComparison, TraceDifference, TraceView } from "./types";
 
 function groupColumns(groups: GroupTable, gpu: boolean): Column<Group>[] {
@@ -59,11 +62,12 @@ function branches(data: Trace, view: TraceView): Branch[] {
     .map((g) => ({
       name: title(g),
       value: g.duration_us,
+      colour: colourOf("operator", g.op ?? title(g)),
       tip: tip(title(g), g.duration_us, g.count),
       leaves: byOp
         ? (view.nodes ?? [])
             .filter((n) => n.op === g.op)
-            .map((n) => ({ name: n.node, value: n.duration_us, tip: tip(n.node, n.duration_us, n.count) }))
+            .map((n) => ({ name: n.node, id: n.node, value: n.duration_us, tip: tip(n.node, n.duration_us, n.count) }))
         : [],
     }));
 }
@@ -74,6 +78,7 @@ function nodeTable(data: Trace, view: TraceView): Table<NonNullable<TraceView["n
   return {
     label: "Nodes",
     file: "nodes",
+    id: (n) => n.node,
     leftOut: view.nodes_left_out,
     columns: [
       { title: "Node", field: "node", value: (n) => n.node },
@@ -194,18 +199,18 @@ function runs(data: Trace): HTMLElement | null {
 function oneRun(view: TraceView): HTMLElement | null {
   const t = view.timeline;
   if (!t || t.shown === 0) return null;
-  const picture = timeline(t);
   const rows = t.spans.lane.map((lane, i) => ({ i, lane }));
   return section(
     "One run",
     figure(
       `Run ${t.run}`,
-      "The run that is closest to the median. Ctrl with the wheel zooms, dragging moves." +
+      "The run that is closest to the median. Ctrl with the wheel zooms, dragging moves, with Shift it selects a " +
+        "range to sum up; a click marks a node everywhere." +
         (t.shown < t.events
           ? ` The ${integer(t.shown)} longest of ${integer(t.events)} events are drawn one by one; ` +
             "grey shows how busy a lane is with the others."
           : ""),
-      h("div", {}, timelineTools(picture), picture),
+      timeline(t),
       {
         label: "Events",
         file: "events",

@@ -62,11 +62,25 @@ export interface ResultView {
     median_ns?: number[];
     samples?: number[];
   };
+  ecdf?: { ns: number[]; rank: number[] };
+  holds_per_s?: Num;
+  holds_usd_per_million?: Num;
   histogram?: { low_ns: number; high_ns: number; above: number; counts: number[] };
+}
+
+export interface Decision {
+  best: Num; // results, by their index
+  next: Num;
+  certainty: "certain" | "probably" | "same" | "unknown" | null;
+  outputs: "agree" | "partly" | "differ" | null;
+  cure: string | null;
 }
 
 export interface ProfileView {
   text: string;
+  markdown?: string; // what follows is missing in pages of earlier versions
+  decision?: Decision; // where one model was measured at one size
+  warnings?: string; // a line for each
   flags: Record<string, string>;
   axes: (string | null)[];
   results: ResultView[];
@@ -116,5 +130,5 @@ export interface Report<Data, View> {
 export interface Page {
   schema: "prony.page/1";
   prony_version: string;
-  reports: Report<{ schema: string; verdict?: string }, { text?: string | null }>[];
+  reports: Report<{ schema: string; verdict?: string }, { text?: string | null; markdown?: string | null }>[];
 }

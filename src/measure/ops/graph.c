@@ -162,6 +162,82 @@ void prn_ops_graph_free(struct prn_ops_graph *g)
     free(g);
 }
 
+/* ---- Describing ---- */
+
+/* Bytes of a value; -1 when its type or a size isn't known. */
+static int64_t value_bytes(const struct prn_value *value)
+{
+    int64_t dims[PRN_RANK_MAX];
+    size_t bytes;
+    if (value->kind != PRN_VALUE_TENSOR || !value->has_shape || value->rank > PRN_RANK_MAX)
+        return -1;
+    for (size_t i = 0; i < value->rank; i++)
+        dims[i] = value->dims[i].value;
+    return prn_dtype_bytes(value->dtype, dims, value->rank, &bytes) == 0 ? (int64_t)bytes : -1;
+}
+
+static int describe_node(const struct prn_model *model, const struct prn_node *from,
+                         const struct prn_map *givers, const struct prn_map *constants,
+                         struct prn_arena *arena, struct prn_profile_node *node)
+{
+    node->name = prn_arena_strdup(arena, from->name);
+    node->op = prn_arena_strdup(arena, from->op_type);
+    node->inputs = PRN_ARENA_ARRAY(arena, from->n_inputs, int64_t);
+    if (!node->name || !node->op || !node->inputs)
+        return PRONY_ENOMEM;
+    for (size_t i = 0; i < from->n_inputs; i++) {
+        size_t giver = prn_map_get(givers, from->inputs[i]);
+        size_t constant = prn_map_get(constants, from->inputs[i]);
+        size_t known = 0;
+        if (giver == NONE && constant != NONE)
+            node->weight_bytes += (int64_t)model->graph.constants[constant].bytes;
+        while (giver != NONE && known < node->n_inputs && node->inputs[known] != (int64_t)giver)
+            known++;
+        if (giver != NONE && known == node->n_inputs)
+            node->inputs[node->n_inputs++] = (int64_t)giver;
+    }
+    return 0;
+}
+
+static int describe(const struct prn_model *model, const struct prn_work *work,
+                    struct prn_arena *arena, struct prn_profile_node *nodes)
+{
+    struct prn_map givers = PRN_MAP_INIT;
+    struct prn_map constants = PRN_MAP_INIT;
+    size_t value = 0;
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < model->graph.n_constants; i++)
+        code = prn_map_set(&constants, model->graph.constants[i].name, i);
+    for (size_t i = 0; code == 0 && i < work->n_nodes; i++) {
+        const struct prn_node *from = work->nodes[i].node;
+        code = describe_node(model, from, &givers, &constants, arena, &nodes[i]);
+        for (size_t k = 0; code == 0 && k < from->n_outputs; k++, value++) {
+            int64_t bytes = value < work->n_values ? value_bytes(&work->values[value]) : -1;
+            bool unknown = bytes < 0 || nodes[i].value_bytes < 0;
+            nodes[i].value_bytes = unknown ? -1 : nodes[i].value_bytes + bytes;
+            if (from->outputs[k][0])
+                code = prn_map_set(&givers, from->outputs[k], i);
+        }
+    }
+    prn_map_release(&givers);
+    prn_map_release(&constants);
+    return code;
+}
+
+int prn_ops_graph_describe(const struct prn_model *model, const struct prn_work *work,
+                           struct prn_arena *arena, struct prn_profile_model *described,
+                           struct prony_error *err)
+{
+    if (work->n_nodes == 0 || work->n_nodes > PRN_GRAPH_NODES_MAX)
+        return 0;
+    struct prn_profile_node *nodes = PRN_ARENA_ARRAY(arena, work->n_nodes, struct prn_profile_node);
+    if (!nodes || describe(model, work, arena, nodes) < 0)
+        return prn_fail_memory(err);
+    described->graph = nodes;
+    described->n_graph = work->n_nodes;
+    return 0;
+}
+
 /* ---- Finding ---- */
 
 /* The node of that name, if only one has it. */

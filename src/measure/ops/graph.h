@@ -15,6 +15,7 @@
 #ifndef PRN_MEASURE_OPS_GRAPH_H
 #define PRN_MEASURE_OPS_GRAPH_H
 
+#include "measure/profile.h"
 #include "model/model.h"
 
 struct prn_ops_graph;
@@ -29,6 +30,13 @@ struct prn_ops_origin {
 PRONY_MUST_CHECK int prn_ops_graph_new(const struct prn_model *model, const struct prn_work *work,
                                        struct prn_ops_graph **ret_graph, struct prony_error *err);
 void prn_ops_graph_free(struct prn_ops_graph *graph);
+
+/* Gives a model of a profile its graph, sizes included, unless that is too large; what it needs is
+ * copied to `arena`. */
+PRONY_MUST_CHECK int prn_ops_graph_describe(const struct prn_model *model,
+                                            const struct prn_work *work, struct prn_arena *arena,
+                                            struct prn_profile_model *described,
+                                            struct prony_error *err);
 
 /* `op` is the runtime's name for the node's operator. */
 bool prn_ops_graph_find(const struct prn_ops_graph *graph, const char *name, const char *op,

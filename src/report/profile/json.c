@@ -248,6 +248,21 @@ static void skip_verdict(struct prn_fields *r, const struct prn_field *at, void 
 
 /* ---- Models ---- */
 
+#define PRN_OF struct prn_profile_node
+static const struct prn_member graph_node_members[] = {
+    PRN_TEXT(name, "Its name, which may be empty."),
+    PRN_TEXT(op, "Its operator."),
+    PRN_ARRAY(inputs, n_inputs, &prn_integer_schema,
+              "The nodes that give its inputs, by their position, each once.",
+              .max = PRN_GRAPH_NODES_MAX),
+    PRN_INTEGER(value_bytes, "Size of what it gives, at the first point; null when not known.",
+                .flags = PRN_NULL),
+    PRN_INTEGER(weight_bytes, "Size of the initialisers that it takes."),
+};
+static const struct prn_schema graph_node_schema =
+    PRN_SCHEMA("ModelNode", graph_node_members, "A node of a model's graph.");
+#undef PRN_OF
+
 #define PRN_OF struct prn_profile_model
 static const struct prn_member model_members[] = {
     PRN_TEXT(path, "As it was given."),
@@ -256,6 +271,9 @@ static const struct prn_member model_members[] = {
     PRN_TEXT(fingerprint, "Tells models apart that look alike; null: not known.",
              .flags = PRN_NULL),
     PRN_TEXT(name, "What it is called, where there are several.", .flags = PRN_OMIT),
+    PRN_ARRAY(graph, n_graph, &graph_node_schema,
+              "Its graph, in the model's order; absent without --ops.", .max = PRN_GRAPH_NODES_MAX,
+              .flags = PRN_OMIT),
 };
 static const struct prn_schema model_schema =
     PRN_SCHEMA("Model", model_members, "A model that was measured.");
@@ -266,6 +284,7 @@ static void write_model(struct prn_json_writer *w, const char *key, const void *
     const struct prn_profile *profile = record;
     struct prn_profile_model model = *profile->models;
     model.name = profile->n_models > 1 ? model.name : NULL;
+    model.n_graph = profile->n_models > 1 ? 0 : model.n_graph; /* "models" has it */
     if (model.path)
         prn_schema_write(w, key, &model_schema, &model);
     else

@@ -11,6 +11,7 @@
 #include "report/profile/view.h"
 #include "report/recorded/view.h"
 #include "report/thin.h"
+#include "report/verdict.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -82,6 +83,26 @@ static void write_histogram(struct prn_json_writer *w, const int64_t *sorted, si
     prn_json_end(w);
 }
 
+/* How many samples took at most how long: every sample, or an even selection, and of the longest
+ * hundredth as many again. */
+static void write_ecdf(struct prn_json_writer *w, const int64_t *sorted, size_t n)
+{
+    size_t most = n < PRN_PAGE_ECDF ? n : PRN_PAGE_ECDF;
+    size_t tail = n / 100 < most ? n / 100 : most;
+    size_t n_tail = most < n ? tail : 0;
+    prn_json_object(w, "ecdf");
+    for (int column = 0; column < 2; column++) {
+        prn_json_array_compact(w, column == 0 ? "ns" : "rank");
+        for (size_t i = 0; i < most + n_tail; i++) {
+            size_t rank = i < most ? (n - (n_tail > 0 ? n / 100 : 0)) * (i + 1) / most
+                                   : n - n / 100 + n / 100 * (i - most + 1) / n_tail;
+            prn_json_integer(w, NULL, column == 0 ? sorted[rank - 1] : (int64_t)rank);
+        }
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+}
+
 static int write_series(struct prn_json_writer *w, const struct prn_result *r, size_t most,
                         struct prony_error *err)
 {
@@ -100,6 +121,7 @@ static int write_series(struct prn_json_writer *w, const struct prn_result *r, s
         write_samples(w, r, places, ns, buckets, n_buckets);
         qsort(ns, n, sizeof *ns, compare_ns);
         write_histogram(w, ns, n);
+        write_ecdf(w, ns, n);
     }
     free(buckets);
     free(places);
@@ -199,6 +221,11 @@ static int write_result(struct prn_json_writer *w, const struct prn_view *view, 
         prn_json_text(w, "profiled", prn_buffer_text(&profiled));
         prn_buffer_release(&profiled);
     }
+    if (r->load && r->load->slo) {
+        double holds = prn_slo_holds_per_s(r->load->slo);
+        prn_json_number(w, "holds_per_s", holds);
+        prn_json_number(w, "holds_usd_per_million", prn_load_cost(p, r, holds));
+    }
     prn_json_bool(w, "front", !p->recorded && is_on_front(p, index));
     write_marks(w, view, index);
     int code = write_series(w, r, most, err);
@@ -233,6 +260,54 @@ static void write_flags(struct prn_json_writer *w)
     prn_json_end(w);
 }
 
+/* ---- The answer ---- */
+
+static void write_index(struct prn_json_writer *w, const char *key, size_t index)
+{
+    if (index == SIZE_MAX)
+        prn_json_null(w, key);
+    else
+        prn_json_integer(w, key, (int64_t)index);
+}
+
+/* Which backend to take and how sure that is, where one model was measured at one size. */
+static void write_decision(struct prn_json_writer *w, const struct prn_view *view)
+{
+    static const char *const certainties[] = {[PRN_CERTAINTY_NONE] = NULL,
+                                              [PRN_CERTAINTY_CERTAIN] = "certain",
+                                              [PRN_CERTAINTY_PROBABLY] = "probably",
+                                              [PRN_CERTAINTY_SAME] = "same",
+                                              [PRN_CERTAINTY_UNKNOWN] = "unknown"};
+    static const char *const agreements[] = {[PRN_AGREEMENT_NONE] = NULL,
+                                             [PRN_AGREEMENT_AGREE] = "agree",
+                                             [PRN_AGREEMENT_PARTLY] = "partly",
+                                             [PRN_AGREEMENT_DIFFER] = "differ"};
+    const struct prn_profile *p = view->profile;
+    struct prn_buffer cure = PRN_BUFFER_INIT((size_t)1 << 12);
+    struct prn_decision d;
+    if (p->recorded || p->n_points > 1 || view->sweep.active || view->n_measured == 0)
+        return;
+    prn_view_decide(view, &d, &cure);
+    prn_json_object(w, "decision");
+    write_index(w, "best", d.best);
+    write_index(w, "next", d.next);
+    prn_json_text(w, "certainty", certainties[d.certainty]);
+    prn_json_text(w, "outputs", agreements[d.outputs]);
+    prn_json_text(w, "cure", cure.len > 0 ? prn_buffer_text(&cure) : NULL);
+    prn_json_end(w);
+    prn_buffer_release(&cure);
+}
+
+/* What limits trust: a sentence on each line, as the text report has them. */
+static void write_warnings(struct prn_json_writer *w, const struct prn_view *view)
+{
+    struct prn_buffer lines = PRN_BUFFER_INIT(PRN_REPORT_MAX);
+    if (!view->profile->recorded)
+        prn_view_warnings(view, &lines);
+    prn_json_text(w, "warnings", prn_buffer_text(&lines));
+    prn_buffer_release(&lines);
+}
+
 /* The names of a recorded program's profiles: "predict[1/2]". */
 static int write_labels(struct prn_json_writer *w, const struct prn_profile *profile,
                         struct prony_error *err)
@@ -257,6 +332,7 @@ int prn_page_profile_view(const struct prn_profile *profile, struct prn_buffer *
                           struct prony_error *err)
 {
     struct prn_buffer text = PRN_BUFFER_INIT(PRN_REPORT_MAX);
+    struct prn_buffer markdown = PRN_BUFFER_INIT(PRN_REPORT_MAX);
     struct prn_json_writer w = prn_json_writer_init(out);
     struct prn_view view;
     int code = prn_view_init(&view, profile, err);
@@ -265,13 +341,19 @@ int prn_page_profile_view(const struct prn_profile *profile, struct prn_buffer *
     prn_json_object(&w, NULL);
     code = prn_profile_report(profile, PRN_REPORT_FORMAT_TEXT, &page_look, &text, err);
     prn_json_text(&w, "text", prn_buffer_text(&text));
+    if (code == 0)
+        code = prn_profile_report(profile, PRN_REPORT_FORMAT_MARKDOWN, NULL, &markdown, err);
+    prn_json_text(&w, "markdown", prn_buffer_text(&markdown));
     write_flags(&w);
+    write_decision(&w, &view);
+    write_warnings(&w, &view);
     if (code == 0)
         code = write_labels(&w, profile, err);
     if (code == 0)
         code = write_results(&w, &view, err);
     prn_json_end(&w);
     prn_view_release(&view);
+    prn_buffer_release(&markdown);
     prn_buffer_release(&text);
     return code == 0 ? prn_buffer_error(out, err) : code;
 }

@@ -695,6 +695,14 @@ static void write_warnings(struct report *r)
     describe_timer(r);
 }
 
+void prn_view_warnings(const struct prn_view *view, struct prn_buffer *out)
+{
+    const struct prn_look look = {.width = PRN_LOOK_UNLIMITED};
+    struct report r = {.view = view, .profile = view->profile, .prose = prn_prose_init(&look, out)};
+    write_warnings(&r);
+    prn_prose_release(&r.prose);
+}
+
 static void write_details(struct report *r)
 {
     if (r->view->n_measured > 0) {

@@ -85,14 +85,13 @@ static void add_failures(const struct prn_view *view, struct prn_buffer *out)
 
 /* ---- Outputs ---- */
 
-/* "; outputs agree", "; outputs of b differ", "; outputs are NaN". */
-static void add_outputs(const struct prn_view *view, struct prn_buffer *out)
+/* Whether the outputs of all backends agree, how many differ. NONE: nothing was compared. */
+static enum prn_agreement compare_outputs(const struct prn_view *view, size_t *ret_differ)
 {
     const struct prn_profile *p = view->profile;
     size_t compared = 0;
     size_t differ = 0;
     bool unknown = false;
-    size_t i = 0;
     for (size_t k = 0; k < p->n_results; k++) {
         const struct prn_result *r = &p->results[k];
         if (!prn_result_measured(r) || r->n_outputs == 0)
@@ -102,16 +101,34 @@ static void add_outputs(const struct prn_view *view, struct prn_buffer *out)
         for (size_t o = 0; o < r->n_outputs; o++)
             unknown |= r->outputs[o].both_nan > 0 || !isfinite(r->outputs[o].max_rel);
     }
+    *ret_differ = differ;
     if (compared == 0 || !view->any_compared)
-        return;
-    if (differ > 0) {
+        return PRN_AGREEMENT_NONE;
+    return differ > 0 ? PRN_AGREEMENT_DIFFER : unknown ? PRN_AGREEMENT_PARTLY : PRN_AGREEMENT_AGREE;
+}
+
+/* "; outputs agree", "; outputs of b differ", "; outputs are NaN". */
+static void add_outputs(const struct prn_view *view, struct prn_buffer *out)
+{
+    const struct prn_profile *p = view->profile;
+    size_t differ;
+    size_t i = 0;
+    switch (compare_outputs(view, &differ)) {
+    case PRN_AGREEMENT_NONE:
+        break;
+    case PRN_AGREEMENT_AGREE:
+        prn_buffer_add(out, "; outputs agree");
+        break;
+    case PRN_AGREEMENT_PARTLY:
+        prn_buffer_add(out, "; not all outputs could be compared");
+        break;
+    case PRN_AGREEMENT_DIFFER:
         prn_buffer_add(out, "; outputs of ");
         for (size_t k = 0; k < p->n_results; k++)
             if (prn_result_measured(&p->results[k]) && (p->results[k].flags & PRN_FLAG_MISMATCH))
                 prn_verdict_name(i++, differ, view->calls[k], out);
         prn_buffer_add(out, " differ");
-    } else {
-        prn_buffer_add(out, unknown ? "; not all outputs could be compared" : "; outputs agree");
+        break;
     }
 }
 
@@ -166,14 +183,22 @@ static void add_cure(const struct prn_profile *p, const struct prn_result *r,
     double factor = half / room;
     double seconds = spent_s(p) * factor * factor;
     if (s->launches > 0 || s->repeats > 0)
-        prn_buffer_printf(out, "; more --%s would tell", s->launches > 0 ? "launches" : "repeats");
+        prn_buffer_printf(out, "more --%s would tell", s->launches > 0 ? "launches" : "repeats");
     else if (!(seconds > 0) || seconds > PATIENCE_S)
-        prn_buffer_add(out, "; a difference this small takes hours to show");
+        prn_buffer_add(out, "a difference this small takes hours to show");
     else if (r->flags & PRN_FLAG_IMPRECISE)
-        prn_buffer_printf(out, "; about --max-time %.0f would tell", ceil(seconds / 10) * 10);
+        prn_buffer_printf(out, "about --max-time %.0f would tell", ceil(seconds / 10) * 10);
     else
-        prn_buffer_printf(out, "; --precision %.2g%% would tell",
+        prn_buffer_printf(out, "--precision %.2g%% would tell",
                           fmax(0.01, 100 * prn_result_half_width(r) / fmax(factor, 1)));
+}
+
+/* The same where there are too few processes for an interval. */
+static void add_launches_cure(const struct prn_profile *p, struct prn_buffer *out)
+{
+    prn_buffer_add(out, p->settings.launches > 0 && p->settings.launches < PRN_UNITS_MIN
+                            ? "--launches 5 would do"
+                            : "a longer --max-time would do");
 }
 
 /* What can't be told from the fastest, itself included. */
@@ -244,15 +269,15 @@ static void say_tie(const struct prn_view *view, size_t best, size_t n, struct p
                           prn_format_duration(text[1], other->stats.median_ns), other->n_launches,
                           other->n_launches == 1 ? "" : "es",
                           other->n_launches == 1 ? "is" : "are");
-        prn_buffer_add(out, p->settings.launches > 0 && p->settings.launches < PRN_UNITS_MIN
-                                ? "; --launches 5 would do"
-                                : "; a longer --max-time would do");
+        prn_buffer_add(out, "; ");
+        add_launches_cure(p, out);
     } else {
         prn_buffer_add(out, " can't be told apart");
         if (within <= 1)
             prn_buffer_printf(
                 out, ": within %s %%",
                 prn_format_significant(text[0], 100 * fmax(within, 0.001), within < 0.1 ? 1 : 2));
+        prn_buffer_add(out, "; ");
         add_cure(p, other, out);
     }
     if (n < view->n_measured)
@@ -316,6 +341,49 @@ static void say_backends(const struct prn_view *view, struct prn_buffer *out)
         add_outputs(view, out);
     prn_buffer_add_char(out, '.');
     add_failures(view, out);
+}
+
+/* How likely it is that `r` is slower than the fastest: by the interval of its ratio, taken for one
+ * of a normal distribution, at least nine in ten? */
+static bool is_likely_slower(const struct prn_result *r)
+{
+    const double nine_in_ten = 1.2816 / 1.96;
+    double half = log(r->ratio.high / r->ratio.low) / 2;
+    return r->verdict == PRN_VERDICT_SLOWER ||
+           (r->verdict == PRN_VERDICT_UNSURE && log(r->ratio.estimate) >= nine_in_ten * half);
+}
+
+void prn_view_decide(const struct prn_view *view, struct prn_decision *ret_decision,
+                     struct prn_buffer *cure)
+{
+    const struct prn_profile *p = view->profile;
+    struct prn_decision d = {.best = fastest(view), .certainty = PRN_CERTAINTY_NONE};
+    size_t differ;
+    size_t widest;
+    bool same;
+    d.outputs = compare_outputs(view, &differ);
+    d.next = d.best == SIZE_MAX ? SIZE_MAX : runner_up(view, d.best);
+    if (d.next != SIZE_MAX) {
+        double within = widest_tie(view, d.best, &widest, &same);
+        bool likely = true;
+        for (size_t i = 0; i < p->n_results; i++)
+            likely &= i == d.best || !is_measured(view, i) || is_likely_slower(&p->results[i]);
+        if (count_tied(view) == 1)
+            d.certainty =
+                isnan(p->results[d.next].ratio.low) ? PRN_CERTAINTY_UNKNOWN : PRN_CERTAINTY_CERTAIN;
+        else if (same)
+            d.certainty = PRN_CERTAINTY_SAME;
+        else
+            d.certainty = likely ? PRN_CERTAINTY_PROBABLY : PRN_CERTAINTY_UNKNOWN;
+        const struct prn_result *open = &p->results[count_tied(view) == 1 ? d.next : widest];
+        if (d.certainty == PRN_CERTAINTY_CERTAIN || d.certainty == PRN_CERTAINTY_SAME)
+            open = NULL;
+        if (open && isfinite(open->ratio.low) && isfinite(within))
+            add_cure(p, open, cure);
+        else if (open && open->n_launches < PRN_UNITS_MIN)
+            add_launches_cure(p, cure);
+    }
+    *ret_decision = d;
 }
 
 /* ---- Models ---- */

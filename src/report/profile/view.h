@@ -52,6 +52,9 @@ void prn_view_specs(const struct prn_profile *p, struct prn_prose *prose);
 /* A paragraph on when, by what and on which machine it was measured. */
 void prn_view_environment(const struct prn_profile *p, struct prn_prose *prose);
 
+/* What limits trust and what to do about it: a line for each, which begins with "! ". */
+void prn_view_warnings(const struct prn_view *view, struct prn_buffer *out);
+
 /* Appends how the output that differs most does: "; 'prob' by up to …". NULL without outputs. */
 const struct prn_output_check *
 prn_view_difference(struct prn_buffer *out, const struct prn_output_check *outputs, size_t n);
