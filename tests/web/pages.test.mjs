@@ -449,6 +449,124 @@ test("the timeline is zoomed and moved", async () => {
   await leave(page);
 });
 
+test("events are searched for, and a range is summed up", async () => {
+  const page = await open("trace");
+  const { timeline } = embedded("trace.html").reports[0].view;
+  const { names, ops, spans } = timeline;
+  const op = made("trace").cpu.groups[0].op;
+  await page.fill("input[aria-label='Search the timeline']", op.toLowerCase());
+  const found = spans.name.filter((n, i) => `${names[n]} ${ops[spans.op[i]]}`.toLowerCase().includes(op.toLowerCase()));
+  await page.waitForSelector(`text=/^${found.length.toLocaleString("en-US")} events, /`);
+  await page.keyboard.press("Enter");
+  const [from, to] = await range(page);
+  assert.ok(to - from < timeline.duration_us);
+  await page.click("button[aria-label='Show all']");
+  await page.click("button[aria-label='Sum up what is shown']");
+  const sums = await rows(page, "Selected range");
+  const wanted = spans.duration_us.reduce((sum, us, i) => sum + (ops[spans.op[i]] === op ? us : 0), 0);
+  const own = sums.find((row) => row.Operator.text === op);
+  assert.ok(Math.abs(own.Time.value - wanted) < 1e-6 * wanted, `${own.Time.value} for ${wanted}`);
+  const other = await visit(page.url());
+  assert.deepEqual(await rows(other, "Selected range"), sums);
+  await leave(other);
+  await page.locator(".timeline").focus();
+  await page.keyboard.press("Escape");
+  assert.equal(await page.locator(".scroll[aria-label='Selected range']").count(), 0);
+  await leave(page);
+});
+
+test("a node that is picked is marked everywhere, and in the address", async () => {
+  const page = await open("profile-ops");
+  const { nodes } = made("profile-ops").results[0].ops;
+  const name = nodes[0].onnx?.name || nodes[0].name;
+  await page.locator("summary", { hasText: /^Nodes$/ }).click();
+  await page.locator(".scroll[aria-label='Nodes'] tbody tr").first().click();
+  assert.equal(await page.locator(".scroll[aria-label='Nodes'] tr.picked").count(), 1);
+  assert.equal(await page.locator("svg[aria-label^='Operators and their nodes'] .picked").count(), 1);
+  assert.equal(new URLSearchParams(new URL(page.url()).hash.slice(1)).get("node"), name);
+  const other = await visit(page.url());
+  assert.equal(await other.locator("svg[aria-label^='Operators and their nodes'] .picked").count(), 1);
+  await leave(other);
+  await leave(page);
+});
+
+// A profile whose model is a chain of blocks with a branch in each, of which the runtime fused the last node.
+function graphed(file, blocks) {
+  const json = JSON.parse(readFileSync(data("profile-ops.json"), "utf8"));
+  json.model.graph = [];
+  const nodes = [];
+  for (let b = 0; b < blocks; b++) {
+    const first = json.model.graph.length;
+    ["Conv", "Relu", "Conv", "Add"].forEach((op, k) => {
+      const inputs = k === 0 ? (first > 0 ? [first - 1] : []) : k === 3 ? [first + 2, first] : [first + k - 1];
+      const name = `/stage${b % 10}/block${b}/${k}/${op}`;
+      json.model.graph.push({ name, op, inputs, value_bytes: 1000 * (k + 1), weight_bytes: op === "Conv" ? 500 : 0 });
+      if (op !== "Add")
+        nodes.push({
+          ...json.results[0].ops.nodes[0],
+          name,
+          op,
+          onnx: { node: first + k, name, op },
+          mean_ns: 1000 + b,
+        });
+    });
+  }
+  for (const result of json.results) if (result.ops && !result.ops.error) result.ops.nodes = nodes;
+  writeFileSync(path.join(folder, `${file}.json`), JSON.stringify(json));
+  prony("report", `${file}.json`, "--format", "html", "-o", `${file}.html`);
+}
+
+const readGraph = (page) => page.locator(".graph").first().getAttribute("aria-label");
+
+test("the model's graph: modules open and close, nodes are read, marked and coloured", async () => {
+  graphed("graphed", 40);
+  const page = await visit("graphed.html");
+  await page.locator("figure:has(.graph) summary").click();
+  const numbers = await rows(page, "The model's graph");
+  assert.equal(numbers.length, 100); // the first of them
+  const fused = numbers.filter((row) => row.Operator.text === "Add");
+  assert.ok(fused.length > 0);
+  const time = Object.keys(numbers[0]).find((title) => title.startsWith("Time"));
+  for (const row of numbers) assert.equal(row[time].value === null, row.Operator.text === "Add");
+  assert.match(await page.textContent("figure:has(.graph) figcaption"), /40 of 160 nodes are not run by themselves/);
+  await page.click("button:has-text('Close all')");
+  await page.waitForFunction(() => location.hash.includes("open.graph"));
+  await page.locator(".graph").first().focus();
+  await page.keyboard.press("ArrowDown");
+  const told = page.locator("figure:has(.graph) [role=status].unseen");
+  assert.match(await told.textContent(), /^\/stage0, 16 nodes, /);
+  await page.keyboard.press("Enter"); // opens it
+  assert.match(await told.textContent(), /^\/stage0\/block0, 4 nodes, .* 1 of them not run by themselves/);
+  await page.keyboard.press("Enter");
+  assert.match(await told.textContent(), /^\/stage0\/block0\/0\/Conv, Conv, 1.00 µs per run/);
+  await page.keyboard.press("Enter");
+  assert.match(decodeURIComponent(page.url()), /node=\/stage0\/block0\/0\/Conv/);
+  assert.equal(await page.locator('.scroll[aria-label="The model\'s graph"] tr.picked').count(), 1);
+  for (const by of ["FLOP/s", "Memory"]) {
+    await page.selectOption("select[aria-label='Coloured by']", { label: by });
+    await settle(page);
+    assert.ok((await readGraph(page)).length > 0);
+  }
+  assert.deepEqual(await seriousFaults(page), []);
+  await shot(page, "graph");
+  await leave(page);
+});
+
+test("a graph of 2,000 nodes is drawn with few elements", async () => {
+  graphed("large-graph", 500);
+  const page = await visit("large-graph.html");
+  await page.click("button:has-text('Open all modules')");
+  const elements = await zoomed(page, ".graph");
+  assert.ok(elements < 3000, `${elements} elements`);
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.locator("figure:has(.graph) button[aria-label$='as SVG']").click(),
+  ]);
+  const svg = readFileSync(await download.path(), "utf8");
+  assert.ok(svg.match(/<path /g).length > 2000);
+  await leave(page);
+});
+
 test("samples over time are zoomed", async () => {
   const page = await open("profile-several");
   const scale = () =>

@@ -165,8 +165,10 @@ function backendCard(data: Profile, d: Decision, rows: Row[]): Pick<Card, "facts
   const counts = data.settings.smallest_difference ?? 0;
   const sure = sureness(d, counts);
   const r = next?.result.ratio;
-  if (next && r?.estimate != null)
-    facts.push([`Against ${shorten(next.view.name, 60)}`, `${interval(ratio, r.estimate, r.low, r.high)}× as fast`]);
+  if (next && r?.estimate != null) {
+    const range = r.low === null || r.high === null ? "" : ` (${ratio(r.low)} to ${ratio(r.high)})`;
+    facts.push([`Against ${shorten(next.view.name, 60)}`, `${ratio(r.estimate)}× as fast${range}`]);
+  }
   return {
     facts,
     sure,

@@ -227,7 +227,7 @@ interface Placement extends Seen {
 
 function placement(graph: ModelNode[], root: Group, open: Set<string>): Placement {
   const shown = seen(graph, root, open);
-  const wide = shown.items.map((item) => Math.min(190, Math.max(60, textWidth(item.text) + 22)));
+  const wide = shown.items.map((item) => Math.min(190, Math.max(84, textWidth(item.text) + 22)));
   const placed = layered(wide, shown.edges);
   return {
     ...shown,
@@ -381,7 +381,7 @@ function drawGraph(
     });
     if (!texts) return;
     pen.text(fit(item.text, p.wide[i] - 8), p.x[i], p.y[i] + 14, false);
-    const told = value === null ? (figures[i].ran > 0 ? "" : "not by itself") : by.show(value);
+    const told = value === null ? (figures[i].ran > 0 ? "" : "no own time") : by.show(value);
     pen.text(fit(told, p.wide[i] - 8), p.x[i], p.y[i] + 28, true);
   });
 }
@@ -395,16 +395,19 @@ interface Pane {
   draw: () => void;
 }
 
-function picture(graph: ModelNode[], backends: Backend[], by: Colouring): HTMLElement {
+function picture(graph: ModelNode[], backends: Backend[], by: Colouring, last: { view: View | null }): HTMLElement {
   const kept = graph.flatMap((node, i) => (node.op === "Constant" ? [] : [i]));
   const root = modules(graph, kept);
   const open = openFirst(root, SHOWN_FIRST);
   let p = placement(graph, root, open);
-  let view: View | null = null;
+  let view = last.view;
   let at = -1; // the item that keys are at
   let panes: Pane[] = [];
   const told = h("span", { class: "unseen", role: "status" });
-  const redraw = (): void => panes.forEach((pane) => pane.draw());
+  const redraw = (): void => {
+    last.view = view; // other colours show the same part
+    panes.forEach((pane) => pane.draw());
+  };
 
   function fitAll(width: number): View {
     const scale = Math.max(LEAST, Math.min(1, (width - 20) / Math.max(1, p.right - p.left), (PICTURE - 20) / p.height));
@@ -427,10 +430,11 @@ function picture(graph: ModelNode[], backends: Backend[], by: Colouring): HTMLEl
     const node = p.items[anchor]?.nodes[0];
     const before =
       anchor in p.items && view ? [(p.x[anchor] - view.x) * view.scale, (p.y[anchor] - view.y) * view.scale] : null;
+    const onKeys = at >= 0;
     act();
     p = placement(graph, root, open);
-    at = -1;
     const now = node === undefined ? undefined : p.of.get(node);
+    at = onKeys ? (now ?? -1) : -1;
     if (before && now !== undefined && view)
       view = { ...view, x: p.x[now] - before[0] / view.scale, y: p.y[now] - before[1] / view.scale };
     else view = fitFirst(width);
@@ -567,9 +571,9 @@ function picture(graph: ModelNode[], backends: Backend[], by: Colouring): HTMLEl
         else if (event.key.startsWith("Arrow")) {
           at = step(event.key);
           reveal(at, width);
-          told.textContent = backend.tip(p.items[at]).join(", ");
           redraw();
         } else return;
+        if (at in p.items) told.textContent = backend.tip(p.items[at]).join(", ");
         event.preventDefault();
       });
       let dragged: { x: number; y: number; view: View; moved: boolean } | null = null;
@@ -640,7 +644,6 @@ function picture(graph: ModelNode[], backends: Backend[], by: Colouring): HTMLEl
     open.clear();
     wanted.forEach((path) => open.add(path));
     p = placement(graph, root, open);
-    view = null;
     at = -1;
     if (panes.length > 0) {
       view = fitFirst(widthNow());
@@ -714,7 +717,7 @@ function numbers(graph: ModelNode[], backends: Backend[]): { columns: Column<Lin
           title: `Time${where}`,
           field: `mean_ns_${i + 1}`,
           value: (r) => (r.figures[i].ran > 0 ? r.figures[i].ns : null),
-          show: (r) => (r.figures[i].ran > 0 ? duration(r.figures[i].ns) : "not by itself"),
+          show: (r) => (r.figures[i].ran > 0 ? duration(r.figures[i].ns) : "no own time"),
         },
         { title: `Runs as${where}`, field: `runs_as_${i + 1}`, value: (r) => r.runs[i] },
       ];
@@ -732,8 +735,8 @@ const said = (b: Backend, several: boolean): string => {
     (several ? `${shorten(b.row.view.name, 60)}: ` : "") +
     `${integer(alone)} of ${integer(kept.length)} nodes are ${b.missing}.` +
     (b.elsewhere.length > 0
-      ? ` ${integer(b.elsewhere.length)} nodes of the runtime (${percent(ns(b.elsewhere) / ns(total))} of the time) ` +
-        "have no place in the model's graph."
+      ? ` ${integer(b.elsewhere.length)} ${b.elsewhere.length === 1 ? "node" : "nodes"} of the runtime (${percent(ns(b.elsewhere) / ns(total))} of the time) ` +
+        `${b.elsewhere.length === 1 ? "has" : "have"} no place in the model's graph.`
       : "")
   );
 };
@@ -744,6 +747,7 @@ export function modelGraph(data: Profile, rows: Row[]): HTMLElement | null {
   const some = rows.filter((r) => graphOf(r)?.length && r.result.ops && !r.result.ops.error);
   if (some.length === 0) return null;
   const short = (row: Row): string => row.view.name;
+  const last: { view: View | null } = { view: null };
   // A backend alone, or two that ran the same graph, beside each other.
   const pairs = some.flatMap((a, i) =>
     some
@@ -774,9 +778,9 @@ export function modelGraph(data: Profile, rows: Row[]): HTMLElement | null {
           return figure(
             `The model's graph, by ${by.title === "FLOP/s" ? "FLOP/s" : by.title.toLowerCase()}`,
             "The darker, the more; thick frames are modules, which a click opens and one with Alt closes again; dashed " +
-              "is what isn't run by itself. Ctrl with the wheel zooms, dragging moves. " +
+              "has no time of its own. Ctrl with the wheel zooms, dragging moves. " +
               backends.map((b) => said(b, backends.length > 1)).join(" "),
-            picture(sane, backends, by),
+            picture(sane, backends, by, last),
             { label: "The model's graph", file: "graph", id: (r) => r.name, ...numbers(sane, backends) },
           );
         },

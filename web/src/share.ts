@@ -48,7 +48,8 @@ function standalone(svg: SVGSVGElement): SVGSVGElement {
       const fill = element.getAttribute("data-fill");
       if (fill) to[i].setAttribute("fill", fill);
     });
-  for (const element of to) for (const name of ["class", "tabindex", "role", "data-fill"]) element.removeAttribute(name);
+  for (const element of to)
+    for (const name of ["class", "tabindex", "role", "data-fill"]) element.removeAttribute(name);
   for (const element of copy.querySelectorAll(".hit")) element.remove();
   for (const name of ["style", "aria-roledescription"]) copy.removeAttribute(name);
   copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
