@@ -15,6 +15,7 @@ import sys
 LAYERS = ("base format spec model trace runtime exec measure record pipeline report rpc instance service "
           "worker cli").split()
 ROOMS = {
+    "measure/check": "comparison",
     "pipeline/simulate": "schedule",
     # A profile may hold load, operators and a recording, each of which is written by its own room; those and
     # comparisons share what is written of a profile.
@@ -23,6 +24,7 @@ ROOMS = {
     "report/ops": "profile",
     "report/recorded": "profile",
     "report/comparison": "profile",
+    "report/check": "profile",
     "report/layers": "profile",
     "service/session": "host slurm store web",
     "service/host": "session slurm web",

@@ -7,6 +7,7 @@
 #define COMMANDS(X) \
     X(profile)      \
     X(report)       \
+    X(check)        \
     X(view)         \
     X(explore)      \
     X(model)        \

@@ -88,6 +88,27 @@ const char *prn_result_spec(const struct prn_result *result)
     return result->spec ? result->spec : result->name;
 }
 
+void prn_profile_keep_model(struct prn_profile *profile, size_t model)
+{
+    const size_t n_models = profile->n_models;
+    size_t n = 0;
+    for (size_t i = 0; i < profile->n_results; i++) {
+        struct prn_result result = profile->results[i];
+        if (result.point % n_models != model)
+            continue;
+        result.point /= n_models;
+        result.model_ratio = (struct prn_interval){NAN, NAN, NAN};
+        result.model_verdict = PRN_VERDICT_NONE;
+        profile->results[n++] = result;
+    }
+    profile->n_results = n;
+    for (n = 0; n * n_models + model < profile->n_points; n++)
+        profile->points[n] = profile->points[n * n_models + model];
+    profile->n_points = n;
+    profile->models[0] = profile->models[model];
+    profile->n_models = 1;
+}
+
 const struct prn_point *prn_result_point(const struct prn_profile *profile,
                                          const struct prn_result *result)
 {

@@ -395,6 +395,9 @@ void prn_profile_keep_host(struct prn_profile *profile, const char *hardware);
 /* The canonical spec of its backend. */
 const char *prn_result_spec(const struct prn_result *result);
 
+/* Leaves in a profile of several models only one of them. */
+void prn_profile_keep_model(struct prn_profile *profile, size_t model);
+
 /* What a result was fed; never NULL. */
 const struct prn_point *prn_result_point(const struct prn_profile *profile,
                                          const struct prn_result *result);

@@ -84,6 +84,8 @@ static int external_file_size(struct prn_reader *r, const struct prn_constant *c
     if (*ret_size != PRN_MAP_NONE)
         return 0;
     int code = open_folder(r);
+    if (code == 0 && r->fetch)
+        code = r->fetch->file(r->fetch->context, c->external_location, r->err);
     if (code < 0)
         return code;
     int fd = prn_external_open(r->folder_fd, c->external_location);

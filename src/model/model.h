@@ -155,6 +155,15 @@ PRONY_MUST_CHECK int prn_model_open(const char *path, struct prn_model **ret_mod
                                     struct prony_error *err);
 void prn_model_free(struct prn_model *model);
 
+/* The same where files of external data come into the model's folder when they are wanted: `file`
+ * is told of each of them once, by a relative path without "..", before it is looked at. */
+struct prn_model_fetch {
+    int (*file)(void *context, const char *location, struct prony_error *err);
+    void *context;
+};
+PRONY_MUST_CHECK int prn_model_open_fetching(const char *path, const struct prn_model_fetch *fetch,
+                                             struct prn_model **ret_model, struct prony_error *err);
+
 /* Gives back the pages of the file's map that were touched; they stay in the page cache. Nothing
  * that points into the map becomes invalid. */
 void prn_model_leave_pages(const struct prn_model *model);

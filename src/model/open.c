@@ -20,6 +20,7 @@ struct opened {
     struct prn_arena arena;
     void *map; /* NULL when the bytes belong to the caller */
     size_t map_bytes;
+    const struct prn_model_fetch *fetch; /* while it is read; NULL: none */
 };
 
 int prn_reader_full(struct prn_reader *r)
@@ -99,8 +100,11 @@ static int list_external(struct prn_reader *r)
 static int parse(struct opened *opened, const void *data, size_t size, struct prony_error *err)
 {
     struct prony_error fault = {0};
-    struct prn_reader r = {
-        .model = &opened->model, .arena = &opened->arena, .folder_fd = -1, .err = &fault};
+    struct prn_reader r = {.model = &opened->model,
+                           .arena = &opened->arena,
+                           .folder_fd = -1,
+                           .fetch = opened->fetch,
+                           .err = &fault};
     Onnx__ModelProto *proto = NULL;
     int code = !data || size == 0 ? prn_fail(&fault, PRONY_EFORMAT, "it is empty")
                                   : unpack(&r, data, size, opened->map != NULL, &proto);
@@ -175,6 +179,12 @@ static int open_file(const char *path, int *ret_fd, size_t *ret_size, struct pro
 
 int prn_model_open(const char *path, struct prn_model **ret_model, struct prony_error *err)
 {
+    return prn_model_open_fetching(path, NULL, ret_model, err);
+}
+
+int prn_model_open_fetching(const char *path, const struct prn_model_fetch *fetch,
+                            struct prn_model **ret_model, struct prony_error *err)
+{
     int fd = -1;
     size_t size = 0;
     int code = open_file(path, &fd, &size, err);
@@ -185,6 +195,7 @@ int prn_model_open(const char *path, struct prn_model **ret_model, struct prony_
         close(fd);
         return prn_fail_memory(err);
     }
+    opened->fetch = fetch;
     if (size > 0) {
         void *map = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
         if (map == MAP_FAILED) {

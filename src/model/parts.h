@@ -23,6 +23,7 @@ struct prn_reader {
     struct prn_payloads payloads;
     int folder_fd;                 /* the model's folder, once external data was met; else -1 */
     struct prn_map external_bytes; /* location → size of its file */
+    const struct prn_model_fetch *fetch; /* NULL: external data is where it should be */
     struct prony_error *err;
 };
 

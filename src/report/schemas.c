@@ -1,6 +1,7 @@
 #include "report/schemas.h"
 
 #include "format/json.h"
+#include "report/check/report.h"
 #include "report/comparison/report.h"
 #include "report/layers/json.h"
 #include "report/profile/json.h"
@@ -42,6 +43,7 @@ static const struct {
 } schemas[] = {
     {PRN_PROFILE_SCHEMA, &prn_profile_schema, profile_rules, true},
     {PRN_COMPARISON_SCHEMA, &prn_comparison_schema, NULL, false},
+    {PRN_CHECK_SCHEMA, &prn_check_schema, NULL, false},
     {PRN_LAYERS_SCHEMA, &prn_layers_schema, NULL, false},
 };
 

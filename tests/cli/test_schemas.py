@@ -10,7 +10,7 @@ import pytest
 from conftest import BUILD, ROOT
 
 SCHEMAS = [ROOT / "docs" / f"prony.{name}.schema.json"
-           for name in ("profile", "profile-comparison", "layer-profile")]
+           for name in ("profile", "profile-comparison", "check", "layer-profile")]
 
 
 @pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.name)
