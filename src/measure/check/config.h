@@ -12,7 +12,7 @@
 #include "measure/backends.h"
 #include "measure/profile.h"
 
-#define PRN_CHECK_MODELS_MAX 256
+#define PRN_CHECK_MODELS_MAX 100
 
 /* Where the old version of a model comes from. */
 enum prn_check_source {
