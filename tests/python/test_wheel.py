@@ -61,8 +61,10 @@ def test_what_is_in_it(wheel):
     with zipfile.ZipFile(wheel) as contents:
         names = set(contents.namelist())
         program = contents.getinfo("prony/_bundle/bin/prony")
+        (entries,) = [contents.read(name).decode() for name in names if name.endswith("/entry_points.txt")]
+    assert "[pytest11]\nprony = prony.pytest_plugin\n" in entries
     assert {"prony/_native.abi3.so", "prony/_native.pyi", "prony/py.typed", "prony/_service.py",
-            "octoml_profile/__init__.py", "prony/_bundle/lib/prony/libprony_net.so"} <= names
+            "prony/pytest_plugin.py", "octoml_profile/__init__.py", "prony/_bundle/lib/prony/libprony_net.so"} <= names
     assert program.external_attr >> 16 & 0o111 == 0o111
     assert not [name for name in names if re.search(
         r"\.a$|\.h$|__pycache__|libprony\.so|onnxruntime|openvino", name)]
