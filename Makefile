@@ -28,7 +28,7 @@ test: test-build asan-build ## every quick test, in the release build and under 
 	@$(TESTS) --build "$(BUILD)" --sanitized "$(BUILD)/asan"
 
 .PHONY: test-long
-test-long: test-build ## the tests that take long: whole networks, whole installations; ONLY=pattern
+test-long: setup-long test-build ## the tests that take long: whole networks, whole installations; ONLY=pattern
 	@$(TESTS) --build "$(BUILD)" --long
 
 .PHONY: test-build
@@ -92,8 +92,8 @@ deb: setup-package all ## build/packages/*.deb: the program with runtimes; heade
 release: setup-package ## build/release: source, wheel and Debian packages of this commit, and SHA256SUMS
 	@tools/release "$(BUILD)"
 
-.PHONY: setup-build setup-package setup-test setup-check
-setup-build setup-package setup-test setup-check:
+.PHONY: setup-build setup-package setup-test setup-long setup-check
+setup-build setup-package setup-test setup-long setup-check:
 	@tools/setup "$(BUILD)" $(@:setup-%=%)
 
 .PHONY: clean

@@ -68,7 +68,7 @@ class BuildPackage(build_py):
 
 class StableWheel(bdist_wheel):
     def get_tag(self):
-        return "cp311", "abi3", super().get_tag()[2]
+        return "cp310", "abi3", super().get_tag()[2]
 
 
 class BinaryDistribution(Distribution):

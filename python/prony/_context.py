@@ -265,9 +265,9 @@ class Context:
     def call(self, function: Callable[..., Any], name: str, dynamic: bool | None,
              arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Runs an accelerated function."""
-        compiled = self._compiled.get(function)
+        compiled = self._compiled.get((function, dynamic))
         if compiled is None:
-            compiled = self._compiled[function] = torch.compile(
+            compiled = self._compiled[function, dynamic] = torch.compile(
                 function, backend=self._dynamo_backend, dynamic=dynamic)
             if dynamic:
                 self._open_sizes.add(name)

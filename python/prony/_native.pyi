@@ -4,8 +4,6 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, TypeAlias, TypeVar, final
 
-from typing_extensions import Buffer
-
 T = TypeVar("T")
 
 version: str
@@ -30,7 +28,7 @@ FORMAT_FXPROTO: int
 Tensor: TypeAlias = tuple[str, int, Sequence[int], int, int]
 """name, element type (ONNX's number), dims, address, bytes"""
 
-File: TypeAlias = tuple[str, Buffer | tuple[int, int], bytes | None]
+File: TypeAlias = tuple[str, bytes | tuple[int, int], bytes | None]
 """name, contents (or their address and size), SHA-256 if it is known"""
 
 Form: TypeAlias = tuple[int, Sequence[File], Sequence[str], Sequence[str], str | None]

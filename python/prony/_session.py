@@ -9,7 +9,7 @@ import threading
 import time
 import weakref
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from prony import _access, _native
 from prony._backend import Backends, BackendSpec, parse_backends
@@ -18,6 +18,8 @@ from prony._runner import FileDescription, ModelRunner, Models
 from prony.errors import CreateSessionError, OctomlProfileError
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from prony._context import Context
 
 _open: weakref.WeakSet[RemoteInferenceSession] = weakref.WeakSet()

@@ -580,13 +580,13 @@ static PyObject *fx_pack(PyObject *module, PyObject *tree)
 static PyObject *fx_unpack(PyObject *module, PyObject *data)
 {
     (void)module;
-    Py_buffer view;
+    char *bytes;
+    Py_ssize_t size;
     struct prn_fx *fx;
     struct prony_error err;
-    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
+    if (PyBytes_AsStringAndSize(data, &bytes, &size) < 0)
         return NULL;
-    int code = prn_fx_unpack(view.buf, (size_t)view.len, &fx, &err);
-    PyBuffer_Release(&view);
+    int code = prn_fx_unpack(bytes, (size_t)size, &fx, &err);
     if (code < 0)
         return fail_value(&err);
     PyObject *tree = native_fx_tree(fx->model);

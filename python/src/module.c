@@ -1,5 +1,5 @@
 /*
- * prony._native: what of prony is C, for Python. Only the stable ABI of Python 3.11 is used, so one
+ * prony._native: what of prony is C, for Python. Only the stable ABI of Python 3.10 is used, so one
  * binary serves every later Python.
  *
  * Each file of this folder adds its part in a function of its own (module.h); this one only puts

@@ -10,8 +10,12 @@
 #define PRONY_PYTHON_MODULE_H
 
 #define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030b0000
+#define Py_LIMITED_API 0x030a0000
 #include <Python.h>
+/* The stable ABI has what takes it, but the name only from 3.11 on. */
+#ifndef PyBUF_READ
+#define PyBUF_READ 0x100
+#endif
 
 #include <prony/prony.h>
 

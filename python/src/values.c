@@ -141,20 +141,21 @@ void native_tensors_release(struct native_tensors *tensors)
 struct native_form_parts {
     PyObject *tuple; /* its files */
     struct prony_file *files;
-    Py_buffer *buffers; /* of the files; `obj` NULL: none */
     size_t n_files;
     struct native_texts inputs, outputs;
 };
 
-static bool read_contents(PyObject *value, struct prony_file *file, Py_buffer *buffer)
+/* Python's stable ABI has no other buffers before 3.11. */
+static bool read_contents(PyObject *value, struct prony_file *file)
 {
     unsigned long long address;
     Py_ssize_t bytes;
     if (!PyTuple_Check(value)) {
-        if (PyObject_GetBuffer(value, buffer, PyBUF_SIMPLE) < 0)
+        char *data;
+        if (PyBytes_AsStringAndSize(value, &data, &bytes) < 0)
             return false;
-        file->data = buffer->buf;
-        file->bytes = (size_t)buffer->len;
+        file->data = data;
+        file->bytes = (size_t)bytes;
         return true;
     }
     if (!PyArg_ParseTuple(value, "Kn", &address, &bytes))
@@ -168,7 +169,7 @@ static bool read_contents(PyObject *value, struct prony_file *file, Py_buffer *b
     return true;
 }
 
-static bool read_file(PyObject *value, struct prony_file *file, Py_buffer *buffer)
+static bool read_file(PyObject *value, struct prony_file *file)
 {
     PyObject *name;
     PyObject *contents;
@@ -179,7 +180,7 @@ static bool read_file(PyObject *value, struct prony_file *file, Py_buffer *buffe
         return false;
     }
     file->name = text_of(name, "the name of a file");
-    if (!file->name || !read_contents(contents, file, buffer))
+    if (!file->name || !read_contents(contents, file))
         return false;
     if (sha256 == Py_None)
         return true;
@@ -198,14 +199,12 @@ static bool read_files(PyObject *value, struct native_form_parts *parts)
         return false;
     size_t n = (size_t)PyTuple_Size(parts->tuple);
     parts->files = calloc(n + 1, sizeof *parts->files);
-    parts->buffers = calloc(n + 1, sizeof *parts->buffers);
-    bool complete = parts->files && parts->buffers;
+    bool complete = parts->files != NULL;
     if (!complete)
         PyErr_NoMemory();
     while (complete && parts->n_files < n) {
         size_t i = parts->n_files++;
-        complete = read_file(PyTuple_GetItem(parts->tuple, (Py_ssize_t)i), &parts->files[i],
-                             &parts->buffers[i]);
+        complete = read_file(PyTuple_GetItem(parts->tuple, (Py_ssize_t)i), &parts->files[i]);
     }
     return complete;
 }
@@ -268,12 +267,9 @@ void native_forms_release(struct native_forms *forms)
 {
     for (size_t i = 0; forms->parts && i < forms->n; i++) {
         struct native_form_parts *parts = &forms->parts[i];
-        for (size_t k = 0; parts->buffers && k < parts->n_files; k++)
-            PyBuffer_Release(&parts->buffers[k]);
         native_texts_release(&parts->inputs);
         native_texts_release(&parts->outputs);
         free(parts->files);
-        free(parts->buffers);
         Py_CLEAR(parts->tuple);
     }
     free(forms->items);

@@ -1,6 +1,8 @@
 """Models and traces in files, from Python: the program does it, and these are its answers as objects."""
 import json
+import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -87,3 +89,29 @@ def test_none_of_it_needs_pytorch():
     program = "import sys, prony; prony.profile, prony.explore, prony.compare; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+# What works without PyTorch, as in a wheel for all of them: the stable ABI, and no newer Python's words.
+ANY_PYTHON = """
+import sys
+import prony
+from prony import _runner
+with prony.RemoteInferenceSession("local/onnxrt-cpu") as session:
+    data = open(sys.argv[1], "rb").read()
+    graph = session.native.load("mlp", [(1, [("model.onnx", data, None)], ["input"], ["output"], None)])
+    print(graph.local_reason)
+print(prony.profile(sys.argv[1], "onnxrt-cpu", repeats=5, launches=1, warmups=0).results[0].num_samples)
+"""
+
+
+@pytest.mark.parametrize("version", ["3.10", "3.11", "3.12", "3.13", "3.14"])
+def test_other_pythons(model, version):
+    """Of those that this machine has, on PATH or from pyenv."""
+    home = pathlib.Path(os.environ.get("PYENV_ROOT") or pathlib.Path.home() / ".pyenv")
+    found = [shutil.which(f"python{version}"), *home.glob(f"versions/{version}.*/bin/python")]
+    works = [python for python in found if python and not subprocess.run(
+        [python, "-c", ""], capture_output=True).returncode]
+    if not works:
+        pytest.skip(f"no Python {version} here")
+    done = subprocess.run([works[0], "-c", ANY_PYTHON, model], capture_output=True, text=True)
+    assert done.stdout.splitlines() == ["None", "5"], done.stderr

@@ -70,6 +70,17 @@ def case(request):
     return make().eval(), example
 
 
+def test_modules_of_one_class(session):
+    """Each is accelerated in its own way."""
+    fixed, loose = accelerate(Mlp().eval()), accelerate(Mlp().eval(), dynamic=True)
+    with prony.remote_profile(session, num_repeats=1, print_results_to=None) as handle:
+        fixed(torch.randn(2, 16))
+        for n in (3, 4, 5, 3):
+            loose(torch.randn(n, 16))
+    graphs = {graph for profile in handle.report().profiles for graph in profile.footprint}
+    assert len(graphs) == 2, "one for each"
+
+
 def test_profile(case, profiling):
     net, example = case
 

@@ -1,5 +1,7 @@
 """In a notebook: a kernel of Jupyter's, and the messages that it sends to whoever shows the cells."""
 import contextlib
+import json
+import pathlib
 import xml.etree.ElementTree
 
 import prony
@@ -150,3 +152,26 @@ def test_waiting_can_be_interrupted(notebook, server):
     assert [content["ename"] for kind, content in messages if kind == "error"] == ["KeyboardInterrupt"]
     assert lines_of(messages)[-1] == ""
     notebook.works(WAIT.format(server=server))
+
+
+@pytest.mark.long
+def test_the_tour(notebook, tmp_path):
+    """Every cell of the notebook among the examples, in a folder of its own."""
+    path = pathlib.Path(__file__).resolve().parents[2] / "examples/pytorch/tour.ipynb"
+    cells = [cell for cell in json.loads(path.read_text())["cells"] if cell["cell_type"] == "code"]
+    assert len(cells) == 10 and not any(cell["outputs"] for cell in cells), "kept without times"
+    notebook.works(f"import os; os.chdir({str(tmp_path)!r})")
+    shown = []
+    for cell in cells:
+        messages = notebook.works("".join(cell["source"]))
+        shown.append("".join(content["data"]["text/plain"] for kind, content in messages
+                             if kind == "execute_result"))
+        printed = "".join(content["text"] for kind, content in messages if kind == "stream")
+        if "remote_profile(session)" in "".join(cell["source"]):
+            assert "Profile `recognise[1/1]` ran 9 times." in printed
+        if "segments" in "".join(cell["source"]):
+            assert printed.count("Local python") == 2 and "Graph #1" in printed
+    assert ONNXRT in shown[3] and shown[5].startswith("<Report: recognise (9 runs)")
+    assert "local/openvino-cpu" in shown[7]
+    assert f"[('{ONNXRT}', False), ('{OPENVINO}', False)]" in shown[8]
+    assert (tmp_path / "recognise.json").exists() and "recognise[1/1]" in shown[9]

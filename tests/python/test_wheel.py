@@ -57,7 +57,7 @@ def wheel(tmp_path_factory):
 
 
 def test_what_is_in_it(wheel):
-    assert wheel.name.startswith("prony-") and "-cp311-abi3-linux_" in wheel.name
+    assert wheel.name.startswith("prony-") and "-cp310-abi3-linux_" in wheel.name
     with zipfile.ZipFile(wheel) as contents:
         names = set(contents.namelist())
         program = contents.getinfo("prony/_bundle/bin/prony")
