@@ -1,4 +1,5 @@
-/* The verdict on a trace: which operator the time goes to, and to how few nodes. */
+/* The verdict on a trace: which operator the time goes to, and to how few nodes; and if it goes
+ * elsewhere, where. */
 #include "report/trace/view.h"
 
 #include "base/format.h"
@@ -91,11 +92,37 @@ static int add_cpu(const struct prn_trace *t, struct prn_buffer *out, struct pro
     return code;
 }
 
+/* Where most of a run isn't in nodes (they wait for a device, or for each other), operators explain
+ * little of it. */
+static void add_elsewhere(const struct prn_trace *t, struct prn_buffer *out)
+{
+    static const char *const parts[] = {
+#define PRN_X(name, field, title) [PRN_LEDGER_##name] = title,
+        PRN_LEDGER_ROWS(PRN_X)
+#undef PRN_X
+    };
+    const double total = t->ledger_ns[PRN_LEDGER_TOTAL];
+    const double node = t->ledger_ns[PRN_LEDGER_NODE];
+    size_t most = PRN_LEDGER_NODE;
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(parts); i++)
+        if (t->ledger_ns[i] > t->ledger_ns[most])
+            most = i;
+    if (most == PRN_LEDGER_NODE || !(total > 0))
+        return;
+    prn_buffer_add(out, "Nodes are only ");
+    add_percent(node, total, out);
+    prn_buffer_add(out, " of a run; ");
+    add_percent(t->ledger_ns[most], total, out);
+    prn_buffer_printf(out, " is %c%s. ", parts[most][0] | ' ', parts[most] + 1);
+}
+
 int prn_trace_verdict(const struct prn_trace_report *r, struct prn_buffer *out,
                       struct prony_error *err)
 {
     const struct prn_trace *t = r->trace;
     char text[PRN_FORMAT_SIZE];
+    if (t->has_ledger && t->n_selected > 0)
+        add_elsewhere(t, out);
     int code = add_cpu(t, out, err);
     if (code < 0)
         return code;
