@@ -242,12 +242,15 @@ static void summary(const struct prn_schedule_view *view, struct prn_prose *pros
                         duration(number, view->latency.s), plus_minus(error, view->latency));
     double value =
         prn_schedule_value(view->report->pipeline, view->report->goal, view->report->schedule);
-    if (!isnan(view->report->bound))
+    if (!isnan(view->report->bound) && !prn_pipeline_less(view->report->bound, value))
+        prn_prose_paragraph(prose, "There was too much to search: no schedule is better, but one "
+                                   "with fewer hosts may be as good.");
+    else if (!isnan(view->report->bound))
         prn_prose_paragraph(
             prose,
             "There was too much to search: this schedule is not proved to be the best, but is at "
             "most %s %% from it.",
-            prn_format_significant(number, 100 * fmax(0, value / view->report->bound - 1), 2));
+            prn_format_significant(number, 100 * (value / view->report->bound - 1), 2));
     if (!isnan(view->usd_per_hour))
         prn_prose_paragraph(prose, "The hosts cost %s per hour.",
                             prn_format_dollars(number, view->usd_per_hour));
