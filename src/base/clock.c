@@ -42,3 +42,12 @@ double prn_clock_cost_ns(void)
     prn_stats_sort(costs, PRN_ARRAY_SIZE(costs));
     return prn_stats_median(costs, PRN_ARRAY_SIZE(costs));
 }
+
+void prn_condition_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}

@@ -3,6 +3,7 @@
 #ifndef PRN_BASE_CLOCK_H
 #define PRN_BASE_CLOCK_H
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -13,5 +14,7 @@ int64_t prn_wall_clock_ms(void); /* since 1970 */
 
 /* For pthread_cond_timedwait() and its like on CLOCK_MONOTONIC. */
 struct timespec prn_timespec(int64_t ns);
+/* A condition that is waited for on that clock. */
+void prn_condition_init(pthread_cond_t *condition);
 
 #endif

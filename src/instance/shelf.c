@@ -1,5 +1,7 @@
 #include "instance/shelf.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -11,12 +13,8 @@ struct prn_shelf *prn_shelf_new(void) PRN_ALONE
     struct prn_shelf *s = calloc(1, sizeof *s);
     if (!s)
         return NULL;
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->released, &attributes);
-    pthread_condattr_destroy(&attributes);
+    prn_condition_init(&s->released);
     s->users = 1;
     return s;
 }

@@ -234,11 +234,6 @@ void prn_channel_close(struct prn_channel *channel)
     prn_rpc_end();
 }
 
-const char *prn_channel_address(const struct prn_channel *channel)
-{
-    return channel->address;
-}
-
 /* What every call has, of either kind. */
 struct call {
     struct prn_channel *channel;

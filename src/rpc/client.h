@@ -28,7 +28,6 @@ struct prn_channel_config {
 PRONY_MUST_CHECK int prn_channel_open(const struct prn_channel_config *config,
                                       struct prn_channel **ret_channel, struct prony_error *err);
 void prn_channel_close(struct prn_channel *channel); /* NULL does nothing */
-const char *prn_channel_address(const struct prn_channel *channel);
 
 /* Sent with every later call of the channel; the value NULL takes it away. Copied. */
 PRONY_MUST_CHECK int prn_channel_set_metadata(struct prn_channel *channel, const char *key,

@@ -286,11 +286,7 @@ static int connect_remote(const struct prn_remote_config *config, struct prn_rem
     struct prn_remote *r = calloc(1, sizeof *r);
     if (!r)
         return prn_fail_memory(err);
-    pthread_condattr_t clock;
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&r->wake, &clock);
-    pthread_condattr_destroy(&clock);
+    prn_condition_init(&r->wake);
     pthread_mutex_init(&r->lock, NULL);
     int code = copy_config(config, &r->config, err);
     if (code == 0)

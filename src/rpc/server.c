@@ -129,13 +129,9 @@ int prn_server_new(const struct prn_server_config *config, struct prn_server **r
     server->serving = true;
     server->stopped_tag.event = PRN_CALL_EVENTS;
     atomic_init(&server->polling, false);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&server->lock, NULL);
     pthread_mutex_init(&server->health_lock, NULL);
-    pthread_cond_init(&server->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    prn_condition_init(&server->changed);
     server->core = create_core(config->message_max);
     server->queue = grpc_completion_queue_create_for_next(NULL);
     grpc_server_register_completion_queue(server->core, server->queue, NULL);

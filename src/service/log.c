@@ -40,17 +40,16 @@ struct prn_log {
     pthread_mutex_t lock;
     int fd;
     enum prn_log_format format;
-    enum prn_log_level least;
     size_t n_events PRN_GUARDED(events);
     struct event events[EVENTS_MAX] PRN_GUARDED(events);
 };
 
 PRN_LOCK_FUNCTIONS(events, struct prn_log, lock)
 
-static const char *const level_names[] = {"debug", "info", "warning", "error"};
+static const char *const level_names[] = {"info", "warning", "error"};
 static const char *const format_names[] = {"text", "json"};
 
-struct prn_log *prn_log_new(int fd, enum prn_log_format format, enum prn_log_level least)
+struct prn_log *prn_log_new(int fd, enum prn_log_format format)
 {
     struct prn_log *log = calloc(1, sizeof *log);
     if (!log)
@@ -58,7 +57,6 @@ struct prn_log *prn_log_new(int fd, enum prn_log_format format, enum prn_log_lev
     pthread_mutex_init(&log->lock, NULL);
     log->fd = fd;
     log->format = format;
-    log->least = least;
     return log;
 }
 
@@ -70,11 +68,6 @@ void prn_log_free(struct prn_log *log)
     free(log);
 }
 
-void prn_log_set_level(struct prn_log *log, enum prn_log_level least)
-{
-    __atomic_store_n(&log->least, least, __ATOMIC_RELAXED);
-}
-
 int prn_log_format_parse(const char *text, enum prn_log_format *ret_format, struct prony_error *err)
 {
     for (size_t i = 0; i < PRN_ARRAY_SIZE(format_names); i++) {
@@ -84,18 +77,6 @@ int prn_log_format_parse(const char *text, enum prn_log_format *ret_format, stru
         }
     }
     return prn_fail(err, PRONY_EUSAGE, "unknown log format '%s': text or json", text);
-}
-
-int prn_log_level_parse(const char *text, enum prn_log_level *ret_level, struct prony_error *err)
-{
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(level_names); i++) {
-        if (strcmp(text, level_names[i]) == 0) {
-            *ret_level = (enum prn_log_level)i;
-            return 0;
-        }
-    }
-    return prn_fail(err, PRONY_EUSAGE, "unknown log level '%s': debug, info, warning or error",
-                    text);
 }
 
 static struct event *event_of_locked(struct prn_log *log, const char *name, double now_s)
@@ -177,11 +158,11 @@ static void add_key(struct prn_buffer *out, enum prn_log_format format, const ch
     prn_buffer_printf(out, format == PRN_LOG_FORMAT_JSON ? ",\"%s\":" : " %s=", key);
 }
 
-static void add_field(struct prn_buffer *out, enum prn_log_format format, bool debug,
+static void add_field(struct prn_buffer *out, enum prn_log_format format,
                       const struct prn_log_field *field)
 {
-    bool texts = field->kind == PRN_LOG_FIELD_TEXT || field->kind == PRN_LOG_FIELD_PATH;
-    if ((texts && !field->text) || (field->kind == PRN_LOG_FIELD_PATH && !debug))
+    bool texts = field->kind == PRN_LOG_FIELD_TEXT;
+    if (texts && !field->text)
         return;
     add_key(out, format, field->key);
     if (texts)
@@ -214,15 +195,14 @@ void prn_log_write(struct prn_log *log, enum prn_log_level level, const char *ev
                    const struct prn_log_field *fields, size_t n)
 {
     uint64_t suppressed = 0;
-    if (!log || level < __atomic_load_n(&log->least, __ATOMIC_RELAXED) ||
-        !allow(log, event, &suppressed))
+    if (!log || !allow(log, event, &suppressed))
         return;
     struct prn_buffer line = PRN_BUFFER_INIT(LINE_MAX_BYTES);
     add_head(&line, log->format, level, event);
     for (size_t i = 0; i < n; i++)
-        add_field(&line, log->format, level == PRN_LOG_DEBUG, &fields[i]);
+        add_field(&line, log->format, &fields[i]);
     if (suppressed > 0)
-        add_field(&line, log->format, false, &PRN_LOG_INTEGER("suppressed", suppressed));
+        add_field(&line, log->format, &PRN_LOG_INTEGER("suppressed", suppressed));
     prn_buffer_add(&line, log->format == PRN_LOG_FORMAT_JSON ? "}\n" : "\n");
     if (!line.error) {
         /* One write, so that lines of several threads and processes don't mix. */

@@ -3,9 +3,9 @@
  *
  *     2031-04-05T06:07:08.901Z info session.ready user=ann backends=2 waited_ms=15
  *
- * or as JSON. Values are escaped, so a line stays a line; what looks like a token is masked; a
- * field made with PRN_LOG_PATH is left out unless the event is for debugging. An event that repeats
- * quickly is held back after 100, and comes with `suppressed=N` afterwards, 10 a second.
+ * or as JSON. Values are escaped, so a line stays a line; what looks like a token is masked. An
+ * event that repeats quickly is held back after 100, and comes with `suppressed=N` afterwards, 10 a
+ * second.
  *
  *     PRN_LOG(log, PRN_LOG_INFO, "session.ready", PRN_LOG_TEXT("user", user),
  *             PRN_LOG_INTEGER("backends", n));
@@ -21,7 +21,6 @@
 #include <stdbool.h>
 
 enum prn_log_level {
-    PRN_LOG_DEBUG,
     PRN_LOG_INFO,
     PRN_LOG_WARNING,
     PRN_LOG_ERROR,
@@ -36,7 +35,6 @@ struct prn_log_field {
     const char *key;
     enum {
         PRN_LOG_FIELD_TEXT,
-        PRN_LOG_FIELD_PATH,
         PRN_LOG_FIELD_INTEGER,
         PRN_LOG_FIELD_NUMBER,
     } kind;
@@ -47,8 +45,6 @@ struct prn_log_field {
 
 #define PRN_LOG_TEXT(name, value) \
     ((struct prn_log_field){.key = (name), .kind = PRN_LOG_FIELD_TEXT, .text = (value)})
-#define PRN_LOG_PATH(name, value) \
-    ((struct prn_log_field){.key = (name), .kind = PRN_LOG_FIELD_PATH, .text = (value)})
 #define PRN_LOG_INTEGER(name, value) \
     ((struct prn_log_field){         \
         .key = (name), .kind = PRN_LOG_FIELD_INTEGER, .integer = (int64_t)(value)})
@@ -58,16 +54,12 @@ struct prn_log_field {
 struct prn_log;
 
 /* Lines go to `fd`, each with one write; it isn't closed. NULL: out of memory. */
-struct prn_log *prn_log_new(int fd, enum prn_log_format format, enum prn_log_level least);
+struct prn_log *prn_log_new(int fd, enum prn_log_format format);
 void prn_log_free(struct prn_log *log); /* NULL does nothing */
 
-void prn_log_set_level(struct prn_log *log, enum prn_log_level least);
-
-/* "text" or "json", "debug", "info", "warning" or "error". */
+/* "text" or "json". */
 PRONY_MUST_CHECK int prn_log_format_parse(const char *text, enum prn_log_format *ret_format,
                                           struct prony_error *err);
-PRONY_MUST_CHECK int prn_log_level_parse(const char *text, enum prn_log_level *ret_level,
-                                         struct prony_error *err);
 
 /* `event` is a constant text. */
 void prn_log_write(struct prn_log *log, enum prn_log_level level, const char *event,

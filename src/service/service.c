@@ -551,15 +551,11 @@ static void stop(struct prn_service *s, pthread_t timer)
 static struct prn_service *new_service(const struct prn_serve_options *options) PRN_ALONE
 {
     struct prn_service *s = calloc(1, sizeof *s);
-    pthread_condattr_t monotonic;
     if (!s)
         return NULL;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_mutex_init(&s->lock, NULL);
     pthread_mutex_init(&s->seen_lock, NULL);
-    pthread_cond_init(&s->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    prn_condition_init(&s->wake);
     s->options = options;
     s->sessions_fd = -1;
     s->start_ns = prn_monotonic_ns();
@@ -599,7 +595,7 @@ int prn_serve(const struct prn_serve_options *options, struct prony_error *err)
     sigaddset(&signals, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &signals, &before);
     signal(SIGPIPE, SIG_IGN);
-    s->log = prn_log_new(STDERR_FILENO, log_format, PRN_LOG_INFO);
+    s->log = prn_log_new(STDERR_FILENO, log_format);
     make_metrics(s);
     const char **addresses =
         PRN_ARENA_ARRAY(&s->config.arena, s->config.n_listen + 1, const char *);

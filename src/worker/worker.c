@@ -828,7 +828,6 @@ static int run_watched(struct worker *w, struct prony_error *err)
 
 static void init(struct worker *w, const struct prn_worker_options *options) PRN_ALONE
 {
-    pthread_condattr_t attributes;
     *w = (struct worker){.options = options,
                          .handoff_fd = -1,
                          .link_fd = -1,
@@ -837,10 +836,7 @@ static void init(struct worker *w, const struct prn_worker_options *options) PRN
                          .arena = PRN_ARENA_INIT(ARENA_BYTES)};
     w->last = &w->first;
     pthread_mutex_init(&w->lock, NULL);
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-    pthread_cond_init(&w->changed, &attributes);
-    pthread_condattr_destroy(&attributes);
+    prn_condition_init(&w->changed);
     prn_random_seed(&w->random, (uint64_t)getpid() * 1000003 + (uint64_t)time(NULL));
 }
 
@@ -873,7 +869,7 @@ int prn_work(const struct prn_worker_options *options, struct prony_error *err)
     pthread_sigmask(SIG_BLOCK, &signals, &former);
     w.signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     w.stop_fd = eventfd(0, EFD_CLOEXEC);
-    w.log = prn_log_new(STDERR_FILENO, PRN_LOG_FORMAT_TEXT, PRN_LOG_INFO);
+    w.log = prn_log_new(STDERR_FILENO, PRN_LOG_FORMAT_TEXT);
     int code = 0;
     if (w.signal_fd < 0 || w.stop_fd < 0)
         code = prn_fail_errno(err, errno, "watch", "signals");

@@ -396,7 +396,6 @@ static void unary(void **state)
     expect_echo(channel, "");
     struct prn_channel *other = open_channel(socket_address);
     expect_echo(other, "over a socket");
-    assert_string_equal(prn_channel_address(other), socket_address);
     prn_channel_close(other);
 }
 

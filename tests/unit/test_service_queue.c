@@ -97,7 +97,6 @@ static void test_one_after_the_other(void **state)
     assert_int_equal(prn_queue_session_waited_ns(third, 100), 6 - 4);
     assert_int_equal(prn_queue_session_asked_ns(third), 4);
     assert_int_equal(prn_queue_session_state(third), PRN_QUEUE_GRANTED);
-    assert_int_equal(prn_queue_granted(f->queue), 1);
     leave(f, third);
     struct prn_queue_hardware hardware;
     assert_true(prn_queue_find_hardware(f->queue, "local", &hardware));
@@ -409,7 +408,6 @@ static void test_lists(void **state)
     bool seen[3] = {false};
     for (struct prn_queue_host *h = NULL; (h = prn_queue_next_host(f->queue, "a", h)); n++) {
         seen[(int *)prn_queue_host_data(h) - data] = true;
-        assert_string_equal(prn_queue_host_hardware(h), "a");
         assert_non_null(prn_queue_host_holder(h));
     }
     assert_int_equal(n, 3);

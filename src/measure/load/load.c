@@ -25,11 +25,6 @@
 #define WARM_UP_RUNS 5
 #define CAPACITY_SHARE 0.1 /* of --max-time, at most, to find the capacity for --slo */
 
-bool prn_load_cancelled(const struct prn_load_engine *e)
-{
-    return e->request->cancelled && *e->request->cancelled;
-}
-
 static void tell(const struct prn_load_engine *e, double rate_per_s, size_t launch,
                  const struct prn_load_tally *t)
 {

@@ -27,8 +27,6 @@ struct prn_load_engine {
     bool mismatch; /* and they are other than a lone one's */
 };
 
-bool prn_load_cancelled(const struct prn_load_engine *e);
-
 /* One block of `block_s` seconds on each process, in random order, at a rate (0: closed loop). A
  * block is shortened to what one command can hold, and lengthened to a few runs. Ends early when
  * a block was given up. PRONY_ECANCELED: what was measured until then is in the tally. */

@@ -670,13 +670,9 @@ static void join(struct launch *l)
 
 static int launch_run(struct launch *l, struct prony_error *err)
 {
-    pthread_condattr_t attributes;
-    pthread_condattr_init(&attributes);
-    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_mutex_init(&l->lock, NULL);
-    pthread_cond_init(&l->changed, &attributes);
-    pthread_cond_init(&l->stopping, &attributes);
-    pthread_condattr_destroy(&attributes);
+    prn_condition_init(&l->changed);
+    prn_condition_init(&l->stopping);
     prn_belt_init(&l->spares, SIZE_MAX / 2);
     for (size_t i = 0; i < l->setup->n_stages; i++)
         init_stage(l, i);

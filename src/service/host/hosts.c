@@ -582,12 +582,8 @@ void prn_attach_begin(struct prn_rpc_call *call, struct prn_bytes *message)
                               .owner = identity,
                               .references = 1,
                               .connected_ns = prn_monotonic_ns()};
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&host->answered, &monotonic);
-    pthread_cond_init(&host->work, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    prn_condition_init(&host->answered);
+    prn_condition_init(&host->work);
     prn_rpc_call_set_data(call, host);
     prn_service_lock(s);
     host->next = s->hosts;

@@ -86,7 +86,7 @@ struct prn_queue {
     struct user *users;
     size_t n_users;
     struct sessions sessions, granted, failed;
-    size_t n_waiting, n_granted;
+    size_t n_waiting;
 };
 
 /* ---- The queue, its hardware, its users ---- */
@@ -260,7 +260,6 @@ static void grant(struct prn_queue *queue, struct prn_queue_session *s, int64_t 
     s->state = PRN_QUEUE_GRANTED;
     s->ended_ns = now_ns;
     queue->n_waiting--;
-    queue->n_granted++;
     tell(&queue->granted, s);
 }
 
@@ -399,11 +398,6 @@ int prn_queue_promise(struct prn_queue *queue, const char *hardware, size_t host
 void *prn_queue_host_data(const struct prn_queue_host *host)
 {
     return host->data;
-}
-
-const char *prn_queue_host_hardware(const struct prn_queue_host *host)
-{
-    return host->hardware->name;
 }
 
 struct prn_queue_session *prn_queue_host_holder(const struct prn_queue_host *host)
@@ -568,7 +562,6 @@ static void give_back(struct prn_queue *queue, struct prn_queue_session *s, int6
             host->hardware->n_free++;
         }
     }
-    queue->n_granted--;
     for (size_t i = 0; i < s->n; i++)
         reach_more(queue, s->entries[i].hardware, now_ns);
 }
@@ -741,11 +734,6 @@ struct prn_queue_session *prn_queue_next_waiting(const struct prn_queue *queue,
 size_t prn_queue_waiting(const struct prn_queue *queue)
 {
     return queue->n_waiting;
-}
-
-size_t prn_queue_granted(const struct prn_queue *queue)
-{
-    return queue->n_granted;
 }
 
 size_t prn_queue_user_backends(const struct prn_queue *queue, const char *user)

@@ -67,7 +67,6 @@ PRONY_MUST_CHECK int prn_queue_promise(struct prn_queue *queue, const char *hard
                                        int64_t now_ns, struct prony_error *err);
 
 void *prn_queue_host_data(const struct prn_queue_host *host);
-const char *prn_queue_host_hardware(const struct prn_queue_host *host);
 /* NULL: nobody. */
 struct prn_queue_session *prn_queue_host_holder(const struct prn_queue_host *host);
 bool prn_queue_host_draining(const struct prn_queue_host *host);
@@ -165,7 +164,6 @@ struct prn_queue_session *prn_queue_next_waiting(const struct prn_queue *queue,
 
 /* Of all sessions, and of a user's backends as the quota counts them. */
 size_t prn_queue_waiting(const struct prn_queue *queue);
-size_t prn_queue_granted(const struct prn_queue *queue);
 size_t prn_queue_user_backends(const struct prn_queue *queue, const char *user);
 
 #endif

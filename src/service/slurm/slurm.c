@@ -725,17 +725,13 @@ static int adopt(void *context, const struct prn_slurm_stored *stored,
 int prn_slurm_open(struct prn_service *s, struct prony_error *err)
 {
     struct prn_slurm *slurm = calloc(1, sizeof *slurm);
-    pthread_condattr_t monotonic;
     if (!slurm)
         return prn_fail_memory(err);
     slurm->service = s;
     slurm->failed =
         prn_metrics_counter(s->metrics, "prony_slurm_failures_total",
                             "Jobs of Slurm that brought no host, by hardware.", "hardware", NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&slurm->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    prn_condition_init(&slurm->wake);
     s->slurm = slurm;
     int code = prn_slurm_store_open(s->state, &slurm->store, err);
     return code < 0 ? code : prn_slurm_store_read(slurm->store, adopt, slurm, err);

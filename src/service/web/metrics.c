@@ -9,15 +9,13 @@
 #include <string.h>
 
 #define VALUE_SIZE 64 /* of a label's value, with its NUL */
-#define BUCKETS_MAX 24
 
-enum kind { COUNTER, GAUGE, HISTOGRAM };
+enum kind { COUNTER, GAUGE };
 
 struct prn_meter {
     struct prn_metric *metric;
     char values[2][VALUE_SIZE];
-    uint64_t number; /* the bits of a double: value or sum, so that it can be changed atomically */
-    uint64_t counts[BUCKETS_MAX + 1]; /* of a histogram: per bucket, the last without bound */
+    uint64_t number; /* the bits of a double: its value, so that it can be changed atomically */
 };
 
 struct prn_metric {
@@ -26,8 +24,6 @@ struct prn_metric {
     enum kind kind;
     const char *name, *help;
     const char *labels[2];
-    const double *bounds;
-    size_t n_bounds;
     size_t n_meters;
     struct prn_meter *meters[PRN_METERS_MAX];
 };
@@ -47,10 +43,6 @@ struct prn_metrics {
 };
 
 PRN_LOCK_FUNCTIONS(lists, struct prn_metrics, lock)
-
-static const double second_bounds[] = {0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
-                                       0.025,  0.05,    0.1,    0.25,  0.5,    1,     2.5,
-                                       5,      10,      30,     60,    300};
 
 struct prn_metrics *prn_metrics_new(void) PRN_ALONE
 {
@@ -94,8 +86,7 @@ static struct prn_meter *add_meter(struct prn_metric *metric, const char *const 
 }
 
 static struct prn_metric *add_metric(struct prn_metrics *metrics, enum kind kind, const char *name,
-                                     const char *help, const char *label1, const char *label2,
-                                     const double *bounds, size_t n_bounds)
+                                     const char *help, const char *label1, const char *label2)
 {
     if (!metrics)
         return NULL;
@@ -108,9 +99,7 @@ static struct prn_metric *add_metric(struct prn_metrics *metrics, enum kind kind
                                       .kind = kind,
                                       .name = name,
                                       .help = help,
-                                      .labels = {label1, label2},
-                                      .bounds = bounds,
-                                      .n_bounds = n_bounds};
+                                      .labels = {label1, label2}};
         *metrics->last = metric;
         metrics->last = &metric->next;
         if (!label1 && !label2)
@@ -123,25 +112,13 @@ static struct prn_metric *add_metric(struct prn_metrics *metrics, enum kind kind
 struct prn_metric *prn_metrics_counter(struct prn_metrics *metrics, const char *name,
                                        const char *help, const char *label1, const char *label2)
 {
-    return add_metric(metrics, COUNTER, name, help, label1, label2, NULL, 0);
+    return add_metric(metrics, COUNTER, name, help, label1, label2);
 }
 
 struct prn_metric *prn_metrics_gauge(struct prn_metrics *metrics, const char *name,
                                      const char *help, const char *label1, const char *label2)
 {
-    return add_metric(metrics, GAUGE, name, help, label1, label2, NULL, 0);
-}
-
-struct prn_metric *prn_metrics_histogram(struct prn_metrics *metrics, const char *name,
-                                         const char *help, const char *label1, const char *label2,
-                                         const double *bounds, size_t n_bounds)
-{
-    if (!bounds) {
-        bounds = second_bounds;
-        n_bounds = PRN_ARRAY_SIZE(second_bounds);
-    }
-    n_bounds = n_bounds < BUCKETS_MAX ? n_bounds : BUCKETS_MAX;
-    return add_metric(metrics, HISTOGRAM, name, help, label1, label2, bounds, n_bounds);
+    return add_metric(metrics, GAUGE, name, help, label1, label2);
 }
 
 static struct prn_meter *find_meter(const struct prn_metric *metric, const char *const values[2])
@@ -205,17 +182,6 @@ void prn_meter_set(struct prn_meter *meter, double value)
         __atomic_store_n(&meter->number, bits_of(value), __ATOMIC_RELAXED);
 }
 
-void prn_meter_observe(struct prn_meter *meter, double value)
-{
-    if (!meter || isnan(value))
-        return;
-    size_t bucket = 0;
-    while (bucket < meter->metric->n_bounds && value > meter->metric->bounds[bucket])
-        bucket++;
-    __atomic_fetch_add(&meter->counts[bucket], 1, __ATOMIC_RELAXED);
-    prn_meter_add(meter, value);
-}
-
 double prn_meter_value(const struct prn_meter *meter)
 {
     return meter ? number_of(__atomic_load_n(&meter->number, __ATOMIC_RELAXED)) : 0;
@@ -247,23 +213,18 @@ static void write_escaped(struct prn_buffer *out, const char *text)
     }
 }
 
-/* "name{label="value",le="0.1"} " */
-static void write_name(struct prn_buffer *out, const struct prn_meter *meter, const char *suffix,
-                       const char *bound)
+/* "name{label="value"} " */
+static void write_name(struct prn_buffer *out, const struct prn_meter *meter)
 {
     const struct prn_metric *metric = meter->metric;
     char separator = '{';
-    prn_buffer_printf(out, "%s%s", metric->name, suffix);
+    prn_buffer_add(out, metric->name);
     for (size_t i = 0; i < 2; i++) {
         if (!metric->labels[i])
             continue;
         prn_buffer_printf(out, "%c%s=\"", separator, metric->labels[i]);
         write_escaped(out, meter->values[i]);
         prn_buffer_add_char(out, '"');
-        separator = ',';
-    }
-    if (bound) {
-        prn_buffer_printf(out, "%cle=\"%s\"", separator, bound);
         separator = ',';
     }
     prn_buffer_add(out, separator == '{' ? " " : "} ");
@@ -278,34 +239,13 @@ static void write_number(struct prn_buffer *out, double value)
         prn_buffer_add(out, isnan(value) ? "NaN\n" : value > 0 ? "+Inf\n" : "-Inf\n");
 }
 
-static void write_histogram(struct prn_buffer *out, const struct prn_meter *meter)
-{
-    uint64_t count = 0;
-    for (size_t i = 0; i <= meter->metric->n_bounds; i++) {
-        char bound[PRN_FORMAT_SIZE];
-        bool last = i == meter->metric->n_bounds;
-        count += __atomic_load_n(&meter->counts[i], __ATOMIC_RELAXED);
-        write_name(out, meter, "_bucket",
-                   last ? "+Inf" : prn_format_shortest(bound, meter->metric->bounds[i]));
-        prn_buffer_printf(out, "%llu\n", (unsigned long long)count);
-    }
-    write_name(out, meter, "_sum", NULL);
-    write_number(out, prn_meter_value(meter));
-    write_name(out, meter, "_count", NULL);
-    prn_buffer_printf(out, "%llu\n", (unsigned long long)count);
-}
-
 static void write_metric(struct prn_buffer *out, const struct prn_metric *metric)
 {
-    static const char *const types[] = {"counter", "gauge", "histogram"};
+    static const char *const types[] = {"counter", "gauge"};
     prn_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", metric->name, metric->help, metric->name,
                       types[metric->kind]);
     for (size_t i = 0; i < metric->n_meters; i++) {
-        if (metric->kind == HISTOGRAM) {
-            write_histogram(out, metric->meters[i]);
-            continue;
-        }
-        write_name(out, metric->meters[i], "", NULL);
+        write_name(out, metric->meters[i]);
         write_number(out, prn_meter_value(metric->meters[i]));
     }
 }

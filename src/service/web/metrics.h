@@ -1,5 +1,5 @@
 /*
- * Counters, gauges and histograms, written as Prometheus reads them.
+ * Counters and gauges, written as Prometheus reads them.
  *
  * A metric has a name ("prony_…"), a help text and up to two labels. A meter is what counts for one
  * combination of label values; there are at most PRN_METERS_MAX per metric, the last of them for
@@ -33,20 +33,14 @@ struct prn_metric *prn_metrics_counter(struct prn_metrics *metrics, const char *
                                        const char *help, const char *label1, const char *label2);
 struct prn_metric *prn_metrics_gauge(struct prn_metrics *metrics, const char *name,
                                      const char *help, const char *label1, const char *label2);
-/* `bounds` are upper ones, ascending, a constant array; NULL: seconds from 100 µs to 5 min. */
-struct prn_metric *prn_metrics_histogram(struct prn_metrics *metrics, const char *name,
-                                         const char *help, const char *label1, const char *label2,
-                                         const double *bounds, size_t n_bounds);
-
 /* Values are copied; NULL where there is no label. */
 struct prn_meter *prn_metric_meter(struct prn_metric *metric, const char *value1,
                                    const char *value2);
 
 void prn_meter_add(struct prn_meter *meter, double amount); /* counters and gauges */
 void prn_meter_set(struct prn_meter *meter, double value);  /* gauges */
-void prn_meter_observe(struct prn_meter *meter, double value);
 
-double prn_meter_value(const struct prn_meter *meter); /* a histogram: the sum */
+double prn_meter_value(const struct prn_meter *meter);
 
 /* Called at the beginning of each prn_metrics_write(), to set gauges. */
 void prn_metrics_on_write(struct prn_metrics *metrics, void (*collect)(void *context),
