@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define CELL_MAX ((size_t)1 << 20)
+#define TITLE_MAX 128
 
 struct column {
     const char *title;
@@ -59,6 +60,20 @@ void prn_table_column(struct prn_table *t, const char *title, enum prn_table_ali
         return;
     }
     t->columns[t->n_columns++] = (struct column){.title = copy, .align = align};
+}
+
+void prn_table_columns(struct prn_table *t, const char *titles)
+{
+    char title[TITLE_MAX];
+    for (const char *at = titles, *end = NULL; !end || *end; at = end + 1) {
+        const char mark = *at;
+        const bool marked = mark == '>' || mark == '~';
+        end = strchrnul(at, '|');
+        snprintf(title, sizeof title, "%.*s", (int)(end - at - marked), at + marked);
+        prn_table_column(t, title, mark == '>' ? PRN_TABLE_ALIGN_RIGHT : PRN_TABLE_ALIGN_LEFT);
+        if (mark == '~')
+            prn_table_shrink(t);
+    }
 }
 
 void prn_table_width(struct prn_table *t, size_t width)
@@ -358,4 +373,12 @@ int prn_table_write(const struct prn_table *t, enum prn_table_style style, struc
         write_csv(t, out);
     free(widths);
     return prn_buffer_error(out, err);
+}
+
+int prn_table_end(struct prn_table *t, enum prn_table_style style, struct prn_buffer *out,
+                  struct prony_error *err)
+{
+    int code = prn_table_write(t, style, out, err);
+    prn_table_free(t);
+    return code;
 }

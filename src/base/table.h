@@ -27,6 +27,8 @@ void prn_table_free(struct prn_table *t);
 /* Columns first, then cells row by row: a full row begins the next. A failure sticks and is
  * reported by prn_table_write; so does `t` being NULL. */
 void prn_table_column(struct prn_table *t, const char *title, enum prn_table_align align);
+/* Several, "Host|~Note|>Time": a '>' aligns right, and what a '~' begins may be shortened. */
+void prn_table_columns(struct prn_table *t, const char *titles);
 void prn_table_cell(struct prn_table *t, const char *format, ...) PRN_PRINTF(2, 3);
 
 /* Text of unknown origin, made one safe line; empty for NULL. */
@@ -50,6 +52,9 @@ size_t prn_table_rows(const struct prn_table *t);
 /* Appends the table to `out`. */
 PRONY_MUST_CHECK int prn_table_write(const struct prn_table *t, enum prn_table_style style,
                                      struct prn_buffer *out, struct prony_error *err);
+/* The same, and frees it. */
+PRONY_MUST_CHECK int prn_table_end(struct prn_table *t, enum prn_table_style style,
+                                   struct prn_buffer *out, struct prony_error *err);
 
 /* Appends one CSV field, quoted where RFC 4180 needs it. */
 void prn_csv_field(struct prn_buffer *out, const char *text);

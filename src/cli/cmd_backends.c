@@ -133,14 +133,9 @@ static int write_table(const struct prn_found_runtime *found, size_t n,
                        struct prony_error *err)
 {
     struct prn_table *t = prn_table_new();
-    static const char *const titles[] = {"Hardware", "Processor", "Software", "Version"};
-    static const char *const more[] = {"Library", "Origin", "Reason"};
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
-        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(t, "Price ($/h)", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Status", PRN_TABLE_ALIGN_LEFT);
-    for (size_t i = 0; format == FORMAT_CSV && i < PRN_ARRAY_SIZE(more); i++)
-        prn_table_column(t, more[i], PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t, "Hardware|Processor|Software|Version|>Price ($/h)|Status");
+    if (format == FORMAT_CSV)
+        prn_table_columns(t, "Library|Origin|Reason");
     for (size_t i = 0; i < n; i++) {
         char price[PRN_FORMAT_SIZE];
         prn_table_cell(t, "local");
@@ -155,8 +150,7 @@ static int write_table(const struct prn_found_runtime *found, size_t n,
         for (size_t k = 0; format == FORMAT_CSV && k < PRN_ARRAY_SIZE(texts); k++)
             prn_table_cell_text(t, texts[k] ? texts[k] : "");
     }
-    int code = prn_table_write(t, styles[format], out, err);
-    prn_table_free(t);
+    int code = prn_table_end(t, styles[format], out, err);
     if (format != FORMAT_CSV) {
         const char *bullet = format == FORMAT_MD ? "- " : "  ";
         write_groups(found, n, true, bullet, out);
@@ -242,12 +236,7 @@ static int write_offer(const struct prn_remote_offer *offer, int format, struct 
                        struct prony_error *err)
 {
     struct prn_table *t = prn_table_new();
-    static const char *const left[] = {"Hardware", "Processor", "Software", "Version"};
-    static const char *const right[] = {"Price ($/h)", "Hosts", "Free"};
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(left); i++)
-        prn_table_column(t, left[i], PRN_TABLE_ALIGN_LEFT);
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(right); i++)
-        prn_table_column(t, right[i], PRN_TABLE_ALIGN_RIGHT);
+    prn_table_columns(t, "Hardware|Processor|Software|Version|>Price ($/h)|>Hosts|>Free");
     for (size_t i = 0; i < offer->n_backends; i++) {
         const struct prn_remote_backend *b = &offer->backends[i];
         char price[PRN_FORMAT_SIZE];
@@ -260,8 +249,7 @@ static int write_offer(const struct prn_remote_offer *offer, int format, struct 
         cell_count(t, b->hosts);
         cell_count(t, b->free);
     }
-    int code = prn_table_write(t, styles[format], out, err);
-    prn_table_free(t);
+    int code = prn_table_end(t, styles[format], out, err);
     for (size_t i = 0; format != FORMAT_CSV && i < offer->n_presets; i++) {
         const struct prn_remote_preset *preset = &offer->presets[i];
         prn_buffer_add(out, i > 0 ? "Preset '" : "\nPreset '");

@@ -145,10 +145,8 @@ static const char *output_dims(const struct view *v, size_t index, struct prn_bu
 static int write_values(const struct view *v, enum prn_table_style style, struct prn_buffer *out,
                         struct prony_error *err)
 {
-    static const char *const titles[] = {"", "Name", "Type", "Declared", "Here"};
     struct prn_table *t = prn_table_new();
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
-        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t, "|Name|Type|Declared|Here");
     struct prn_buffer dims = PRN_BUFFER_INIT((size_t)1 << 16);
     for (size_t i = 0; i < v->model->n_inputs; i++) {
         prn_buffer_clear(&dims);
@@ -246,9 +244,7 @@ static int write_ops(const struct view *v, enum prn_table_style style, struct pr
         work_cells(t, false, known, flops, v->work ? v->work->bytes : 0,
                    known == KNOWN_ALL ? flops : 0);
     }
-    int code = prn_table_write(t, style, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, style, out, err);
 }
 
 static int write_nodes(const struct view *v, enum prn_table_style style, struct prn_buffer *out,
@@ -272,9 +268,7 @@ static int write_nodes(const struct view *v, enum prn_table_style style, struct 
         work_cells(t, exact, work && work->counted ? KNOWN_ALL : KNOWN_NOTHING,
                    work ? work->flops : 0, work ? work->bytes : 0, v->work ? v->work->flops : 0);
     }
-    int code = prn_table_write(t, style, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, style, out, err);
 }
 
 /* ---- Text and Markdown ---- */

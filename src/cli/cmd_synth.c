@@ -59,12 +59,7 @@ static int parse_options(const struct options *o, struct prn_synth_options *ret_
 static int list(struct prony_error *err)
 {
     struct prn_table *table = prn_table_new();
-    if (!table)
-        return prn_fail_memory(err);
-    prn_table_column(table, "Network", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(table, "Parameters", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(table, "File", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(table, "Input", PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(table, "Network|>Parameters|>File|Input");
     int code = 0;
     for (const struct prn_synth_network *n = prn_synth_networks; n->name && code == 0; n++) {
         struct prn_synth_facts facts;

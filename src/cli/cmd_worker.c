@@ -18,20 +18,16 @@ struct worker_options {
 static int write_protections(struct prn_buffer *out, struct prony_error *err)
 {
     struct prn_sandbox_protection protections[PRN_SANDBOX_PROTECTIONS];
-    static const char *const titles[] = {"Protection", "Granted", "Against", "Note"};
     prn_sandbox_probe(protections);
     struct prn_table *t = prn_table_new();
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
-        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t, "Protection|Granted|Against|Note");
     for (size_t i = 0; i < PRN_SANDBOX_PROTECTIONS; i++) {
         prn_table_cell(t, "%s", protections[i].name);
         prn_table_cell(t, "%s", protections[i].granted ? "yes" : "no");
         prn_table_cell(t, "%s", protections[i].against);
         prn_table_cell(t, "%s", protections[i].text);
     }
-    int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, PRN_TABLE_STYLE_TEXT, out, err);
 }
 
 static int check(struct prony_error *err)

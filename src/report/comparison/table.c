@@ -67,10 +67,7 @@ static int end(struct tables *t, struct prn_buffer *out, struct prony_error *err
 
 static void ratio_columns(struct tables *t)
 {
-    prn_table_column(t->table, "Before", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t->table, "After", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t->table, "Ratio", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t->table, "95 % interval", PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t->table, ">Before|>After|>Ratio|95 % interval");
     prn_table_omit(t->table);
     prn_table_column(t->table, "p (Holm)", PRN_TABLE_ALIGN_RIGHT);
     prn_table_omit(t->table);

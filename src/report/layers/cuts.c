@@ -94,22 +94,9 @@ static void layer_row(const struct view *v, size_t index, struct prn_table *t,
 static int write_table(const struct view *v, const struct prn_look *look, struct prn_buffer *out,
                        struct prony_error *err)
 {
-    static const struct {
-        const char *title;
-        enum prn_table_align align;
-    } columns[] = {
-        {"Layer", PRN_TABLE_ALIGN_RIGHT},      {"Nodes", PRN_TABLE_ALIGN_RIGHT},
-        {"Parameters", PRN_TABLE_ALIGN_RIGHT}, {"FLOPs", PRN_TABLE_ALIGN_RIGHT},
-        {"Share", PRN_TABLE_ALIGN_RIGHT},      {"Hands on", PRN_TABLE_ALIGN_LEFT},
-        {"Bytes", PRN_TABLE_ALIGN_RIGHT},      {"Tensors", PRN_TABLE_ALIGN_LEFT},
-    };
     struct prn_buffer text = PRN_BUFFER_INIT(PRN_REPORT_MAX);
     struct prn_table *t = prn_table_new();
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(columns); i++) {
-        prn_table_column(t, columns[i].title, columns[i].align);
-        if (columns[i].align == PRN_TABLE_ALIGN_LEFT)
-            prn_table_shrink(t);
-    }
+    prn_table_columns(t, ">Layer|>Nodes|>Parameters|>FLOPs|>Share|~Hands on|>Bytes|~Tensors");
     if (!look->markdown)
         prn_table_width(t, look->width);
     for (size_t i = 0; i < v->cuts->n_layers; i++)
@@ -239,15 +226,11 @@ static void csv_row(const struct view *v, size_t index, struct prn_table *t,
 
 static int write_csv(const struct view *v, struct prn_buffer *out, struct prony_error *err)
 {
-    static const char *const titles[] = {
-        "layer",        "nodes",      "parameters",  "weight_bytes", "flops",     "bytes",
-        "not_counted",  "tensors_in", "elements_in", "bytes_in",     "shapes_in", "tensors_out",
-        "elements_out", "bytes_out",  "shapes_out",  "names_in",     "names_out",
-    };
     struct prn_buffer text = PRN_BUFFER_INIT(PRN_REPORT_MAX);
     struct prn_table *t = prn_table_new();
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
-        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t, "layer|nodes|parameters|weight_bytes|flops|bytes|not_counted|"
+                         "tensors_in|elements_in|bytes_in|shapes_in|tensors_out|elements_out|"
+                         "bytes_out|shapes_out|names_in|names_out");
     for (size_t i = 0; i < v->cuts->n_layers; i++)
         csv_row(v, i, t, &text);
     int code = prn_buffer_error(&text, err);

@@ -127,33 +127,18 @@ static unsigned all_flags(const struct prn_layer_measurement *m)
 static int write_table(const struct view *v, const struct prn_look *look, struct prn_buffer *out,
                        struct prony_error *err)
 {
-    static const struct {
-        const char *title;
-        enum prn_table_align align;
-    } columns[] = {
-        {"Layer", PRN_TABLE_ALIGN_RIGHT},  {"Time", PRN_TABLE_ALIGN_RIGHT},
-        {"±", PRN_TABLE_ALIGN_RIGHT},      {"Share", PRN_TABLE_ALIGN_RIGHT},
-        {"Memory", PRN_TABLE_ALIGN_RIGHT}, {"Takes", PRN_TABLE_ALIGN_LEFT},
-        {"Gives", PRN_TABLE_ALIGN_LEFT},
-    };
     bool flagged = all_flags(v->m) != 0;
     struct prn_table *t = prn_table_new();
     if (!look->markdown)
         prn_table_width(t, look->width);
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(columns); i++) {
-        prn_table_column(t, columns[i].title, columns[i].align);
-        if (columns[i].align == PRN_TABLE_ALIGN_LEFT)
-            prn_table_shrink(t);
-    }
+    prn_table_columns(t, ">Layer|>Time|>±|>Share|>Memory|~Takes|~Gives");
     if (flagged)
         prn_table_column(t, "Flags", PRN_TABLE_ALIGN_LEFT);
     for (size_t i = 0; i < v->m->n_rows; i++)
         layer_row(v, i, flagged, t);
     sum_row(v, flagged, t);
-    int code = prn_table_write(t, look->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
-                               out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, look->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT, out,
+                         err);
 }
 
 static bool adds_up(const struct prn_layer_measurement *m)
@@ -364,12 +349,9 @@ static int write_text(const struct view *v, const struct prn_look *look, struct 
 
 static int write_csv(const struct view *v, struct prn_buffer *out, struct prony_error *err)
 {
-    static const char *const titles[] = {"layer",    "time_s",    "time_ci_s",      "memory_mb",
-                                         "shape_in", "shape_out", "measured",       "samples",
-                                         "launches", "flags",     "memory_fixed_mb"};
     struct prn_table *t = prn_table_new();
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
-        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t, "layer|time_s|time_ci_s|memory_mb|shape_in|shape_out|measured|samples|"
+                         "launches|flags|memory_fixed_mb");
     for (size_t i = 0; i < v->m->n_rows; i++) {
         const struct prn_layer_entry *e = entry_of(v, i);
         const struct prn_layer_row *row = &v->m->rows[i];
@@ -385,9 +367,7 @@ static int write_csv(const struct view *v, struct prn_buffer *out, struct prony_
         flags_cell(t, row->flags);
         prn_table_cell_exact(t, e->memory_fixed_mb);
     }
-    int code = prn_table_write(t, PRN_TABLE_STYLE_CSV, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, PRN_TABLE_STYLE_CSV, out, err);
 }
 
 static int write_part(const void *report, bool json, struct prn_buffer *out,

@@ -87,8 +87,7 @@ static void result_columns(const struct making *m)
 {
     if (!m->exact)
         return;
-    prn_table_column(m->table, "backend", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(m->table, "point", PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(m->table, "backend|point");
 }
 
 static void result_cells(const struct making *m)
@@ -240,8 +239,7 @@ static void node_columns(const struct making *m)
     if (m->exact || m->with_origins)
         name_column(m, "Made of", "onnx_name");
     if (m->exact) {
-        prn_table_column(m->table, "onnx_op", PRN_TABLE_ALIGN_LEFT);
-        prn_table_column(m->table, "calls", PRN_TABLE_ALIGN_RIGHT);
+        prn_table_columns(m->table, "onnx_op|>calls");
     }
     time_columns(m);
     work_columns(m);
@@ -343,8 +341,7 @@ static void node_change_rows(const struct making *m)
 /* Both kinds in one file, told apart by a column. */
 static void difference_columns(const struct making *m)
 {
-    prn_table_column(m->table, "baseline", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(m->table, "of", PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(m->table, "baseline|of");
     change_columns(m, NULL);
 }
 
@@ -395,9 +392,7 @@ int prn_ops_csv(const struct prn_view *view, enum prn_report_table table, struct
         if (m.ops)
             tables[table].rows(&m);
     }
-    int code = prn_table_write(m.table, PRN_TABLE_STYLE_CSV, out, err);
-    prn_table_free(m.table);
-    return code;
+    return prn_table_end(m.table, PRN_TABLE_STYLE_CSV, out, err);
 }
 
 /* ---- Text and Markdown ---- */

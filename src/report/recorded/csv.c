@@ -6,13 +6,6 @@
 
 #include <math.h>
 
-static const char *const titles[] = {
-    "row",        "function", "profile",        "runs",         "discarded_runs", "repeats",
-    "compiled",   "segment",  "graph",          "graph_name",   "local_reason",   "backend",
-    "hardware",   "software", "processor",      "usd_per_hour", "samples",        "mean_ns",
-    "sd_ns",      "min_ns",   "max_ns",         "failed",       "failures",       "local_ns",
-    "backend_ns", "total_ns", "usd_per_million"};
-
 struct sheet {
     struct prn_table *table;
     const struct prn_profile *profile;
@@ -137,8 +130,11 @@ int prn_recorded_csv(const struct prn_profile *profile, struct prn_buffer *out,
                      struct prony_error *err)
 {
     struct sheet s = {.table = prn_table_new(), .profile = profile};
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
-        prn_table_column(s.table, titles[i], PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(s.table, "row|function|profile|runs|discarded_runs|repeats|compiled|"
+                               "segment|graph|graph_name|local_reason|backend|hardware|"
+                               "software|processor|usd_per_hour|samples|mean_ns|sd_ns|min_ns|"
+                               "max_ns|failed|failures|local_ns|backend_ns|total_ns|"
+                               "usd_per_million");
     for (s.index = 0; s.index < profile->n_profiles; s.index++) {
         s.recorded = &profile->profiles[s.index];
         for (size_t i = 0; i < s.recorded->n_segments; i++)
@@ -150,7 +146,5 @@ int prn_recorded_csv(const struct prn_profile *profile, struct prn_buffer *out,
     }
     if (s.error && !out->error)
         out->error = s.error;
-    int code = prn_table_write(s.table, PRN_TABLE_STYLE_CSV, out, err);
-    prn_table_free(s.table);
-    return code;
+    return prn_table_end(s.table, PRN_TABLE_STYLE_CSV, out, err);
 }

@@ -234,32 +234,11 @@ static void unused_csv(const struct prn_schedule_view *view, size_t type, struct
 int prn_schedule_view_csv(const struct prn_schedule_view *view, struct prn_buffer *out,
                           struct prony_error *err)
 {
-    static const char *const titles[] = {"stage",
-                                         "host",
-                                         "type",
-                                         "first_layer",
-                                         "last_layer",
-                                         "time_s",
-                                         "time_ci_s",
-                                         "idle",
-                                         "memory_bytes",
-                                         "available_bytes",
-                                         "link_bytes",
-                                         "link_mbps",
-                                         "link_s",
-                                         "bottleneck",
-                                         "period_s",
-                                         "period_ci_s",
-                                         "throughput_per_s",
-                                         "throughput_ci_per_s",
-                                         "latency_s",
-                                         "latency_ci_s",
-                                         "usd_per_hour"};
     struct prn_table *t = prn_table_new();
-    if (!t)
-        return prn_fail_memory(err);
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
-        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t, "stage|host|type|first_layer|last_layer|time_s|time_ci_s|idle|"
+                         "memory_bytes|available_bytes|link_bytes|link_mbps|link_s|bottleneck|"
+                         "period_s|period_ci_s|throughput_per_s|throughput_ci_per_s|latency_s|"
+                         "latency_ci_s|usd_per_hour");
     char more[64];
     snprintf(more, sizeof more, "one_more_%s", prn_schedule_view_figure(view));
     prn_table_column(t, more, PRN_TABLE_ALIGN_LEFT);
@@ -270,9 +249,7 @@ int prn_schedule_view_csv(const struct prn_schedule_view *view, struct prn_buffe
     for (size_t i = 0; i < view->report->pipeline->n_types; i++)
         if (prn_schedule_view_used(view, i) == 0)
             unused_csv(view, i, t);
-    int code = prn_table_write(t, PRN_TABLE_STYLE_CSV, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, PRN_TABLE_STYLE_CSV, out, err);
 }
 
 static int write_part(const void *report, bool json, struct prn_buffer *out,

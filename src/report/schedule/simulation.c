@@ -107,34 +107,27 @@ static void use_row(const struct prn_schedule_view *view, size_t i, struct prn_t
 }
 
 /* A table with a row for each stage. */
-static int stage_table(const struct prn_schedule_view *view, const char *const *titles, size_t n,
+static int stage_table(const struct prn_schedule_view *view, const char *columns,
                        void (*row)(const struct prn_schedule_view *, size_t, struct prn_table *),
                        struct prn_buffer *out, struct prony_error *err)
 {
     struct prn_table *t = prn_schedule_view_table(view);
-    if (!t)
-        return prn_fail_memory(err);
-    prn_table_column(t, "Stage", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Host", PRN_TABLE_ALIGN_LEFT);
-    for (size_t i = 0; i < n; i++)
-        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_RIGHT);
+    prn_table_columns(t, columns);
     for (size_t i = 0; i < view->report->simulation->n_stages; i++)
         row(view, i, t);
-    int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, PRN_TABLE_STYLE_TEXT, out, err);
 }
 
 /* Two, so that what stages take isn't what a narrow page leaves out. */
 static int stage_tables(const struct prn_schedule_view *view, struct prn_buffer *out,
                         struct prony_error *err)
 {
-    static const char *const times[] = {"Predicted", "Alone", "±",      "Ratio",
-                                        "Together",  "±",     "Passing"};
-    static const char *const use[] = {"Busy", "Link", "Memory", "Taken"};
-    int code = stage_table(view, times, PRN_ARRAY_SIZE(times), stage_row, out, err);
+    static const char times[] = ">Stage|Host|>Predicted|>Alone|>±|>Ratio|>Together|>±|>Passing";
+    int code = stage_table(view, times, stage_row, out, err);
     prn_buffer_add_char(out, '\n');
-    return code < 0 ? code : stage_table(view, use, PRN_ARRAY_SIZE(use), use_row, out, err);
+    return code < 0
+               ? code
+               : stage_table(view, ">Stage|Host|>Busy|>Link|>Memory|>Taken", use_row, out, err);
 }
 
 /* Over a network links have times of their own. */
@@ -142,15 +135,9 @@ static int link_table(const struct prn_schedule_view *view, struct prn_buffer *o
                       struct prony_error *err)
 {
     const struct prn_simulation *s = view->report->simulation;
-    static const char *const titles[] = {"Sends", "Predicted", "Measured", "±",
-                                         "Ratio", "Mbps",      "Measured"};
     char number[PRN_FORMAT_SIZE];
     struct prn_table *t = prn_table_new();
-    if (!t)
-        return prn_fail_memory(err);
-    prn_table_column(t, "Link", PRN_TABLE_ALIGN_LEFT);
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
-        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_RIGHT);
+    prn_table_columns(t, "Link|>Sends|>Predicted|>Measured|>±|>Ratio|>Mbps|>Measured");
     for (size_t i = 0; i + 1 < s->n_stages; i++) {
         const struct prn_stage_view *predicted = &view->stages[i];
         const struct prn_simulated_stage *stage = &s->stages[i];
@@ -165,9 +152,7 @@ static int link_table(const struct prn_schedule_view *view, struct prn_buffer *o
         prn_table_cell(t, "%s", prn_format_significant(number, predicted->link_mbps, 3));
         prn_table_cell(t, "%s", isnan(mbps) ? "" : prn_format_significant(number, mbps, 3));
     }
-    int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, PRN_TABLE_STYLE_TEXT, out, err);
 }
 
 /* A figure with half of its interval, which what is expected doesn't have. */
@@ -195,21 +180,13 @@ static int total_table(const struct prn_schedule_view *view, struct prn_buffer *
 {
     const struct prn_simulation *s = view->report->simulation;
     struct prn_table *t = prn_schedule_view_table(view);
-    if (!t)
-        return prn_fail_memory(err);
-    prn_table_column(t, "Pipeline", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(t, "Throughput", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "±", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Latency", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "±", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_columns(t, "Pipeline|>Throughput|>±|>Latency|>±");
     total_row(t, "predicted", (struct prn_timed){view->throughput, view->throughput_ci},
               view->latency);
     total_row(t, s->server ? "expected" : "expected here", rate(view, s->expected_period_s, NAN),
               (struct prn_timed){s->expected_latency_s, NAN});
     total_row(t, "measured", measured_rate(view), timed(s->latency_s));
-    int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, PRN_TABLE_STYLE_TEXT, out, err);
 }
 
 /* Which hosts the service gave; on one machine they have one name. */
@@ -453,28 +430,12 @@ void prn_simulation_view_json(const struct prn_schedule_view *view, struct prn_j
 
 void prn_simulation_view_csv_titles(struct prn_table *t)
 {
-    static const char *const titles[] = {"cores",
-                                         "alone_s",
-                                         "alone_ci_s",
-                                         "together_s",
-                                         "together_ci_s",
-                                         "handling_s",
-                                         "busy",
-                                         "measured_link_s",
-                                         "measured_memory_bytes",
-                                         "measured_period_s",
-                                         "measured_period_ci_s",
-                                         "measured_throughput_per_s",
-                                         "measured_throughput_ci_per_s",
-                                         "measured_latency_s",
-                                         "measured_latency_ci_s",
-                                         "expected_period_s",
-                                         "expected_latency_s",
-                                         "output_max_rel",
-                                         "measured_link_mbps",
-                                         "ran_on"};
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
-        prn_table_column(t, titles[i], PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t, "cores|alone_s|alone_ci_s|together_s|together_ci_s|handling_s|busy|"
+                         "measured_link_s|measured_memory_bytes|measured_period_s|"
+                         "measured_period_ci_s|measured_throughput_per_s|"
+                         "measured_throughput_ci_per_s|measured_latency_s|"
+                         "measured_latency_ci_s|expected_period_s|expected_latency_s|"
+                         "output_max_rel|measured_link_mbps|ran_on");
 }
 
 void prn_simulation_view_csv(const struct prn_schedule_view *view, size_t stage,

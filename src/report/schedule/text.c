@@ -72,13 +72,7 @@ static int stage_table(const struct prn_schedule_view *view, struct prn_buffer *
 {
     struct prn_table *t = prn_schedule_view_table(view);
     bool errors = has_errors(view);
-    if (!t)
-        return prn_fail_memory(err);
-    prn_table_column(t, "Stage", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Host", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(t, "Type", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(t, "Layers", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Time", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_columns(t, ">Stage|Host|Type|>Layers|>Time");
     if (errors)
         prn_table_column(t, "±", PRN_TABLE_ALIGN_RIGHT);
     prn_table_column(t, "Idle", PRN_TABLE_ALIGN_RIGHT);
@@ -88,9 +82,7 @@ static int stage_table(const struct prn_schedule_view *view, struct prn_buffer *
     prn_table_column(t, "in", PRN_TABLE_ALIGN_RIGHT);
     for (size_t i = 0; i < view->report->schedule->n; i++)
         stage_row(view, i, errors, t);
-    int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, PRN_TABLE_STYLE_TEXT, out, err);
 }
 
 /* The objective as people read it. */
@@ -134,11 +126,7 @@ static int more_table(const struct prn_schedule_view *view, struct prn_buffer *o
     const struct prn_pipeline *p = r->pipeline;
     double now = prn_schedule_value(p, r->goal, r->schedule);
     struct prn_table *t = prn_schedule_view_table(view);
-    if (!t)
-        return prn_fail_memory(err);
-    prn_table_column(t, "One more of", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(t, "Hosts", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Used", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_columns(t, "One more of|>Hosts|>Used");
     prn_table_column(t, titles[r->goal->objective], PRN_TABLE_ALIGN_RIGHT);
     prn_table_column(t, "Change", PRN_TABLE_ALIGN_LEFT);
     for (size_t i = 0; i < p->n_types; i++) {
@@ -151,9 +139,7 @@ static int more_table(const struct prn_schedule_view *view, struct prn_buffer *o
         prn_table_cell(t, "%s", isnan(r->one_more[i]) ? "" : figure);
         prn_table_cell(t, "%s", change);
     }
-    int code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, PRN_TABLE_STYLE_TEXT, out, err);
 }
 
 /* ---- Sentences ---- */

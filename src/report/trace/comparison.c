@@ -31,8 +31,7 @@ static void columns(unsigned by, struct prn_table *t, bool exact)
             prn_table_omit(t);
     }
     if (exact) {
-        prn_table_column(t, "ratio_low", PRN_TABLE_ALIGN_RIGHT);
-        prn_table_column(t, "ratio_high", PRN_TABLE_ALIGN_RIGHT);
+        prn_table_columns(t, ">ratio_low|>ratio_high");
     } else {
         prn_table_column(t, "95 % interval", PRN_TABLE_ALIGN_LEFT);
     }
@@ -90,9 +89,7 @@ static int write_table(const struct comparison_view *v, size_t which, size_t cou
         prn_trace_key_cells(t, by, row->key);
         (exact ? exact_cells : text_cells)(row, t);
     }
-    int code = prn_table_write(t, style, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, style, out, err);
 }
 
 /* ---- Text ---- */

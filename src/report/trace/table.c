@@ -224,9 +224,7 @@ int prn_trace_rows_write(const struct prn_trace_report *r, const struct prn_trac
             prn_trace_key_cells(t, rows->table->by, &group->key);
         kernel_cells(r->trace, t, exact, group, &standing);
     }
-    int code = prn_table_write(t, style, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, style, out, err);
 }
 
 /* ---- Mapping ---- */
@@ -286,9 +284,7 @@ int prn_trace_mapping_write(const struct prn_trace_report *r, enum prn_table_sty
         percent_cell(t, exact, row->op_pct);
         symbol_cell(t, row->kernel->key.node);
     }
-    int code = prn_table_write(t, style, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, style, out, err);
 }
 
 /* ---- Ledger ---- */
@@ -316,7 +312,5 @@ int prn_trace_ledger_write(const struct prn_trace_report *r, enum prn_table_styl
     PRN_LEDGER_ROWS(PRN_X)
 #undef PRN_X
     ledger_row(trace, t, exact, "Whole run", PRN_LEDGER_TOTAL, trace->first_ledger.total);
-    int code = prn_table_write(t, style, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, style, out, err);
 }

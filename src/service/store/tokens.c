@@ -436,11 +436,7 @@ int prn_tokens_list(struct prn_tokens *tokens, struct prn_buffer *out, struct pr
     if (code < 0 || n == 0)
         return code;
     struct prn_table *table = prn_table_new();
-    prn_table_column(table, "User", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(table, "Role", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(table, "Id", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(table, "Created", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(table, "Last used", PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(table, "User|Role|Id|Created|Last used");
     for (size_t i = 0; i < n; i++) {
         char id[ID_DIGITS + 1];
         id_of(&copy[i], id);
