@@ -188,6 +188,19 @@ static void describe_cache(const struct prn_remote_status *s, struct prn_buffer 
     prn_buffer_add_char(out, '\n');
 }
 
+static void describe_limits(const struct prn_remote_status *s, struct prn_buffer *out)
+{
+    char text[PRN_FORMAT_SIZE];
+    if (!isfinite(s->run_timeout_s))
+        return;
+    prn_buffer_printf(out, "\nLimits: %s for one run or load",
+                      prn_format_duration(text, s->run_timeout_s * 1e9));
+    if (s->session_memory_bytes >= 0)
+        prn_buffer_printf(out, ", %s of memory for an executor",
+                          prn_format_bytes(text, (double)s->session_memory_bytes));
+    prn_buffer_add_char(out, '\n');
+}
+
 static void add_uptime(struct prn_buffer *out, int64_t ms)
 {
     static const struct {
@@ -218,6 +231,7 @@ static int write_text(const struct prn_remote_status *s, const char *address,
         prn_buffer_add(out, "\nNo sessions.\n");
     if (code == 0)
         code = worker_table(s, out, err);
+    describe_limits(s, out);
     describe_cache(s, out);
     return code;
 }

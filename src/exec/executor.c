@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -18,6 +19,55 @@
 
 /* A run that takes less than this is done by one core alone. */
 #define CLOSE_NS 50000
+
+static const char *timeout_advice = "--timeout, or timeout_s of a session, allows for more";
+
+void prn_executor_advise(const char *advice)
+{
+    timeout_advice = advice;
+}
+
+/* Whether a runtime's words say that it got no memory; 12 is ENOMEM. */
+static bool says_out_of_memory(const char *words)
+{
+    static const char *const signs[] = {"allocate",       "bad_alloc",     "bad allocation",
+                                        "error code: 12", "out of memory", "DefaultCPUAllocator"};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(signs); i++)
+        if (strcasestr(words, signs[i]))
+            return true;
+    return false;
+}
+
+/* What the process has mapped to write to, which is what the limit counts; 0: not known. */
+static int64_t memory_in_use(const struct prn_executor *x)
+{
+    char path[64];
+    char line[256];
+    long long kib = 0;
+    pid_t process = prn_pidfd_process(x->handle.fds[PRN_EXECUTOR_HANDLE_PIDFD]);
+    snprintf(path, sizeof path, "/proc/%d/status", (int)process);
+    FILE *file = process > 0 ? fopen(path, "re") : NULL;
+    while (file && fgets(line, sizeof line, file))
+        if (strncmp(line, "VmData:", 7) == 0)
+            kib = strtoll(line + 7, NULL, 10);
+    if (file)
+        fclose(file);
+    return kib * 1024;
+}
+
+/* A runtime that gets no memory doesn't know that there is a limit. */
+static int explain_memory(const struct prn_executor *x, int code, struct prony_error *err)
+{
+    if (!err || x->handle.memory_bytes <= 0 || !says_out_of_memory(err->text))
+        return code;
+    const long long limit = x->handle.memory_bytes >> 20;
+    const long long used = x->alive ? memory_in_use(x) >> 20 : 0;
+    const struct prony_error why = *err;
+    if (used > 0)
+        return prn_fail(err, code, "the memory limit is %lld MiB, of which %lld were in use: %s",
+                        limit, used, why.text);
+    return prn_fail(err, code, "the memory limit is %lld MiB: %s", limit, why.text);
+}
 
 /* The last line that the process wrote to its standard error, "" if none. */
 static void last_words(const struct prn_executor *x, char *text, size_t size)
@@ -34,7 +84,7 @@ static void last_words(const struct prn_executor *x, char *text, size_t size)
         memmove(text, line + 1, strlen(line));
 }
 
-static int fail_dead(struct prn_executor *x, const char *doing, struct prony_error *err)
+static int tell_death(struct prn_executor *x, const char *doing, struct prony_error *err)
 {
     int status;
     const enum prn_executor_ending ending = prn_executor_reap(x, &status);
@@ -61,6 +111,11 @@ static int fail_dead(struct prn_executor *x, const char *doing, struct prony_err
                         doing, WTERMSIG(status), strsignal(WTERMSIG(status)), separator, words);
     return prn_fail(err, PRONY_ECRASH, "the runtime ended the process while %s (status %d)%s%s",
                     doing, WEXITSTATUS(status), separator, words);
+}
+
+static int fail_dead(struct prn_executor *x, const char *doing, struct prony_error *err)
+{
+    return explain_memory(x, tell_death(x, doing, err), err);
 }
 
 static bool is_cancelled(const struct prn_executor *x)
@@ -91,10 +146,8 @@ static int wait_for_reply(struct prn_executor *x, double timeout_s, const char *
         }
         if (left_ns <= 0) {
             prn_executor_end(x);
-            return prn_fail(
-                err, PRONY_ETIMEDOUT,
-                "%s took longer than %.3g s; --timeout, or timeout_s of a session, allows for more",
-                doing, timeout_s);
+            return prn_fail(err, PRONY_ETIMEDOUT, "%s took longer than %.3g s; %s", doing,
+                            timeout_s, timeout_advice);
         }
     }
 }
@@ -132,7 +185,8 @@ static int read_reply(struct prn_executor *x, double extra_s, const char *doing,
         return code;
     code = (int)prn_message_int(&x->message);
     const char *text = prn_message_text(&x->message);
-    return prn_fail(err, code < 0 ? code : PRONY_ERUNTIME, "%s", text ? text : "no reason given");
+    code = prn_fail(err, code < 0 ? code : PRONY_ERUNTIME, "%s", text ? text : "no reason given");
+    return explain_memory(x, code, err);
 }
 
 /* Nobody wants the answer to the run that was begun any more. x->message stays as it is. */

@@ -63,6 +63,9 @@ PRONY_MUST_CHECK bool prn_place_get(struct prn_place *place, struct prn_message 
 
 #define PRN_EXECUTOR_SANDBOX_SIZE 512
 
+/* For this process: what the sentence about a time limit advises; borrowed. */
+void prn_executor_advise(const char *advice);
+
 PRONY_MUST_CHECK int prn_executor_spawn(const struct prn_executor_config *config,
                                         struct prn_executor **ret_executor,
                                         struct prony_error *err);

@@ -2,9 +2,17 @@
 
 #define MEMORY_SHARE 0.9 /* of what is available */
 
+static int64_t most_bytes = INT64_MAX;
+
+void prn_launch_limit_memory(int64_t bytes)
+{
+    most_bytes = bytes;
+}
+
 int64_t prn_launch_memory(void)
 {
-    return (int64_t)((double)prn_memory_available() * MEMORY_SHARE);
+    int64_t bytes = (int64_t)((double)prn_memory_available() * MEMORY_SHARE);
+    return bytes > 0 && bytes < most_bytes ? bytes : most_bytes < INT64_MAX ? most_bytes : bytes;
 }
 
 static const struct prn_model_file *model_of(const struct prn_launch_config *config)

@@ -16,6 +16,8 @@ struct prn_launch_config {
 /* What one executor, or a group of them, may take of the memory that is available now; 0 when that
  * isn't known. */
 int64_t prn_launch_memory(void);
+/* Of this process, from now on: no launch gets more. */
+void prn_launch_limit_memory(int64_t bytes);
 
 /* Starts the process and opens the runtime in it. */
 PRONY_MUST_CHECK int prn_launch_open(const struct prn_launch_config *config,

@@ -35,7 +35,9 @@ struct prn_remote_status {
     struct prn_remote_hardware *hardware;
     struct prn_remote_session *sessions;
     struct prn_remote_worker *workers;
-    int64_t sessions_others; /* that are there but not shown */
+    int64_t sessions_others;      /* that are there but not shown */
+    int64_t session_memory_bytes; /* limits; -1 and NAN: none, or not told */
+    double run_timeout_s;
     bool has_cache;
     int64_t blobs, blob_bytes, blob_limit_bytes, hits, misses;
 };

@@ -116,6 +116,10 @@ void prn_status_write_json(const struct prn_remote_status *status,
     if (viewer)
         prn_json_integer(&w, "sessions_left_out", (int64_t)viewer->sessions_left_out);
     known(&w, "sessions_others", s->sessions_others);
+    prn_json_object(&w, "limits");
+    known(&w, "session_memory_bytes", s->session_memory_bytes);
+    prn_json_number(&w, "run_timeout_s", s->run_timeout_s);
+    prn_json_end(&w);
     prn_json_array(&w, "workers");
     for (size_t i = 0; i < s->n_workers; i++)
         write_worker(&w, &s->workers[i]);

@@ -211,6 +211,8 @@ int prn_remote_read_status(const Prony__StatusReply *from, struct prn_arena *are
     to->uptime_ms = known(from->has_uptime_ms, from->uptime_ms);
     to->draining = from->has_draining && from->draining;
     to->sessions_others = known(from->has_sessions_others, from->sessions_others);
+    to->session_memory_bytes = known(from->has_session_memory_bytes, from->session_memory_bytes);
+    to->run_timeout_s = from->has_run_timeout_s ? from->run_timeout_s : NAN;
     to->hardware = keep_room(k, from->n_hardware, sizeof *to->hardware);
     to->sessions = keep_room(k, from->n_sessions, sizeof *to->sessions);
     to->workers = keep_room(k, from->n_workers, sizeof *to->workers);

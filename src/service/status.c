@@ -246,6 +246,10 @@ static int report_all_locked(struct report *r) PRN_HOLDS(prn_service)
     r->reply.has_uptime_ms = r->reply.has_draining = true;
     r->reply.uptime_ms = MS(r->now_ns - s->start_ns);
     r->reply.draining = s->draining;
+    r->reply.has_session_memory_bytes = s->config.limits.session_memory_bytes > 0;
+    r->reply.session_memory_bytes = s->config.limits.session_memory_bytes;
+    r->reply.has_run_timeout_s = true;
+    r->reply.run_timeout_s = s->config.limits.run_timeout_s;
     int code = report_hardware_locked(r);
     if (code == 0)
         code = report_sessions_locked(r);

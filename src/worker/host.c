@@ -368,6 +368,10 @@ static int send_order(const struct prn_worker_host *h, int fd, const Prony__Meas
     job.has_usd_per_hour = measure->has_usd_per_hour;
     job.usd_per_hour = measure->usd_per_hour;
     job.link = measure->link;
+    job.has_memory_bytes = h->memory_bytes > 0;
+    job.memory_bytes = (uint64_t)(h->memory_bytes > 0 ? h->memory_bytes : 0);
+    job.has_timeout_s = true;
+    job.timeout_s = h->timeout_s;
     return prn_job_send(fd, &job.base, err);
 }
 

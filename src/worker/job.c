@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "exec/executor.h"
+#include "measure/launch.h"
 #include "measure/resume.h"
 #include "report/load/json.h"
 #include "report/profile/json.h"
@@ -258,9 +259,20 @@ static int read_resume(const Prony__MeasureRequest *request, const char *hardwar
     return prn_resume_check(*ret_profile, "the profile being resumed", err);
 }
 
-static double timeout_of(const Prony__MeasureRequest *request)
+static double timeout_of(const Prony__Job *order)
 {
-    return request->has_timeout_s ? request->timeout_s : TIMEOUT_DEFAULT_S;
+    const Prony__MeasureRequest *request = order->request;
+    double asked = request->has_timeout_s ? request->timeout_s : TIMEOUT_DEFAULT_S;
+    return order->has_timeout_s && order->timeout_s < asked ? order->timeout_s : asked;
+}
+
+/* What the operator allows holds for everything that runs in this process. */
+static void limit(const Prony__Job *order)
+{
+    if (order->has_memory_bytes && order->memory_bytes <= INT64_MAX)
+        prn_launch_limit_memory((int64_t)order->memory_bytes);
+    if (order->has_timeout_s && timeout_of(order) == order->timeout_s)
+        prn_executor_advise("the service allows no more (limits.run_timeout)");
 }
 
 static int run_job(const Prony__Job *order, struct prn_job_told *told,
@@ -280,7 +292,7 @@ static int run_job(const Prony__Job *order, struct prn_job_told *told,
         .inputs_folder = request->inputs_folder,
         .hardware = order->hardware,
         .ops = request->ops,
-        .timeout_s = timeout_of(request),
+        .timeout_s = timeout_of(order),
         .progress = prn_job_tell_progress,
         .checkpoint = tell_checkpoint,
         .context = told,
@@ -329,7 +341,8 @@ static int worker_job_measure(const Prony__Job *order, struct prn_job_told *told
     const Prony__MeasureRequest *request = order->request;
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_JOB_MESSAGE_MAX - 64);
     Prony__MeasureEvent event = PRONY__MEASURE_EVENT__INIT;
-    double timeout_s = timeout_of(request);
+    double timeout_s = timeout_of(order);
+    limit(order);
     int code = check_files(request, err);
     if (code == 0 && !(timeout_s > 0 && timeout_s <= TIMEOUT_MOST_S))
         code = prn_fail(err, PRONY_EUSAGE, "the time limit is out of range");

@@ -1,5 +1,6 @@
 """What each call of the service does, with real clients (grpcio), workers and executors."""
 import hashlib
+import io
 import json
 import os
 import queue
@@ -18,7 +19,7 @@ from onnx import TensorProto, helper
 
 from conftest import PROGRAM, ROOT, run_program, sh
 from service import (CHUNK, FXPROTO, LOCAL, ORT, SMALL, X, Program, Session, affine, array, base,
-                     blob_files, check_small, create_request, endless, eventually, free_port,
+                     blob_files, check_small, create_request, endless, eventually, expanding, free_port,
                      half_files, model_bytes, own, serving, slow_to_load, subtraction, tensor)
 
 Code = grpc.StatusCode
@@ -707,6 +708,29 @@ def test_measure_that_fails(client, session):
     assert event.error.message
     assert client.refused("Heartbeat", base.HeartbeatRequest(session_uuid=bytes(16)))[0] == \
         Code.FAILED_PRECONDITION
+
+
+@pytest.mark.parametrize("model, n, limits, shown, why", [
+    (expanding(), np.array([400_000_000]), "session_memory: 600 MiB",
+     "600 s for one run or load, 600 MiB of memory for an executor", "the memory limit is 600 MiB"),
+    (endless(), np.array(1 << 60), "run_timeout: 2s", "2.00 s for one run or load\n",
+     "took longer than 2 s; the service allows no more"),
+], ids=["memory", "time"])
+def test_limits_hold_for_measurements(tmp_path, model, n, limits, shown, why):
+    """Whatever the client asks for."""
+    values = io.BytesIO()
+    np.save(values, n)
+    with serving(tmp_path / "s", config=f"limits: {{{limits}}}\n") as service, \
+            service.client() as client:
+        assert f"Limits: {shown}" in sh(PROGRAM, "status", "--server", service.address)
+        session = client.session(LOCAL)
+        session.upload(model)
+        session.upload(values.getvalue(), name="n.npy")
+        event = session.measure(model_file="model.onnx", inputs=["n=@n.npy"], timeout_s=604800,
+                                settings=SETTINGS)[-1]
+        (result,) = json.loads(event.result)["results"]
+        assert why in result["error"]["message"], result["error"]
+        session.close()
 
 
 # ---- The service as a whole ----
