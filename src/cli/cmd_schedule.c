@@ -356,12 +356,9 @@ static int find(const struct prn_pipeline *p, const struct prn_schedule_goal *go
         return PRONY_ELIMIT; /* as prn_schedule_find() has said */
     }
     char gap[PRN_FORMAT_SIZE];
-    double value = prn_schedule_value(p, goal, ret_schedule);
-    if (ret_schedule->n > 0 && !prn_pipeline_less(*ret_bound, value))
-        prn_warn("%s; no schedule is better, but one with fewer hosts may be as good", err->text);
-    else if (ret_schedule->n > 0)
-        prn_warn("%s; the schedule is not proved to be the best, but is at most %s %% from it",
-                 err->text, prn_format_significant(gap, 100 * (value / *ret_bound - 1), 2));
+    if (ret_schedule->n > 0)
+        prn_warn("%s; the schedule is not proved to be the best, but is %s from it", err->text,
+                 prn_schedule_gap(gap, prn_schedule_value(p, goal, ret_schedule) / *ret_bound));
     return 0;
 }
 

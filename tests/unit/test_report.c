@@ -502,6 +502,36 @@ static void test_nothing_that_the_data_does_not_say(void **state)
                 "ten ");
 }
 
+static void expect_brief(struct prn_profile *p, const char *says, const char *never)
+{
+    struct prn_buffer out = reported(p, PRN_REPORT_FORMAT_MARKDOWN);
+    assert_contains(prn_buffer_text(&out), says);
+    if (strstr(prn_buffer_text(&out), never))
+        fail_msg("'%s' is in '%s'", never, prn_buffer_text(&out));
+    prn_buffer_release(&out);
+    prn_profile_free(p);
+}
+
+/* Slower for sure, but by 1.2 to 4.3: the middle isn't told. What can't be told from the best isn't
+ * held against it. */
+static void test_ratios_that_the_data_carries(void **state)
+{
+    (void)state;
+    struct prn_profile *p = several();
+    p->results[1].ratio = (struct prn_interval){1.22, 2.28, 4.26};
+    p->results[1].verdict = PRN_VERDICT_SLOWER;
+    expect_brief(p, ">1.22×", "2.28×");
+    p = swept();
+    expect_brief(p, "× that of ", "that can't be told from it");
+    p = swept();
+    for (size_t i = 0; i < p->n_results; i++)
+        p->results[i].stats.high_ns = 1e9;
+    for (size_t i = 0; i < p->n_results; i++)
+        p->results[i].stats.low_ns = 1;
+    p->results[0].verdict = p->results[4].verdict = PRN_VERDICT_UNSURE;
+    expect_brief(p, "that can't be told from it", "× that of");
+}
+
 static void test_no_results(void **state)
 {
     (void)state;
@@ -784,6 +814,7 @@ int main(void)
         cmocka_unit_test(test_sweep_by_shape),
         cmocka_unit_test(test_what_is_a_sweep),
         cmocka_unit_test(test_nothing_that_the_data_does_not_say),
+        cmocka_unit_test(test_ratios_that_the_data_carries),
         cmocka_unit_test(test_no_results),
         cmocka_unit_test(test_hostile_numbers),
         cmocka_unit_test(test_hostile_text),

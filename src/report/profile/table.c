@@ -171,7 +171,15 @@ static void write_ratio(const struct cell_context *c, struct prn_buffer *out)
         prn_buffer_add(out, " ?");
 }
 
-/* "fastest", "1.60×", "same", "1.05× ?": what the row is beside the fastest of its point. */
+/* Whether the ratio's interval is so wide that its middle says little. */
+static bool is_wide(const struct prn_result *r)
+{
+    double half = (r->ratio.high - r->ratio.low) / 2;
+    return r->n_launches >= PRN_UNITS_MIN && half > WIDE_RATIO * r->ratio.estimate && half < 1e6;
+}
+
+/* "fastest", "1.60×", ">1.22×", "same", "1.05× ?": what the row is beside the fastest of its
+ * point. */
 static void write_standing(const struct cell_context *c, struct prn_buffer *out)
 {
     const struct prn_result *r = c->result;
@@ -182,6 +190,8 @@ static void write_standing(const struct cell_context *c, struct prn_buffer *out)
         prn_buffer_add(out, "fastest");
     else if (r->verdict == PRN_VERDICT_SAME)
         prn_buffer_add(out, "same");
+    else if (r->verdict == PRN_VERDICT_SLOWER && is_wide(r))
+        prn_buffer_printf(out, ">%s×", prn_format_significant(text, r->ratio.low, 3));
     else if (r->verdict == PRN_VERDICT_SLOWER)
         prn_buffer_printf(out, "%s×", prn_format_significant(text, r->ratio.estimate, 3));
     else if (r->verdict != PRN_VERDICT_NONE)

@@ -521,7 +521,9 @@ static void add_best(const struct prn_view *view, int mark, size_t best, size_t 
         prn_buffer_printf(out, ", %s/s", prn_format_count(text, prn_result_rate(p, r)));
     else
         prn_buffer_printf(out, ", %s per million", prn_format_dollars(text, prn_result_cost(p, r)));
-    double ratio = base == SIZE_MAX || base == best ? NAN : gain(p, r, &p->results[base], mark);
+    /* What can't be told from the best isn't held against it. */
+    bool apart = base != SIZE_MAX && !view->sweep.best[mark][base];
+    double ratio = apart ? gain(p, r, &p->results[base], mark) : NAN;
     if (!isfinite(ratio) || ratio <= 1)
         return;
     prn_buffer_add(out, " (");

@@ -6,6 +6,7 @@
 #ifndef PRN_REPORT_SCHEDULE_REPORT_H
 #define PRN_REPORT_SCHEDULE_REPORT_H
 
+#include "base/format.h"
 #include "base/buffer.h"
 #include "pipeline/schedule/schedule.h"
 #include "pipeline/simulate/simulate.h"
@@ -41,6 +42,9 @@ PRONY_MUST_CHECK int prn_schedule_plan(const struct prn_pipeline *pipeline,
                                        const struct prn_schedule *schedule,
                                        const struct prn_stage_models *models,
                                        struct prn_buffer *out, struct prony_error *err);
+
+/* "at most 1.2 %": how far a schedule can be from the best, by its figure over the bound's. */
+const char *prn_schedule_gap(char buffer[PRN_FORMAT_SIZE], double ratio);
 
 PRONY_MUST_CHECK int prn_schedule_report(const struct prn_schedule_report *report,
                                          enum prn_schedule_format format, struct prn_buffer *out,

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #define BAR_WIDTH 40
+#define GAP_TOLD 1e-4 /* what is less than this from the best is not told in figures */
 
 static const char *duration(char buffer[PRN_FORMAT_SIZE], double s)
 {
@@ -35,6 +36,17 @@ static void layers_text(char *buffer, size_t size, const struct prn_stage *stage
         snprintf(buffer, size, "%zu", stage->first);
     else
         snprintf(buffer, size, "%zu-%zu", stage->first, stage->last);
+}
+
+const char *prn_schedule_gap(char buffer[PRN_FORMAT_SIZE], double ratio)
+{
+    char number[PRN_FORMAT_SIZE];
+    if (ratio - 1 < GAP_TOLD)
+        snprintf(buffer, PRN_FORMAT_SIZE, "less than %g %%", 100 * GAP_TOLD);
+    else
+        snprintf(buffer, PRN_FORMAT_SIZE, "at most %s %%",
+                 prn_format_significant(number, 100 * (ratio - 1), 2));
+    return buffer;
 }
 
 /* ---- Tables ---- */
@@ -228,15 +240,11 @@ static void summary(const struct prn_schedule_view *view, struct prn_prose *pros
                         duration(number, view->latency.s), plus_minus(error, view->latency));
     double value =
         prn_schedule_value(view->report->pipeline, view->report->goal, view->report->schedule);
-    if (!isnan(view->report->bound) && !prn_pipeline_less(view->report->bound, value))
-        prn_prose_paragraph(prose, "There was too much to search: no schedule is better, but one "
-                                   "with fewer hosts may be as good.");
-    else if (!isnan(view->report->bound))
-        prn_prose_paragraph(
-            prose,
-            "There was too much to search: this schedule is not proved to be the best, but is at "
-            "most %s %% from it.",
-            prn_format_significant(number, 100 * (value / view->report->bound - 1), 2));
+    if (!isnan(view->report->bound))
+        prn_prose_paragraph(prose,
+                            "There was too much to search: this schedule is not proved to be the "
+                            "best, but is %s from it.",
+                            prn_schedule_gap(number, value / view->report->bound));
     if (!isnan(view->usd_per_hour))
         prn_prose_paragraph(prose, "The hosts cost %s per hour.",
                             prn_format_dollars(number, view->usd_per_hour));
