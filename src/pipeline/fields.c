@@ -27,8 +27,9 @@ int prn_fields_root(const struct prn_yaml_fields *f, const char *what,
     return 0;
 }
 
-int prn_fields_get(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
-                   const char *key, const struct prn_yaml_node **ret_node)
+/* A value that must be there. */
+static int get(const struct prn_yaml_fields *f, const struct prn_yaml_node *map, const char *key,
+               const struct prn_yaml_node **ret_node)
 {
     if (map->kind != PRN_YAML_MAP)
         return prn_yaml_fail(f->yaml, map, f->err, "not a map with '%s'", key);
@@ -43,7 +44,7 @@ int prn_fields_list(const struct prn_yaml_fields *f, const struct prn_yaml_node 
                     const char *key, const struct prn_yaml_node **ret_list)
 {
     const struct prn_yaml_node *node = NULL;
-    int code = prn_fields_get(f, map, key, &node);
+    int code = get(f, map, key, &node);
     if (code < 0)
         return code;
     if (node->kind != PRN_YAML_LIST)
@@ -71,7 +72,7 @@ int prn_fields_text(const struct prn_yaml_fields *f, const struct prn_yaml_node 
                     const char *key, const char **ret_text)
 {
     const struct prn_yaml_node *node = NULL;
-    int code = prn_fields_get(f, map, key, &node);
+    int code = get(f, map, key, &node);
     return code < 0 ? code : prn_fields_name(f, node, key, ret_text);
 }
 
@@ -107,7 +108,7 @@ int prn_fields_integer(const struct prn_yaml_fields *f, const struct prn_yaml_no
 {
     const struct prn_yaml_node *node = NULL;
     double value = 0;
-    int code = prn_fields_get(f, map, key, &node);
+    int code = get(f, map, key, &node);
     if (code == 0)
         code = prn_fields_whole(f, node, key, (double)max, &value);
     if (code < 0)
@@ -137,7 +138,7 @@ int prn_fields_real(const struct prn_yaml_fields *f, const struct prn_yaml_node 
                     const char *key, double *ret)
 {
     const struct prn_yaml_node *node = NULL;
-    int code = prn_fields_get(f, map, key, &node);
+    int code = get(f, map, key, &node);
     return code < 0 ? code : read_real(f, node, key, ret);
 }
 

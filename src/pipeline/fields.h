@@ -31,12 +31,7 @@ PRONY_MUST_CHECK int prn_fields_open(const char *path, bool may_be_new, struct p
 PRONY_MUST_CHECK int prn_fields_root(const struct prn_yaml_fields *f, const char *what,
                                      const struct prn_yaml_node **ret_root);
 
-/* A value that must be there. */
-PRONY_MUST_CHECK int prn_fields_get(const struct prn_yaml_fields *f,
-                                    const struct prn_yaml_node *map, const char *key,
-                                    const struct prn_yaml_node **ret_node);
-
-/* The same, and it must be a list. */
+/* A list that must be there. */
 PRONY_MUST_CHECK int prn_fields_list(const struct prn_yaml_fields *f,
                                      const struct prn_yaml_node *map, const char *key,
                                      const struct prn_yaml_node **ret_list);

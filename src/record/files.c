@@ -28,8 +28,9 @@ static int add(struct prn_files *files, const char *name, int fd, struct prony_e
     return 0;
 }
 
-int prn_files_add(struct prn_files *files, const char *name, const char *path,
-                  struct prony_error *err)
+/* Opens a file; the name is copied. */
+static int add_file(struct prn_files *files, const char *name, const char *path,
+                    struct prony_error *err)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     return fd < 0 ? prn_fail_errno(err, errno, "open", path) : add(files, name, fd, err);
@@ -63,7 +64,7 @@ static int add_external(struct prn_files *files, const char *path, const struct 
 int prn_files_add_model(struct prn_files *files, const char *path, const struct prn_model *model,
                         struct prony_error *err)
 {
-    int code = prn_files_add(files, PRN_FILES_MODEL, path, err);
+    int code = add_file(files, PRN_FILES_MODEL, path, err);
     if (code == 0 && model->n_external_files > 0)
         code = add_external(files, path, model, err);
     return code;
@@ -108,7 +109,7 @@ static int add_input(struct prn_files *files, const char *text, size_t i, struct
     prn_buffer_release(&renamed);
     if (code == 0 && !*ret_text)
         code = prn_fail_memory(err);
-    return code == 0 ? prn_files_add(files, name, source.file, err) : code;
+    return code == 0 ? add_file(files, name, source.file, err) : code;
 }
 
 /* Whether a text "NAME=…" says what this input is. */
@@ -137,7 +138,7 @@ static int add_folder(struct prn_files *files, const struct prn_files_wanted *wa
         snprintf(name, sizeof name, TEST_DATA_FOLDER "/input_%zu.pb", i);
         if (snprintf(path, sizeof path, "%s/input_%zu.pb", folder, i) >= PATH_MAX)
             return prn_fail(err, PRONY_EUSAGE, "--inputs: the path is too long");
-        code = prn_files_add(files, name, path, err);
+        code = add_file(files, name, path, err);
     }
     return code;
 }

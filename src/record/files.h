@@ -15,9 +15,6 @@ struct prn_files {
 
 #define PRN_FILES_INIT ((struct prn_files){.arena = PRN_ARENA_INIT((size_t)16 << 20)})
 
-/* Opens a file; the name is copied. */
-PRONY_MUST_CHECK int prn_files_add(struct prn_files *files, const char *name, const char *path,
-                                   struct prony_error *err);
 /* The model's file and its external data. */
 PRONY_MUST_CHECK int prn_files_add_model(struct prn_files *files, const char *path,
                                          const struct prn_model *model, struct prony_error *err);

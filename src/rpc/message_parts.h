@@ -19,7 +19,6 @@ struct prn_rpc_loan;
 /* NULL, with the memory released, when out of memory. */
 struct prn_rpc_loan *prn_rpc_loan_new(void (*release)(void *), void *context);
 void prn_rpc_loan_end(void *loan);
-void prn_rpc_lend(struct prn_out *out, const void *data, size_t length, struct prn_rpc_loan *loan);
 
 /* A tensor as a Value in a field with a number below 16, and the length of that. The data is the
  * tensor's own, or a range of `source`. */

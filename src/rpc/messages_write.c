@@ -41,7 +41,7 @@ struct prn_rpc_loan *prn_rpc_loan_new(void (*release)(void *), void *context)
     return loan;
 }
 
-void prn_rpc_lend(struct prn_out *out, const void *data, size_t length, struct prn_rpc_loan *loan)
+static void lend(struct prn_out *out, const void *data, size_t length, struct prn_rpc_loan *loan)
 {
     if (length <= COPIED_BYTES) {
         prn_out_copy(out, data, length);
@@ -134,9 +134,9 @@ void prn_rpc_put_value(struct prn_out *out, uint32_t number, const struct prn_rp
     put(out, 1, PRN_WIRE_TYPE_BYTES, inner);
     prn_out_copy(out, head.data, head.length);
     if (!source)
-        prn_rpc_lend(out, tensor->data, tensor->bytes, loan);
+        lend(out, tensor->data, tensor->bytes, loan);
     while (source && prn_bytes_next(source, &rest, &piece, &length))
-        prn_rpc_lend(out, piece, length, loan);
+        lend(out, piece, length, loan);
 }
 
 static void put_map(struct prn_out *out, const struct prn_rpc_map *map)

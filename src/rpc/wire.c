@@ -115,7 +115,7 @@ int prn_rpc_wire_expect(const struct prn_rpc_wire *w, const struct prn_rpc_field
     return prn_fail(w->err, PRONY_EFORMAT, "field %u has a value of the wrong kind", field->number);
 }
 
-size_t prn_rpc_varint_length(uint64_t value)
+static size_t varint_length(uint64_t value)
 {
     uint8_t unused[10];
     return prn_wire_put_varint(unused, value);
@@ -129,5 +129,5 @@ size_t prn_rpc_put_field(uint8_t *to, uint32_t number, enum prn_wire_type type, 
 
 size_t prn_rpc_field_length(uint32_t number, uint64_t value)
 {
-    return prn_rpc_varint_length((uint64_t)number << 3) + prn_rpc_varint_length(value);
+    return varint_length((uint64_t)number << 3) + varint_length(value);
 }

@@ -38,8 +38,6 @@ PRONY_MUST_CHECK int prn_rpc_wire_expect(const struct prn_rpc_wire *w,
                                          const struct prn_rpc_field *field,
                                          enum prn_wire_type type);
 
-size_t prn_rpc_varint_length(uint64_t value);
-
 /* A tag, and a varint behind it: a number, or the length of what follows. At most 15 bytes. */
 size_t prn_rpc_put_field(uint8_t *to, uint32_t number, enum prn_wire_type type, uint64_t value);
 size_t prn_rpc_field_length(uint32_t number, uint64_t value);

@@ -98,8 +98,11 @@ int prn_load_block(struct prn_load_engine *e, size_t launch, double rate_per_s, 
     return run_block(e, launch, &plan, tally, err);
 }
 
-int prn_load_round(struct prn_load_engine *e, double rate_per_s, double block_s,
-                   struct prn_load_tally *tally, struct prony_error *err)
+/* One block of `block_s` seconds on each process, in random order, at a rate (0: closed loop). A
+ * block is shortened to what one command can hold, and lengthened to a few runs. Ends early when
+ * a block was given up. PRONY_ECANCELED: what was measured until then is in the tally. */
+static int load_round(struct prn_load_engine *e, double rate_per_s, double block_s,
+                      struct prn_load_tally *tally, struct prony_error *err)
 {
     size_t order[PRN_LOAD_LAUNCHES_MAX];
     int code = 0;
@@ -136,7 +139,7 @@ static int measure_row(struct prn_load_engine *e, double rate_per_s, double dura
     const double counted_ns = duration_s * 1e9 * (1 - PRN_LOAD_LEAD) * ROUNDING;
     int code = 0;
     do {
-        code = prn_load_round(e, rate_per_s, block_s, &tally, err);
+        code = load_round(e, rate_per_s, block_s, &tally, err);
     } while (code == 0 && !tally.gave_up && tally.n < PRN_LOAD_REQUESTS_MAX &&
              tally.time_ns < counted_ns);
     /* What there is of a row that was interrupted is kept. */

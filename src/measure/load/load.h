@@ -143,10 +143,6 @@ struct prn_load {
     const char *error;
 };
 
-/* Requests that it takes to know whether a rate holds a limit on this percentile, at least: enough
- * for the percentile, and for the interval to be within it when none is over the limit. */
-double prn_slo_requests(double percentile);
-
 /* The rate that is called held, NAN for none; highest that held in the search, NAN for none; lowest
  * that surely fails, NAN for none. */
 double prn_slo_holds_per_s(const struct prn_slo *slo);

@@ -27,12 +27,6 @@ struct prn_load_engine {
     bool mismatch; /* and they are other than a lone one's */
 };
 
-/* One block of `block_s` seconds on each process, in random order, at a rate (0: closed loop). A
- * block is shortened to what one command can hold, and lengthened to a few runs. Ends early when
- * a block was given up. PRONY_ECANCELED: what was measured until then is in the tally. */
-PRONY_MUST_CHECK int prn_load_round(struct prn_load_engine *e, double rate_per_s, double block_s,
-                                    struct prn_load_tally *tally, struct prony_error *err);
-
 /* One block of `block_s` seconds, or as long as one command can hold, on one process. */
 PRONY_MUST_CHECK int prn_load_block(struct prn_load_engine *e, size_t launch, double rate_per_s,
                                     double block_s, struct prn_load_tally *tally,
@@ -67,9 +61,6 @@ PRONY_MUST_CHECK int prn_slo_search(struct prn_load_engine *e, double capacity_p
 
 /* The rate to try next; NAN when it is known well enough, or can't be found. */
 double prn_slo_next_per_s(const struct prn_slo *slo);
-
-/* The rate to try after one that held, but not in a fresh process. */
-double prn_slo_lower_per_s(const struct prn_slo *slo, double rate_per_s);
 
 /* How long a trial of a rate lasts: until the queue has settled many times over. */
 double prn_slo_trial_s(const struct prn_slo *slo, double rate_per_s);

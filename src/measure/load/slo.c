@@ -150,7 +150,8 @@ double prn_slo_next_per_s(const struct prn_slo *slo)
     return high > low * CLOSE_ENOUGH && next > low && next < high ? next : NAN;
 }
 
-double prn_slo_lower_per_s(const struct prn_slo *slo, double rate_per_s)
+/* The rate to try after one that held, but not in a fresh process. */
+static double lower_per_s(const struct prn_slo *slo, double rate_per_s)
 {
     double share = rate_per_s / slo->capacity_per_s;
     return rounded(fmax(1 - MORE_IDLE * (1 - share), CONFIRM_STEP * share) * slo->capacity_per_s);
@@ -158,7 +159,7 @@ double prn_slo_lower_per_s(const struct prn_slo *slo, double rate_per_s)
 
 /* ---- How long ---- */
 
-double prn_slo_requests(double percentile)
+static double requests_of(double percentile)
 {
     double need = (double)prn_stats_percentile_need(percentile);
     return fmax(fmax(need, 50), QUANTILE_SQUARED * percentile / (1 - percentile));
@@ -170,7 +171,7 @@ double prn_slo_trial_s(const struct prn_slo *slo, double rate_per_s)
     double idle = 1 - sqrt(share);
     double memory_s = (1 + slo->variation) / (2.8 * slo->capacity_per_s * idle * idle);
     double cycle_s = 1 / (rate_per_s * (1 - share)); /* a busy period, and the pause after it */
-    double least_s = fmax(prn_slo_requests(slo->percentile) / rate_per_s, TRIAL_MIN_S);
+    double least_s = fmax(requests_of(slo->percentile) / rate_per_s, TRIAL_MIN_S);
     return fmax(least_s, fmax(BUSY_PERIODS * cycle_s, MEMORIES * memory_s)) / (1 - PRN_LOAD_LEAD);
 }
 
@@ -340,7 +341,7 @@ static int confirm(struct search *s, struct prony_error *err)
             slo->holds_per_s = rounded(HELD_SHARE * rate);
             return 0;
         }
-        rate = prn_slo_lower_per_s(slo, rate);
+        rate = lower_per_s(slo, rate);
     }
     return 0;
 }

@@ -64,7 +64,8 @@ static int check_identifier(const struct check *c, const char *what, const char 
     return code;
 }
 
-int prn_fx_dtype(OctomlFxproto__DtypeValue dtype)
+/* The element type under ONNX's number; 0: there is none for it. */
+static int dtype_of(OctomlFxproto__DtypeValue dtype)
 {
     switch (dtype) {
     case OCTOML_FXPROTO__DTYPE_VALUE__DTYPE_BOOL:
@@ -104,7 +105,7 @@ int prn_fx_dtype(OctomlFxproto__DtypeValue dtype)
 
 static int check_dtype(const struct check *c, OctomlFxproto__DtypeValue dtype)
 {
-    if (prn_fx_dtype(dtype) || dtype == OCTOML_FXPROTO__DTYPE_VALUE__DTYPE_COMPLEX32)
+    if (dtype_of(dtype) || dtype == OCTOML_FXPROTO__DTYPE_VALUE__DTYPE_COMPLEX32)
         return 0;
     return FAULT(c, "node '%s': there is no element type %d", c->node, (int)dtype);
 }
@@ -113,7 +114,7 @@ static int64_t element_bytes(OctomlFxproto__DtypeValue dtype)
 {
     return dtype == OCTOML_FXPROTO__DTYPE_VALUE__DTYPE_COMPLEX32
                ? 4
-               : prn_dtype_bits(prn_fx_dtype(dtype)) / 8;
+               : prn_dtype_bits(dtype_of(dtype)) / 8;
 }
 
 static int check_tensor(const struct check *c, const OctomlFxproto__TensorValue *t)

@@ -48,7 +48,4 @@ PRONY_MUST_CHECK int prn_fx_check(const OctomlFxproto__Model *model, struct pron
 /* "output_0": results have no names of their own. */
 #define PRN_FX_OUTPUT_NAME "output_%zu"
 
-/* The element type under ONNX's number; 0: there is none for it. */
-int prn_fx_dtype(OctomlFxproto__DtypeValue dtype);
-
 #endif

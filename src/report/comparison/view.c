@@ -50,7 +50,8 @@ void prn_comparison_row_text(const struct prn_comparison_view *view,
     }
 }
 
-void prn_comparison_ratio_text(const struct prn_interval *ratio, struct prn_buffer *out)
+/* "1.083× (1.071 to 1.095)". */
+static void ratio_text(const struct prn_interval *ratio, struct prn_buffer *out)
 {
     char text[PRN_FORMAT_SIZE];
     prn_buffer_printf(out, "%s×", prn_format_ratio(text, ratio->estimate));
@@ -102,7 +103,7 @@ static void tell_regression(const struct prn_comparison_view *view,
     prn_comparison_row_text(view, row, out);
     if (row->change == PRN_CHANGE_SLOWER) {
         prn_buffer_add(out, " is slower, ");
-        prn_comparison_ratio_text(&row->time.ratio.ratio, out);
+        ratio_text(&row->time.ratio.ratio, out);
     } else if (row->change == PRN_CHANGE_FAILS) {
         prn_buffer_add(out, row->after->error_code ? " fails now" : " has no times now");
     } else {

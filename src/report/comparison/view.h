@@ -27,9 +27,6 @@ void prn_comparison_sizes(const struct prn_comparison_view *view,
 void prn_comparison_row_text(const struct prn_comparison_view *view,
                              const struct prn_comparison_row *row, struct prn_buffer *out);
 
-/* "1.083× (1.071 to 1.095)". */
-void prn_comparison_ratio_text(const struct prn_interval *ratio, struct prn_buffer *out);
-
 /* What the interval of a time is taken over: "launch" or "block"; NULL when there is no ratio. */
 const char *prn_comparison_unit(const struct prn_comparison_row *row);
 

@@ -149,7 +149,7 @@ static void more_json(struct prn_json_writer *w, const struct prn_schedule_view 
     prn_json_end(w);
 }
 
-void prn_schedule_view_json(const struct prn_schedule_view *view, struct prn_buffer *out)
+static void write_json(const struct prn_schedule_view *view, struct prn_buffer *out)
 {
     const struct prn_pipeline *p = view->report->pipeline;
     const struct prn_schedule *s = view->report->schedule;
@@ -231,8 +231,8 @@ static void unused_csv(const struct prn_schedule_view *view, size_t type, struct
         prn_simulation_view_csv(view, SIZE_MAX, t);
 }
 
-int prn_schedule_view_csv(const struct prn_schedule_view *view, struct prn_buffer *out,
-                          struct prony_error *err)
+static int write_csv(const struct prn_schedule_view *view, struct prn_buffer *out,
+                     struct prony_error *err)
 {
     struct prn_table *t = prn_table_new();
     prn_table_columns(t, "stage|host|type|first_layer|last_layer|time_s|time_ci_s|idle|"
@@ -257,7 +257,7 @@ static int write_part(const void *report, bool json, struct prn_buffer *out,
 {
     if (!json)
         return prn_schedule_view_text(report, out, err);
-    prn_schedule_view_json(report, out);
+    write_json(report, out);
     return 0;
 }
 
@@ -271,9 +271,9 @@ int prn_schedule_report(const struct prn_schedule_report *report, enum prn_sched
     if (code < 0)
         return code;
     if (format == PRN_SCHEDULE_FORMAT_JSON)
-        prn_schedule_view_json(&view, out);
+        write_json(&view, out);
     else if (format == PRN_SCHEDULE_FORMAT_CSV)
-        code = prn_schedule_view_csv(&view, out, err);
+        code = write_csv(&view, out, err);
     else if (format == PRN_SCHEDULE_FORMAT_HTML)
         code = prn_page_of_report(write_part, &view, out, err);
     else

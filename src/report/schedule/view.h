@@ -64,9 +64,6 @@ void prn_simulation_view_csv(const struct prn_schedule_view *view, size_t stage,
 
 PRONY_MUST_CHECK int prn_schedule_view_text(const struct prn_schedule_view *view,
                                             struct prn_buffer *out, struct prony_error *err);
-void prn_schedule_view_json(const struct prn_schedule_view *view, struct prn_buffer *out);
-PRONY_MUST_CHECK int prn_schedule_view_csv(const struct prn_schedule_view *view,
-                                           struct prn_buffer *out, struct prony_error *err);
 
 /* " ± 1.2", half of the interval of a figure; " (± unknown)" when that is more than the figure. */
 void prn_schedule_add_half(double figure, double half, struct prn_buffer *out);

@@ -32,6 +32,7 @@ struct prn_trace_report_options {
     const char *demangler;
 };
 
+/* view.c chooses the rows; text.c, table.c and json.c write them. */
 struct prn_trace_report;
 
 /* Sorts and demangles. `trace` is borrowed. */

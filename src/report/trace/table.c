@@ -25,7 +25,8 @@ static void column(struct prn_table *t, bool exact, const char *text, const char
     prn_table_column(t, exact ? csv : text, PRN_TABLE_ALIGN_RIGHT);
 }
 
-void prn_trace_name_column(struct prn_table *t, const char *title)
+/* A column of names, which a narrow terminal shortens. */
+static void name_column(struct prn_table *t, const char *title)
 {
     prn_table_column(t, title, PRN_TABLE_ALIGN_LEFT);
     prn_table_shrink(t);
@@ -129,13 +130,13 @@ static void statistics_cells(const struct prn_trace *trace, struct prn_table *t,
 void prn_trace_key_columns(struct prn_table *t, unsigned by, bool exact, const char *op_title)
 {
     if (by & PRN_TRACE_BY_NODE)
-        prn_trace_name_column(t, exact ? "node" : "Node");
+        name_column(t, exact ? "node" : "Node");
     if (by & (PRN_TRACE_BY_OP | PRN_TRACE_BY_NODE))
-        prn_trace_name_column(t, exact ? op_title : "Operator");
+        name_column(t, exact ? op_title : "Operator");
     if (by & PRN_TRACE_BY_PROVIDER)
         prn_table_column(t, exact ? "provider" : "Provider", PRN_TABLE_ALIGN_LEFT);
     if (by & PRN_TRACE_BY_SHAPE)
-        prn_trace_name_column(t, exact ? "input_type_shape" : "Input shapes");
+        name_column(t, exact ? "input_type_shape" : "Input shapes");
 }
 
 static void symbol_cell(struct prn_table *t, const struct prn_symbol *symbol)
@@ -158,11 +159,11 @@ void prn_trace_key_cells(struct prn_table *t, unsigned by, const struct prn_trac
 static void gpu_key_columns(const struct prn_trace_report_options *options, struct prn_table *t,
                             bool exact)
 {
-    prn_trace_name_column(t, exact ? "name" : "Kernel");
+    name_column(t, exact ? "name" : "Kernel");
     if (options->kernel_dimensions)
         prn_table_column(t, exact ? "dimensions" : "Dimensions", PRN_TABLE_ALIGN_LEFT);
     if (options->kernel_shapes)
-        prn_trace_name_column(t, exact ? "input_type_shape" : "Input shapes");
+        name_column(t, exact ? "input_type_shape" : "Input shapes");
 }
 
 static void gpu_key_cells(const struct prn_trace_report_options *options, struct prn_table *t,
@@ -231,8 +232,8 @@ int prn_trace_rows_write(const struct prn_trace_report *r, const struct prn_trac
 
 static void mapping_columns(struct prn_table *t, bool exact)
 {
-    prn_trace_name_column(t, exact ? "op_name" : "Operator");
-    prn_trace_name_column(t, exact ? "input_type_shape" : "Input shapes");
+    name_column(t, exact ? "op_name" : "Operator");
+    name_column(t, exact ? "input_type_shape" : "Input shapes");
     spare_column(t, exact, "Ops/run", "op_count");
     prn_table_column(t, exact ? "kernel_dimensions" : "Dimensions", PRN_TABLE_ALIGN_LEFT);
     spare_column(t, exact, "Kernels/run", "kernel_count");
@@ -242,7 +243,7 @@ static void mapping_columns(struct prn_table *t, bool exact)
     spare_column(t, exact, "Op mean", "op_avg_dur (us)");
     spare_column(t, exact, "Of op", "kernel_pct (%)");
     spare_column(t, exact, "Op's share", "op_pct (%)");
-    prn_trace_name_column(t, exact ? "kernel_name" : "Kernel");
+    name_column(t, exact ? "kernel_name" : "Kernel");
 }
 
 static void number_cell(struct prn_table *t, bool exact, double value)

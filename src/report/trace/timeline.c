@@ -33,7 +33,8 @@ struct prn_timeline {
     struct prn_buffer scratch;
 };
 
-uint64_t prn_timeline_choose(const struct prn_trace *trace)
+/* Which run: the one whose time is closest to the median of those selected. */
+static uint64_t choose(const struct prn_trace *trace)
 {
     uint64_t listed = trace->n_runs < PRN_TRACE_RUNS_LISTED ? trace->n_runs : PRN_TRACE_RUNS_LISTED;
     double median = prn_sketch_quantile(&trace->ledger[PRN_LEDGER_TOTAL], 0.5);
@@ -137,7 +138,7 @@ int prn_timeline_read(const char *path, const struct prn_trace *trace,
     t->names = PRN_SYMBOLS_INIT(NAMES_MAX, &t->arena);
     t->ops = PRN_SYMBOLS_INIT(NAMES_MAX, &t->arena);
     t->scratch = PRN_BUFFER_INIT(PRN_TRACE_EVENT_MAX);
-    t->run = trace->whole_is_one_run ? 0 : prn_timeline_choose(trace);
+    t->run = trace->whole_is_one_run ? 0 : choose(trace);
     struct prn_trace_options one = *options;
     one.runs = (struct prn_run_choice){PRN_RUN_UNSET, PRN_RUN_UNSET, NULL};
     if (!trace->whole_is_one_run) {

@@ -17,9 +17,6 @@
 
 struct prn_timeline;
 
-/* Which run: the one whose time is closest to the median of those selected. */
-uint64_t prn_timeline_choose(const struct prn_trace *trace);
-
 /* `path` is a file, because it is read for the second time, with the same options but one run. */
 PRONY_MUST_CHECK int prn_timeline_read(const char *path, const struct prn_trace *trace,
                                        const struct prn_trace_options *options,

@@ -551,7 +551,8 @@ void prn_load_cached(struct prn_rpc_call *call, struct prn_bytes *message)
 
 /* ---- Folders ---- */
 
-const struct prn_session_file *prn_model_main_file(const struct prn_session_file *files, int format)
+/* The file among them that is the model; NULL: none. */
+static const struct prn_session_file *main_file_of(const struct prn_session_file *files, int format)
 {
     const char *wanted =
         format == OCTOML_PROFILE__MODEL_FORMAT__MODEL_FORMAT_FXPROTO ? "model.dat" : "model.onnx";
@@ -580,7 +581,7 @@ int prn_model_place(const struct prn_session *session, const struct prn_session_
                     uint64_t model_id, size_t backend, int format, char ret_path[PATH_MAX],
                     struct prony_error *err)
 {
-    const struct prn_session_file *main_file = prn_model_main_file(files, format);
+    const struct prn_session_file *main_file = main_file_of(files, format);
     int folder_fd;
     const char *last;
     char name[64];

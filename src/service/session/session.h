@@ -200,16 +200,12 @@ struct prn_task {
 
 /* sessions.c */
 
-/* The caller's session, with a sign of life; NULL: the call was refused, and is finished. */
-struct prn_session *prn_session_find_locked(struct prn_service *s, struct prn_rpc_call *call,
-                                            const struct prn_identity *identity, const uint8_t *id,
-                                            size_t id_length) PRN_HOLDS(prn_service);
-/* The same, refused unless it has its hosts. */
+/* The caller's session, with a sign of life, once it has its hosts. NULL: the call was refused, and
+ * is finished. */
 struct prn_session *prn_session_find_ready_locked(struct prn_service *s, struct prn_rpc_call *call,
                                                   const struct prn_identity *identity,
                                                   const uint8_t *id, size_t id_length)
     PRN_HOLDS(prn_service);
-void prn_session_live_locked(struct prn_session *session) PRN_HOLDS(prn_service);
 /* A call is open, or over again: as long as one is, the session lives. */
 void prn_session_enter_locked(struct prn_session *session) PRN_HOLDS(prn_service);
 void prn_session_exit_locked(struct prn_session *session) PRN_HOLDS(prn_service);
@@ -252,9 +248,6 @@ PRONY_MUST_CHECK int prn_model_place(const struct prn_session *session,
                                      const struct prn_session_file *files, uint64_t model_id,
                                      size_t backend, int format, char ret_path[PATH_MAX],
                                      struct prony_error *err);
-/* The file among them that is the model; NULL: none. */
-const struct prn_session_file *prn_model_main_file(const struct prn_session_file *files,
-                                                   int format);
 void prn_models_free(struct prn_session *session) PRN_ALONE;
 /* Which backends the mask leaves out; false: the call was refused. */
 bool prn_skip_mask(struct prn_rpc_call *call, const struct prn_session *session,

@@ -137,7 +137,7 @@ void prn_session_unref_locked(struct prn_session *session)
 
 /* ---- Life ---- */
 
-void prn_session_live_locked(struct prn_session *session)
+static void live_locked(struct prn_session *session) PRN_HOLDS(prn_service)
 {
     int64_t now_ns = prn_monotonic_ns();
     session->life_ns = now_ns;
@@ -148,18 +148,20 @@ void prn_session_live_locked(struct prn_session *session)
 void prn_session_enter_locked(struct prn_session *session)
 {
     session->open_calls++;
-    prn_session_live_locked(session);
+    live_locked(session);
 }
 
 void prn_session_exit_locked(struct prn_session *session)
 {
     session->open_calls--;
-    prn_session_live_locked(session);
+    live_locked(session);
 }
 
-struct prn_session *prn_session_find_locked(struct prn_service *s, struct prn_rpc_call *call,
-                                            const struct prn_identity *identity, const uint8_t *id,
-                                            size_t id_length)
+/* The caller's session, with a sign of life; NULL: the call was refused, and is finished. */
+static struct prn_session *find_session_locked(struct prn_service *s, struct prn_rpc_call *call,
+                                               const struct prn_identity *identity,
+                                               const uint8_t *id, size_t id_length)
+    PRN_HOLDS(prn_service)
 {
     struct prn_session *session = NULL;
     if (id_length != PRN_SESSION_ID_BYTES) {
@@ -177,7 +179,7 @@ struct prn_session *prn_session_find_locked(struct prn_service *s, struct prn_rp
         prn_refuse(call, PRN_STATUS_PERMISSION_DENIED, "the session is somebody else's");
         return NULL;
     }
-    prn_session_live_locked(session);
+    live_locked(session);
     return session;
 }
 
@@ -185,7 +187,7 @@ struct prn_session *prn_session_find_ready_locked(struct prn_service *s, struct 
                                                   const struct prn_identity *identity,
                                                   const uint8_t *id, size_t id_length)
 {
-    struct prn_session *session = prn_session_find_locked(s, call, identity, id, id_length);
+    struct prn_session *session = find_session_locked(s, call, identity, id, id_length);
     if (!session || session->state == PRN_SESSION_READY)
         return session;
     prn_refuse(call, PRN_STATUS_FAILED_PRECONDITION,
@@ -322,7 +324,7 @@ void prn_wait_until_ready(struct prn_rpc_call *call, struct prn_bytes *message)
         return;
     prn_service_lock(s);
     struct prn_session *session =
-        prn_session_find_locked(s, call, &identity, q->session_uuid.data, q->session_uuid.len);
+        find_session_locked(s, call, &identity, q->session_uuid.data, q->session_uuid.len);
     if (session) {
         /* One waits at a time; who asked before is told to ask again. */
         answer_waiter_locked(session);
@@ -346,7 +348,7 @@ void prn_heartbeat(struct prn_rpc_call *call, struct prn_bytes *message)
         return;
     prn_service_lock(s);
     struct prn_session *session =
-        prn_session_find_locked(s, call, &identity, q->session_uuid.data, q->session_uuid.len);
+        find_session_locked(s, call, &identity, q->session_uuid.data, q->session_uuid.len);
     prn_service_unlock(s);
     protobuf_c_message_free_unpacked(&q->base, NULL);
     if (session)
@@ -640,7 +642,7 @@ static void grant_locked(struct prn_session *session) PRN_HOLDS(prn_service)
         PRN_LOG_TEXT("user", session->owner.user),
         PRN_LOG_INTEGER("waited_ms",
                         prn_queue_session_waited_ns(session->place, prn_monotonic_ns()) / 1000000));
-    prn_session_live_locked(session);
+    live_locked(session);
     answer_waiter_locked(session);
 }
 
@@ -750,7 +752,7 @@ void prn_close_session(struct prn_rpc_call *call, struct prn_bytes *message)
     /* Closing twice is closing: one that isn't there is closed. */
     if (q->session_uuid.len != PRN_SESSION_ID_BYTES || lookup_locked(s, q->session_uuid.data))
         session =
-            prn_session_find_locked(s, call, &identity, q->session_uuid.data, q->session_uuid.len);
+            find_session_locked(s, call, &identity, q->session_uuid.data, q->session_uuid.len);
     else
         prn_reply(call, &reply.base);
     if (session) {
