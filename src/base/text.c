@@ -1,6 +1,7 @@
 #include "base/text.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 size_t prn_utf8_length(const char *text)
@@ -38,6 +39,12 @@ bool prn_utf8_printable(const char *text)
     if (p[0] < 0x20 || p[0] == 0x7f)
         return false;
     return prn_utf8_length(text) > 0 && !(p[0] == 0xc2 && p[1] < 0xa0) && !turns_text(p);
+}
+
+void prn_text_hex(const void *bytes, size_t n, char *ret_digits)
+{
+    for (size_t i = 0; i < n; i++)
+        snprintf(ret_digits + 2 * i, 3, "%02x", ((const unsigned char *)bytes)[i]);
 }
 
 bool prn_text_is_name(const char *text)

@@ -18,6 +18,9 @@ size_t prn_utf8_length(const char *text);
  * or C1, which some terminals obey too). */
 bool prn_utf8_printable(const char *text);
 
+/* The bytes in lower-case hexadecimal digits, and a NUL: 2 * n + 1 characters. */
+void prn_text_hex(const void *bytes, size_t n, char *ret_digits);
+
 /* Whether a text is fit for a name: something in it, UTF-8, no control characters. */
 bool prn_text_is_name(const char *text);
 

@@ -32,39 +32,34 @@
 #define DRAIN_NS ((int64_t)60 * 1000000000)
 #define STOP_S 2.0
 
-#define METHOD(service, name) "/" service "/" name
+#define REMOTE "/octoml_profile.RemoteInference/"
+#define PRONY "/prony.Prony/"
+#define WORKERS "/prony.Workers/"
 
+/* Begin, message, sent, ended. */
 static const struct prn_method methods[] = {
-    {METHOD("octoml_profile.RemoteInference", "Ping"), PRN_METHOD_UNARY, prn_ping, NULL, NULL,
-     NULL},
-    {METHOD("octoml_profile.RemoteInference", "ListSupportedBackends"), PRN_METHOD_UNARY,
-     prn_list_backends, NULL, NULL, NULL},
-    {METHOD("octoml_profile.RemoteInference", "CreateSession"), PRN_METHOD_UNARY,
-     prn_create_session, NULL, NULL, NULL},
-    {METHOD("octoml_profile.RemoteInference", "WaitUntilSessionReady"), PRN_METHOD_UNARY,
-     prn_wait_until_ready, NULL, NULL, prn_ask_ended},
-    {METHOD("octoml_profile.RemoteInference", "Heartbeat"), PRN_METHOD_UNARY, prn_heartbeat, NULL,
-     NULL, NULL},
-    {METHOD("octoml_profile.RemoteInference", "CloseSession"), PRN_METHOD_UNARY, prn_close_session,
-     NULL, NULL, prn_ask_ended},
-    {METHOD("octoml_profile.RemoteInference", "LoadModelComponent"), PRN_METHOD_CLIENT_STREAM,
-     prn_upload_begin, prn_upload_message, NULL, prn_upload_ended},
-    {METHOD("octoml_profile.RemoteInference", "LoadCachedModelComponent"), PRN_METHOD_UNARY,
-     prn_load_cached, NULL, NULL, NULL},
-    {METHOD("octoml_profile.RemoteInference", "LoadModel"), PRN_METHOD_UNARY, prn_load_model, NULL,
-     NULL, prn_task_ended},
-    {METHOD("octoml_profile.RemoteInference", "Run"), PRN_METHOD_UNARY, prn_run, NULL, NULL,
+    {REMOTE "Ping", PRN_METHOD_UNARY, prn_ping, NULL, NULL, NULL},
+    {REMOTE "ListSupportedBackends", PRN_METHOD_UNARY, prn_list_backends, NULL, NULL, NULL},
+    {REMOTE "CreateSession", PRN_METHOD_UNARY, prn_create_session, NULL, NULL, NULL},
+    {REMOTE "WaitUntilSessionReady", PRN_METHOD_UNARY, prn_wait_until_ready, NULL, NULL,
+     prn_ask_ended},
+    {REMOTE "Heartbeat", PRN_METHOD_UNARY, prn_heartbeat, NULL, NULL, NULL},
+    {REMOTE "CloseSession", PRN_METHOD_UNARY, prn_close_session, NULL, NULL, prn_ask_ended},
+    {REMOTE "LoadModelComponent", PRN_METHOD_CLIENT_STREAM, prn_upload_begin, prn_upload_message,
+     NULL, prn_upload_ended},
+    {REMOTE "LoadCachedModelComponent", PRN_METHOD_UNARY, prn_load_cached, NULL, NULL, NULL},
+    {REMOTE "LoadModel", PRN_METHOD_UNARY, prn_load_model, NULL, NULL, prn_task_ended},
+    {REMOTE "Run", PRN_METHOD_UNARY, prn_run, NULL, NULL, prn_task_ended},
+    {PRONY "Status", PRN_METHOD_UNARY, prn_status, NULL, NULL, NULL},
+    {PRONY "Runs", PRN_METHOD_BOTH, prn_runs_begin, prn_runs_message, prn_runs_sent,
      prn_task_ended},
-    {METHOD("prony.Prony", "Status"), PRN_METHOD_UNARY, prn_status, NULL, NULL, NULL},
-    {METHOD("prony.Prony", "Runs"), PRN_METHOD_BOTH, prn_runs_begin, prn_runs_message,
-     prn_runs_sent, prn_task_ended},
-    {METHOD("prony.Prony", "Measure"), PRN_METHOD_SERVER_STREAM, prn_measure_model, NULL,
-     prn_task_sent, prn_task_ended},
-    {METHOD("prony.Workers", "Join"), PRN_METHOD_UNARY, prn_join, NULL, NULL, NULL},
-    {METHOD("prony.Workers", "Attach"), PRN_METHOD_BOTH, prn_attach_begin, prn_attach_message,
-     prn_attach_sent, prn_attach_ended},
-    {METHOD("prony.Workers", "Fetch"), PRN_METHOD_SERVER_STREAM, prn_fetch_begin, NULL,
-     prn_fetch_sent, prn_fetch_ended},
+    {PRONY "Measure", PRN_METHOD_SERVER_STREAM, prn_measure_model, NULL, prn_task_sent,
+     prn_task_ended},
+    {WORKERS "Join", PRN_METHOD_UNARY, prn_join, NULL, NULL, NULL},
+    {WORKERS "Attach", PRN_METHOD_BOTH, prn_attach_begin, prn_attach_message, prn_attach_sent,
+     prn_attach_ended},
+    {WORKERS "Fetch", PRN_METHOD_SERVER_STREAM, prn_fetch_begin, NULL, prn_fetch_sent,
+     prn_fetch_ended},
     {0},
 };
 
@@ -126,24 +121,19 @@ static void collect(void *opaque)
     prn_service_unlock(s);
 }
 
+static struct prn_meter *counter(struct prn_service *s, const char *name, const char *help)
+{
+    return prn_metric_meter(prn_metrics_counter(s->metrics, name, help, NULL, NULL), NULL, NULL);
+}
+
 static void make_metrics(struct prn_service *s)
 {
     s->metrics = prn_metrics_new();
     prn_metrics_on_write(s->metrics, collect, s);
-    s->counted.created = prn_metric_meter(
-        prn_metrics_counter(s->metrics, "prony_sessions_total", "Sessions created.", NULL, NULL),
-        NULL, NULL);
-    s->counted.uploaded =
-        prn_metric_meter(prn_metrics_counter(s->metrics, "prony_uploaded_bytes_total",
-                                             "Bytes uploaded.", NULL, NULL),
-                         NULL, NULL);
-    s->counted.lost =
-        prn_metric_meter(prn_metrics_counter(s->metrics, "prony_hosts_lost_total",
-                                             "Hosts lost during a session.", NULL, NULL),
-                         NULL, NULL);
-    s->counted.runs = prn_metric_meter(
-        prn_metrics_counter(s->metrics, "prony_runs_total", "Run calls answered.", NULL, NULL),
-        NULL, NULL);
+    s->counted.created = counter(s, "prony_sessions_total", "Sessions created.");
+    s->counted.uploaded = counter(s, "prony_uploaded_bytes_total", "Bytes uploaded.");
+    s->counted.lost = counter(s, "prony_hosts_lost_total", "Hosts lost during a session.");
+    s->counted.runs = counter(s, "prony_runs_total", "Run calls answered.");
 }
 
 /* ---- Set-up ---- */

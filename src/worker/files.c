@@ -1,6 +1,7 @@
 #include "worker/files.h"
 
 #include "base/io.h"
+#include "base/text.h"
 #include "exec/scratch.h"
 #include "rpc/messages.h"
 #include "rpc/relay.h"
@@ -200,8 +201,7 @@ static int fetch_blob(struct prn_worker_files *f, const Prony__ModelFile *file, 
 
 static void name_blob(const Prony__ModelFile *file, char name[BLOB_NAME_SIZE])
 {
-    for (size_t i = 0; i < SHA256_BYTES; i++)
-        snprintf(name + 2 * i, 3, "%02x", file->sha256.data[i]);
+    prn_text_hex(file->sha256.data, SHA256_BYTES, name);
 }
 
 /* Across file systems there are no links. */

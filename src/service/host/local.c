@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "base/spawn.h"
+#include "base/text.h"
 #include "exec/handle.h"
 
 #include <openssl/crypto.h>
@@ -506,8 +507,7 @@ static int make_key(struct prn_local *local)
     unsigned char key[KEY_BYTES];
     if (getrandom(key, sizeof key, 0) != sizeof key)
         return -1;
-    for (size_t i = 0; i < sizeof key; i++)
-        snprintf(local->key + 2 * i, 3, "%02x", key[i]);
+    prn_text_hex(key, sizeof key, local->key);
     return 0;
 }
 

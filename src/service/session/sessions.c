@@ -2,6 +2,7 @@
 #include "service/host/host.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 #include "instance/names.h"
 #include "service/pool.h"
 #include "service/slurm/slurm.h"
@@ -210,8 +211,7 @@ static void label_of(const void *data, size_t length, char label[13])
     unsigned char digest[EVP_MAX_MD_SIZE];
     if (!EVP_Digest(data, length, digest, NULL, EVP_sha256(), NULL))
         memset(digest, 0, sizeof digest);
-    for (size_t i = 0; i < 6; i++)
-        snprintf(label + 2 * i, 3, "%02x", digest[i]);
+    prn_text_hex(digest, 6, label);
 }
 
 static void fill_place_locked(struct prn_session *session, struct place *p) PRN_HOLDS(prn_service)
@@ -458,8 +458,7 @@ static int make_session(struct prn_service *s, const OctomlProfile__CreateSessio
         memcpy(session->id, q->session_uuid.data, PRN_SESSION_ID_BYTES);
     else if (getrandom(session->id, sizeof session->id, 0) != sizeof session->id)
         memcpy(session->id, &session->created_ns, sizeof session->created_ns);
-    for (size_t i = 0; i < PRN_SESSION_ID_BYTES; i++)
-        snprintf(session->name + 2 * i, 3, "%02x", session->id[i]);
+    prn_text_hex(session->id, PRN_SESSION_ID_BYTES, session->name);
     label_of(session->id, sizeof session->id, session->label);
     session->backends = PRN_ARENA_ARRAY(&session->arena, q->n_backends, struct prn_spec);
     int code = session->backends ? 0 : prn_fail_memory(err);

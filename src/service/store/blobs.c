@@ -13,6 +13,7 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
+#include "base/text.h"
 #include "instance/names.h"
 
 #include <assert.h>
@@ -233,8 +234,7 @@ static struct prn_blob *blob_new(struct prn_blobs *b, const uint8_t *sha256, uin
     blob->bytes = bytes;
     memcpy(blob->sha256, sha256, PRN_SHA256_BYTES);
     snprintf(blob->path, start + 1, "%s/", b->folder);
-    for (size_t i = 0; i < PRN_SHA256_BYTES; i++)
-        snprintf(blob->path + start + 2 * i, 3, "%02x", sha256[i]);
+    prn_text_hex(sha256, PRN_SHA256_BYTES, blob->path + start);
     blob->name = blob->path + start;
     return blob;
 }

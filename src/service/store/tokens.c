@@ -10,6 +10,7 @@
 #include "base/lock.h"
 #include "base/array.h"
 #include "base/table.h"
+#include "base/text.h"
 
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -342,8 +343,7 @@ int prn_tokens_add(struct prn_tokens *tokens, const char *user, enum prn_role ro
 /* The beginning of the hash, by which people name a token without knowing it. */
 static void id_of(const struct token *token, char ret_id[ID_DIGITS + 1])
 {
-    for (size_t i = 0; i < ID_DIGITS / 2; i++)
-        snprintf(ret_id + 2 * i, 3, "%02x", token->hash[i]);
+    prn_text_hex(token->hash, ID_DIGITS / 2, ret_id);
 }
 
 static int revoke_matching_locked(struct prn_tokens *t, const char *name, bool by_id, size_t *n,
