@@ -4,7 +4,9 @@
  *
  *     bare LIBRARY MODEL INPUT DIMS SECONDS        e.g. bare libonnxruntime.so.1 m.onnx x 1x100 2
  *
- * Prints the median time of one run, in ns, after warming up for a quarter of the time.
+ * Prints the median time of one run, in ns, after warming up for a quarter of the time. With a
+ * number of runs, such as 100x, in place of the time, it makes as many and prints the median of
+ * them all.
  */
 #include "ort.h"
 
@@ -29,7 +31,7 @@ static int compare(const void *a, const void *b)
 int main(int argc, char **argv)
 {
     if (argc != 6) {
-        fprintf(stderr, "usage: bare LIBRARY MODEL INPUT DIMS SECONDS\n");
+        fprintf(stderr, "usage: bare LIBRARY MODEL INPUT DIMS SECONDS|RUNSx\n");
         return 2;
     }
     load(argv[1]);
@@ -61,7 +63,9 @@ int main(int argc, char **argv)
     const char *input_names[] = {argv[3]};
     const char *output_names[] = {output_name};
     const void *inputs[] = {input};
-    double seconds = strtod(argv[5], NULL);
+    char *unit;
+    double seconds = strtod(argv[5], &unit);
+    size_t runs = *unit == 'x' ? (size_t)seconds : 0;
     int64_t *samples = calloc(SAMPLES_MAX, sizeof *samples);
     size_t n = 0;
     int64_t start = now_ns();
@@ -76,10 +80,12 @@ int main(int argc, char **argv)
         must(status);
         CALL(RELEASE_VALUE, void, (void *), output);
         double elapsed = (double)(after - start) * 1e-9;
-        if (elapsed > seconds && n > 0)
+        if (!runs && elapsed > seconds && n > 0)
             break;
-        if (elapsed > seconds / 4 && n < SAMPLES_MAX)
+        if ((runs || elapsed > seconds / 4) && n < SAMPLES_MAX)
             samples[n++] = after - before;
+        if (runs && n == runs)
+            break;
     }
     qsort(samples, n, sizeof *samples, compare);
     printf("%lld\n", (long long)samples[n / 2]);
