@@ -12,8 +12,8 @@ import pathlib
 import re
 import sys
 
-LAYERS = ("base format spec model trace runtime exec measure record pipeline report rpc instance service "
-          "worker cli").split()
+LAYERS = ("base format spec model trace runtime exec measure record pipeline report store rpc instance "
+          "service worker cli").split()
 ROOMS = {
     "measure/check": "comparison",
     "pipeline/simulate": "schedule",
@@ -25,6 +25,7 @@ ROOMS = {
     "report/recorded": "profile",
     "report/comparison": "profile",
     "report/check": "profile",
+    "report/trend": "profile",
     "report/layers": "profile",
     "service/session": "host slurm store web",
     "service/host": "session slurm web",

@@ -104,14 +104,14 @@ static int set_number(const struct prn_option *o, const char *text, double *fiel
     return 0;
 }
 
-/* "60", "90s", "1m", "1.5h", "500ms": a time in seconds, or with its unit. */
+/* "60", "90s", "1m", "1.5h", "90d", "500ms": a time in seconds, or with its unit. */
 static int set_seconds(const struct prn_option *o, const char *text, double *field,
                        struct prony_error *err)
 {
     static const struct {
         const char *unit;
         double seconds;
-    } units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"min", 60}, {"h", 3600}};
+    } units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}};
     char *end;
     double value = strtod(text, &end);
     size_t i = 0;

@@ -20,7 +20,7 @@ enum prn_option_kind {
     PRN_OPTION_WORDS,     /* struct prn_strings: every word up to the next option, and repeatable */
     PRN_OPTION_COUNT,     /* int64_t, within [min, max] */
     PRN_OPTION_NUMBER,    /* double, within [min, max] */
-    PRN_OPTION_SECONDS,   /* double, within [min, max]: "60", "90s", "1m", "500ms" */
+    PRN_OPTION_SECONDS,   /* double, within [min, max]: "60", "90s", "1m", "90d" */
     PRN_OPTION_PERCENT,   /* double fraction: "1%" and "0.01" both give 0.01 */
     PRN_OPTION_CHOICE,    /* int: index into `choices` */
     PRN_OPTION_LIBRARIES, /* struct prn_library_files (libraries.h): one option for each library */

@@ -8,6 +8,7 @@
     X(profile)      \
     X(report)       \
     X(check)        \
+    X(history)      \
     X(view)         \
     X(explore)      \
     X(model)        \

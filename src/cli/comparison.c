@@ -136,33 +136,34 @@ static int judge(const struct prn_comparison *c, struct prony_error *err)
 
 /* ---- The comparison ---- */
 
+int prn_comparison_show(const struct prn_comparison_options *options,
+                        const struct prn_comparison_side *sides, size_t n,
+                        enum prn_report_format format, const struct prn_look *look,
+                        const char *output, struct prony_error *err)
+{
+    const struct prn_compare_options compare = {.force = options->force,
+                                                .fail_over = options->fail_over};
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
+    struct prn_comparison *comparison;
+    int code = prn_compare(&sides[0], &sides[1], n - 1, &compare, &comparison, err);
+    if (code < 0)
+        return code;
+    code = prn_comparison_report(comparison, format, look, &out, err);
+    if (code == 0)
+        code = prn_output(output, &out, err);
+    if (code == 0 && !isnan(options->fail_over))
+        code = judge(comparison, err);
+    prn_buffer_release(&out);
+    prn_comparison_free(comparison);
+    return code;
+}
+
 struct comparison_request {
     const struct prn_comparison_options *options;
     enum prn_report_format format;
     const struct prn_look *look;
     const char *output;
 };
-
-static int report_comparison(const struct comparison_request *request,
-                             const struct prn_comparison_side *sides, size_t n,
-                             struct prony_error *err)
-{
-    const struct prn_comparison_options *o = request->options;
-    const struct prn_compare_options options = {.force = o->force, .fail_over = o->fail_over};
-    struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
-    struct prn_comparison *comparison;
-    int code = prn_compare(&sides[0], &sides[1], n - 1, &options, &comparison, err);
-    if (code < 0)
-        return code;
-    code = prn_comparison_report(comparison, request->format, request->look, &out, err);
-    if (code == 0)
-        code = prn_output(request->output, &out, err);
-    if (code == 0 && !isnan(o->fail_over))
-        code = judge(comparison, err);
-    prn_buffer_release(&out);
-    prn_comparison_free(comparison);
-    return code;
-}
 
 static int compare_files(const struct comparison_request *request, const char *const *paths,
                          size_t n, struct prony_error *err)
@@ -176,7 +177,8 @@ static int compare_files(const struct comparison_request *request, const char *c
             is_standard_input(paths[i]) ? "standard input" : paths[i], profiles[i]};
     }
     if (code == 0)
-        code = report_comparison(request, sides, n, err);
+        code = prn_comparison_show(request->options, sides, n, request->format, request->look,
+                                   request->output, err);
     for (size_t i = 0; profiles && i < n; i++)
         prn_profile_free(profiles[i]);
     free(profiles);

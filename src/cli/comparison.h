@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/output.h"
+#include "measure/comparison/comparison.h"
 
 #include <stdbool.h>
 
@@ -19,6 +20,12 @@ PRONY_MUST_CHECK int prn_comparison_run(const struct prn_comparison_options *opt
                                         const struct prn_strings *files,
                                         enum prn_report_format format, const struct prn_look *look,
                                         const char *output, struct prony_error *err);
+
+/* The same of profiles that were read already, the baseline first. */
+PRONY_MUST_CHECK int prn_comparison_show(const struct prn_comparison_options *options,
+                                         const struct prn_comparison_side *sides, size_t n,
+                                         enum prn_report_format format, const struct prn_look *look,
+                                         const char *output, struct prony_error *err);
 
 /* Whether there is something to compare; fails when there isn't, but options ask for it. */
 PRONY_MUST_CHECK int prn_comparison_wanted(const struct prn_comparison_options *options,

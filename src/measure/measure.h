@@ -75,6 +75,9 @@ struct prn_interval prn_median_interval(const struct prn_sample *samples, size_t
  * median of the whole. */
 struct prn_interval prn_mean_interval(const struct prn_sample *samples, size_t n);
 
+/* Standard error of the logarithm of a median, over launches; NAN with fewer than PRN_UNITS_MIN. */
+double prn_median_log_error(const struct prn_sample *samples, size_t n);
+
 /* 95 % interval of a's time over b's, paired by block; estimate is NAN when no block has both. */
 struct prn_interval prn_ratio_interval(const struct prn_sample *a, size_t n_a,
                                        const struct prn_sample *b, size_t n_b);

@@ -97,6 +97,19 @@ struct prn_interval prn_mean_interval(const struct prn_sample *samples, size_t n
     return interval_of(samples, n, mean);
 }
 
+double prn_median_log_error(const struct prn_sample *samples, size_t n)
+{
+    double *scratch = n ? calloc(2 * n, sizeof *scratch) : NULL;
+    double error = NAN;
+    if (scratch && !blocks_are_units(samples, n)) {
+        size_t launches = unit_logs(samples, n, median, scratch, scratch + n);
+        if (launches >= PRN_UNITS_MIN)
+            error = prn_stats_sd(scratch, launches) / sqrt((double)launches);
+    }
+    free(scratch);
+    return error;
+}
+
 struct prn_interval prn_ratio_interval(const struct prn_sample *a, size_t n_a,
                                        const struct prn_sample *b, size_t n_b)
 {

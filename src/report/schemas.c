@@ -6,6 +6,7 @@
 #include "report/layers/json.h"
 #include "report/profile/json.h"
 #include "report/recorded/json.h"
+#include "report/trend/report.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -45,6 +46,9 @@ static const struct {
     {PRN_COMPARISON_SCHEMA, &prn_comparison_schema, NULL, false},
     {PRN_CHECK_SCHEMA, &prn_check_schema, NULL, false},
     {PRN_LAYERS_SCHEMA, &prn_layers_schema, NULL, false},
+    {PRN_TREND_SCHEMA, &prn_trend_schema, NULL, false},
+    {PRN_TREND_LIST_SCHEMA, &prn_trend_list_schema, NULL, false},
+    {PRN_PRUNED_SCHEMA, &prn_pruned_schema, NULL, false},
 };
 
 int prn_report_schema(const char *file, struct prn_buffer *out, struct prony_error *err)

@@ -20,6 +20,7 @@
 #ifndef PRN_MEASURE_COMPARISON_H
 #define PRN_MEASURE_COMPARISON_H
 
+#include "base/buffer.h"
 #include "measure/measure.h"
 
 #define PRN_COMPARISON_LEVEL 0.05
@@ -150,6 +151,12 @@ enum prn_unjudged {
 enum prn_unjudged prn_comparison_unjudged(const struct prn_comparison *c,
                                           const struct prn_comparison_file *file,
                                           const struct prn_comparison_row *row);
+
+/* Appends what makes results of different profiles partners: backend and inputs, as a text that is
+ * good for nothing but to be equal. The model isn't in it. */
+PRONY_MUST_CHECK int prn_comparison_key(const struct prn_profile *profile,
+                                        const struct prn_result *result, struct prn_buffer *out,
+                                        struct prony_error *err);
 
 /* The profiles are borrowed and must outlive the comparison. Recorded programs are refused. */
 PRONY_MUST_CHECK int prn_compare(const struct prn_comparison_side *before,

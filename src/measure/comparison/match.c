@@ -54,8 +54,7 @@ static int by_input_name(const void *a, const void *b)
 }
 
 /* A model that was exported anew may have its inputs in another order. */
-static int number_point(struct matcher *m, const struct prn_point *point, size_t *ret_number,
-                        struct prony_error *err)
+static int compose_point(struct matcher *m, const struct prn_point *point, struct prony_error *err)
 {
     const struct prn_profile_input **sorted =
         PRN_ARENA_ARRAY(&m->arena, point->n_inputs, const struct prn_profile_input *);
@@ -71,7 +70,14 @@ static int number_point(struct matcher *m, const struct prn_point *point, size_t
         for (size_t k = 0; k < sorted[i]->rank; k++)
             prn_buffer_printf(&m->key, "%lldx", (long long)sorted[i]->dims[k]);
     }
-    return take_number(m, ret_number, err);
+    return 0;
+}
+
+static int number_point(struct matcher *m, const struct prn_point *point, size_t *ret_number,
+                        struct prony_error *err)
+{
+    int code = compose_point(m, point, err);
+    return code < 0 ? code : take_number(m, ret_number, err);
 }
 
 /* ---- Backends ---- */
@@ -203,15 +209,40 @@ static int pair(struct matcher *m, const struct prn_profile *before,
     return number_rows(m, file, numbers, err);
 }
 
+static struct matcher matcher_init(void)
+{
+    return (struct matcher){.arena = PRN_ARENA_INIT(SCRATCH_MAX),
+                            .numbers = PRN_MAP_INIT,
+                            .key = PRN_BUFFER_INIT(KEY_MAX)};
+}
+
+static void matcher_release(struct matcher *m)
+{
+    prn_buffer_release(&m->key);
+    prn_map_release(&m->numbers);
+    prn_arena_release(&m->arena);
+}
+
 int prn_comparison_match(const struct prn_profile *before, struct prn_comparison_file *file,
                          struct prn_arena *arena, struct prony_error *err)
 {
-    struct matcher m = {.arena = PRN_ARENA_INIT(SCRATCH_MAX),
-                        .numbers = PRN_MAP_INIT,
-                        .key = PRN_BUFFER_INIT(KEY_MAX)};
+    struct matcher m = matcher_init();
     int code = pair(&m, before, file, arena, err);
-    prn_buffer_release(&m.key);
-    prn_map_release(&m.numbers);
-    prn_arena_release(&m.arena);
+    matcher_release(&m);
     return code;
+}
+
+int prn_comparison_key(const struct prn_profile *profile, const struct prn_result *result,
+                       struct prn_buffer *out, struct prony_error *err)
+{
+    struct matcher m = matcher_init();
+    int code = compose_point(&m, prn_result_point(profile, result), err);
+    if (code == 0)
+        code = compose_backend(&m, result, profile, err);
+    if (code == 0)
+        code = prn_buffer_error(&m.key, err);
+    if (code == 0)
+        prn_buffer_add(out, prn_buffer_text(&m.key));
+    matcher_release(&m);
+    return code < 0 ? code : prn_buffer_error(out, err);
 }

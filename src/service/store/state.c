@@ -15,10 +15,6 @@
 #include <unistd.h>
 
 #define DATABASE "state.db"
-#define BUSY_TIMEOUT_MS 5000
-
-/* "pron", so that a file of something else is not taken for ours. */
-#define APPLICATION_ID 0x70726f6e
 #define SCHEMA_VERSION 2
 
 struct prn_state {
@@ -27,9 +23,9 @@ struct prn_state {
     int serve_fd; /* the lock of `prony serve`; -1: not taken */
 };
 
-/* Steps from each version to the next; a new one is added, none is ever changed. The generation of
- * tokens counts their changes, so that whoever keeps them in memory needs no comparison. */
-static const char *const schema[SCHEMA_VERSION] = {
+/* The generation of tokens counts their changes, so that whoever keeps them in memory needs no
+ * comparison. */
+static const char *const steps[SCHEMA_VERSION] = {
     "CREATE TABLE tokens (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, user TEXT NOT NULL,"
     "  role INTEGER NOT NULL, created_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL DEFAULT 0);"
     "CREATE TABLE generations (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
@@ -54,52 +50,8 @@ static const char *const schema[SCHEMA_VERSION] = {
     "CREATE TABLE slurm_service (one INTEGER PRIMARY KEY, id TEXT NOT NULL);",
 };
 
-int prn_db_fail(sqlite3 *db, struct prony_error *err)
-{
-    int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM;
-    if (code == SQLITE_NOMEM)
-        return prn_fail_memory(err);
-    return prn_fail(err, code == SQLITE_FULL ? PRONY_ELIMIT : PRONY_EIO,
-                    "cannot use the database of the state folder: %s", sqlite3_errmsg(db));
-}
-
-int prn_db_exec(sqlite3 *db, const char *sql, struct prony_error *err)
-{
-    return sqlite3_exec(db, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : prn_db_fail(db, err);
-}
-
-int prn_db_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **ret_statement,
-                   struct prony_error *err)
-{
-    if (sqlite3_prepare_v3(db, sql, -1, SQLITE_PREPARE_PERSISTENT, ret_statement, NULL) !=
-        SQLITE_OK)
-        return prn_db_fail(db, err);
-    return 0;
-}
-
-int prn_db_run(sqlite3 *db, sqlite3_stmt *statement, struct prony_error *err)
-{
-    int code = sqlite3_step(statement) == SQLITE_DONE ? 0 : prn_db_fail(db, err);
-    sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement);
-    return code;
-}
-
-/* Where the user's state belongs; "" is no place. */
-static int default_folder(char folder[PATH_MAX], struct prony_error *err)
-{
-    const char *state = secure_getenv("XDG_STATE_HOME");
-    const char *home = secure_getenv("HOME");
-    int n = -1;
-    if (state && *state == '/')
-        n = snprintf(folder, PATH_MAX, "%s/prony", state);
-    else if (home && *home == '/')
-        n = snprintf(folder, PATH_MAX, "%s/.local/state/prony", home);
-    if (n < 0)
-        return prn_fail(err, PRONY_EUSAGE,
-                        "no place for the state of the service: HOME is not set; name a folder");
-    return n < PATH_MAX ? 0 : prn_fail_errno(err, ENAMETOOLONG, "use folder", "prony");
-}
+static const struct prn_db_schema state_schema = {
+    PRN_DB_SERVICE, "'" DATABASE "' of the state folder", SCHEMA_VERSION, steps};
 
 /* Nobody else may look at hashes of tokens and at users' models, or change them. */
 static int check_folder(int fd, const char *path, struct prony_error *err)
@@ -138,7 +90,7 @@ int prn_state_folder_open(const char *folder, int *ret_fd, struct prony_error *e
 static int open_folder(struct prn_state *state, const char *folder, struct prony_error *err)
 {
     char own[PATH_MAX];
-    int code = folder ? 0 : default_folder(own, err);
+    int code = folder ? 0 : prn_state_default("the state of the service", own, err);
     if (code == 0)
         code = prn_state_folder_open(folder ? folder : own, &state->fd, err);
     if (code == 0 && !realpath(folder ? folder : own, state->folder))
@@ -174,43 +126,6 @@ static int take_serve_lock(struct prn_state *state, struct prony_error *err)
     return prn_fail_errno(err, errno, "lock folder", state->folder);
 }
 
-static int pragma_integer(sqlite3 *db, const char *sql, int *ret_value, struct prony_error *err)
-{
-    sqlite3_stmt *statement = NULL;
-    int code = prn_db_prepare(db, sql, &statement, err);
-    if (code == 0 && sqlite3_step(statement) != SQLITE_ROW)
-        code = prn_db_fail(db, err);
-    if (code == 0)
-        *ret_value = sqlite3_column_int(statement, 0);
-    sqlite3_finalize(statement);
-    return code;
-}
-
-static int migrate(sqlite3 *db, struct prony_error *err)
-{
-    int version = 0, application = 0;
-    int code = pragma_integer(db, "PRAGMA user_version", &version, err);
-    if (code == 0)
-        code = pragma_integer(db, "PRAGMA application_id", &application, err);
-    if (code < 0)
-        return code;
-    if (version > SCHEMA_VERSION)
-        return prn_fail(err, PRONY_EUNSUPPORTED,
-                        "the state folder was used by a newer prony (schema %d, this one knows %d)",
-                        version, SCHEMA_VERSION);
-    if (version < 0 || (version > 0 && application != APPLICATION_ID))
-        return prn_fail(err, PRONY_EFORMAT, "'" DATABASE "' of the state folder is not prony's");
-    if (version == SCHEMA_VERSION)
-        return 0;
-    code = prn_db_exec(db, "BEGIN IMMEDIATE", err);
-    for (int i = version; code == 0 && i < SCHEMA_VERSION; i++)
-        code = prn_db_exec(db, schema[i], err);
-    char mark[96];
-    snprintf(mark, sizeof mark, "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
-             APPLICATION_ID, SCHEMA_VERSION);
-    return code < 0 ? code : prn_db_exec(db, mark, err); /* closing rolls back */
-}
-
 /* Two processes that make the database at the same time take turns: changing to WAL doesn't wait
  * as other statements do. */
 static int prepare_database(const struct prn_state *state, struct prony_error *err)
@@ -229,7 +144,7 @@ static int prepare_database(const struct prn_state *state, struct prony_error *e
     if (code == 0)
         code = prn_db_exec(db, "PRAGMA journal_mode = WAL", err);
     if (code == 0)
-        code = migrate(db, err);
+        code = prn_db_migrate(db, &state_schema, err);
     sqlite3_close(db);
     close(lock);
     return code;
@@ -300,7 +215,7 @@ int prn_state_connect(const struct prn_state *state, bool durable, sqlite3 **ret
     int code = 0;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
             SQLITE_OK ||
-        sqlite3_busy_timeout(db, BUSY_TIMEOUT_MS) != SQLITE_OK)
+        sqlite3_busy_timeout(db, PRN_DB_BUSY_TIMEOUT_MS) != SQLITE_OK)
         code = prn_db_fail(db, err);
     if (code == 0)
         code = prn_db_exec(

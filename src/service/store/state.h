@@ -13,8 +13,8 @@
 #include "base/error.h"
 
 #include "base/clock.h"
+#include "store/db.h"
 
-#include <sqlite3.h>
 #include <stdbool.h>
 
 struct prn_state;
@@ -43,14 +43,5 @@ PRONY_MUST_CHECK int prn_state_folder_open(const char *folder, int *ret_fd,
  * and the database stays whole in any case. */
 PRONY_MUST_CHECK int prn_state_connect(const struct prn_state *state, bool durable,
                                        sqlite3 **ret_db, struct prony_error *err);
-
-/* Shorthands of everybody who has a connection. A failed call becomes PRONY_EIO (PRONY_ENOMEM,
- * PRONY_ELIMIT for a full disk), without the path of the database. */
-int prn_db_fail(sqlite3 *db, struct prony_error *err);
-PRONY_MUST_CHECK int prn_db_exec(sqlite3 *db, const char *sql, struct prony_error *err);
-PRONY_MUST_CHECK int prn_db_prepare(sqlite3 *db, const char *sql, sqlite3_stmt **ret_statement,
-                                    struct prony_error *err);
-/* Runs a statement that gives no rows, and makes it ready for the next use. */
-PRONY_MUST_CHECK int prn_db_run(sqlite3 *db, sqlite3_stmt *statement, struct prony_error *err);
 
 #endif
