@@ -16,6 +16,7 @@ LAYERS = ("base format spec model trace runtime exec measure record pipeline rep
           "service worker cli").split()
 ROOMS = {
     "measure/check": "comparison",
+    "measure/trend": "comparison",
     "pipeline/simulate": "schedule",
     # A profile may hold load, operators and a recording, each of which is written by its own room; those and
     # comparisons share what is written of a profile.

@@ -84,6 +84,9 @@ static int check_options(const struct history_options *o, enum action action,
         if (uses[i].given && !(uses[i].actions & FOR(action)))
             return prn_fail(err, PRONY_EUSAGE, "--%s cannot be combined with '%s'", uses[i].name,
                             actions[action].name);
+    if (o->format == PRN_REPORT_FORMAT_HTML && action != SHOW && action != COMPARE)
+        return prn_fail(err, PRONY_EUSAGE, "--format html cannot be combined with '%s'",
+                        actions[action].name);
     if (o->commit && !prn_git_is_commit(o->commit))
         return prn_fail(err, PRONY_EUSAGE,
                         "--commit: '%s' is not a commit, which has 4 to 64 hexadecimal digits",

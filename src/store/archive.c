@@ -117,11 +117,16 @@ static void immutable_uri(const char *path, char *uri, size_t size)
     snprintf(uri + n, size - n, "?immutable=1");
 }
 
+/* Whoever may write also clears away what SQLite notes beside the file. */
 static int connect_for_reading(struct prn_archive *a, struct prony_error *err)
 {
     char uri[3 * PATH_MAX + 32];
-    if (!is_immutable(a->path))
-        return connect_to(a, SQLITE_OPEN_READONLY, NULL, err);
+    if (!is_immutable(a->path)) {
+        bool writable = access(a->path, W_OK) == 0;
+        int code =
+            connect_to(a, writable ? SQLITE_OPEN_READWRITE : SQLITE_OPEN_READONLY, NULL, err);
+        return code < 0 ? code : prn_db_exec(a->db, "PRAGMA query_only = ON", err);
+    }
     immutable_uri(a->path, uri, sizeof uri);
     return connect_to(a, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, uri, err);
 }

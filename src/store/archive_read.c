@@ -333,8 +333,8 @@ static int list_totals(struct prn_archive *a, const char *model, struct prn_tren
                               "  WHERE ?1 IS NULL OR model = ?1),"
                               " (SELECT count(DISTINCT machine) FROM results"
                               "  WHERE ?1 IS NULL OR model = ?1),"
-                              " (SELECT coalesce(sum(length(packed)), 0) FROM contents"
-                              "  WHERE report IN chosen)",
+                              " (SELECT coalesce(sum(bytes), 0) FROM reports"
+                              "  WHERE id IN chosen)",
                               &s, err);
     if (code < 0)
         return code;
@@ -573,9 +573,9 @@ static int count_pruned(struct prn_archive *a, const struct prn_archive_prune *o
 {
     sqlite3_stmt *s = NULL;
     int code = prn_db_prepare(a->db,
-                              "SELECT count(*), coalesce(sum(length(packed)), 0),"
-                              " (SELECT count(*) FROM reports) FROM contents"
-                              " WHERE report IN " PRUNED,
+                              "SELECT count(*), coalesce(sum(bytes), 0),"
+                              " (SELECT count(*) FROM reports) FROM reports"
+                              " WHERE id IN " PRUNED,
                               &s, err);
     if (code == 0)
         code = bind_pruned(s, o);

@@ -10,7 +10,8 @@ import pytest
 from conftest import BUILD, ROOT
 
 SCHEMAS = [ROOT / "docs" / f"prony.{name}.schema.json"
-           for name in ("profile", "profile-comparison", "check", "layer-profile")]
+           for name in ("profile", "profile-comparison", "check", "layer-profile", "history", "history-list",
+                        "history-prune")]
 
 
 @pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.name)

@@ -70,10 +70,11 @@ def point(label, batch):
 def profile(created, results, points=(("", 1),), load=0.1):
     return {
         "schema": "prony.profile/1", "prony_version": "0.1.0", "created": created,
-        "model": {"path": "models/resnet50.onnx", "bytes": 102442450, "parameters": 25557032},
+        "model": {"path": "models/resnet50.onnx", "bytes": 102442450, "parameters": 25557032,
+                  "fingerprint": None},
         "points": [point(*p) for p in points],
         "settings": {"seed": 0, "precision": 0.01, "smallest_difference": 0.005, "launches": 5,
-                     "repeats": 0, "warmups": -1, "max_time_s": 60},
+                     "repeats": 0, "warmups": -1, "max_time_s": 60, "tolerance": 0.001, "reference": None},
         "environment": {"cpu": "Example CPU", "cores": 2, "mhz": None,
                         "memory_bytes": 8 << 30, "os": "Debian GNU/Linux 12 (bookworm)",
                         "kernel": "6.1.0", "load_before": load, "load_after": 1.5,
@@ -88,24 +89,29 @@ def write(name, content):
     (HERE / f"compare-{name}.json").write_bytes(done.stdout)
 
 
-new = {"runtime": "ONNX Runtime 1.30.0"}
-write("before", profile("2026-01-02T03:04:05Z", [
-    result("local/onnxrt-cpu", 10, usd=0.1),
-    result("local/onnxrt-cpu[threads=1,opt=all]", 18),
-    result("local/onnxrt-cpu[opt=off]", 15),
-    result("local/onnxrt-cpu[opt=basic]", 12),
-    result("lab7/onnxrt-cpu", 9),
-]))
-write("after", profile("2026-01-09T03:04:05Z", [
-    result("local/onnxrt-cpu[opt=all,threads=1]", 16.2, **new),
-    result("local/onnxrt-cpu", 10.8, peak_mib=260, usd=0.1, flags=["NOISY"], **new),
-    result("local/onnxrt-cpu[opt=off]", 15, **new),
-    result("local/onnxrt-cpu[opt=basic]", error="Conv is not implemented", **new),
-    result("local/onnxrt-cuda", 2, **new),
-], load=1.3))
-sizes = [("batch=1", 1), ("batch=4", 4)]
-write("sweep-before", profile("2026-01-02T03:04:05Z", [
-    result("local/onnxrt-cpu", 10), result("local/onnxrt-cpu", 36, point=1)], sizes))
-write("sweep-after", profile("2026-01-09T03:04:05Z", [
-    result("local/onnxrt-cpu", 36.02, point=0), result("local/onnxrt-cpu", 10.3, point=1)],
-    [("batch=4", 4), ("batch=1", 1)]))
+def main():
+    new = {"runtime": "ONNX Runtime 1.30.0"}
+    write("before", profile("2026-01-02T03:04:05Z", [
+        result("local/onnxrt-cpu", 10, usd=0.1),
+        result("local/onnxrt-cpu[threads=1,opt=all]", 18),
+        result("local/onnxrt-cpu[opt=off]", 15),
+        result("local/onnxrt-cpu[opt=basic]", 12),
+        result("lab7/onnxrt-cpu", 9),
+    ]))
+    write("after", profile("2026-01-09T03:04:05Z", [
+        result("local/onnxrt-cpu[opt=all,threads=1]", 16.2, **new),
+        result("local/onnxrt-cpu", 10.8, peak_mib=260, usd=0.1, flags=["NOISY"], **new),
+        result("local/onnxrt-cpu[opt=off]", 15, **new),
+        result("local/onnxrt-cpu[opt=basic]", error="Conv is not implemented", **new),
+        result("local/onnxrt-cuda", 2, **new),
+    ], load=1.3))
+    sizes = [("batch=1", 1), ("batch=4", 4)]
+    write("sweep-before", profile("2026-01-02T03:04:05Z", [
+        result("local/onnxrt-cpu", 10), result("local/onnxrt-cpu", 36, point=1)], sizes))
+    write("sweep-after", profile("2026-01-09T03:04:05Z", [
+        result("local/onnxrt-cpu", 36.02, point=0), result("local/onnxrt-cpu", 10.3, point=1)],
+        [("batch=4", 4), ("batch=1", 1)]))
+
+
+if __name__ == "__main__":
+    main()

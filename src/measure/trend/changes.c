@@ -84,7 +84,7 @@ static void sum_part(struct divider *d, size_t from, size_t n)
         double *sums = d->sums + (i + 1) * width;
         sums[0] = 0;
         for (size_t k = 0; k < n; k++) {
-            row += w * d->weights[order[k]] * fabs(x - d->values[order[k]]);
+            row += w * d->weights[order[k]] * sqrt(fabs(x - d->values[order[k]]));
             sums[k + 1] = above[k + 1] + row;
         }
         d->weight[i + 1] = d->weight[i] + w;

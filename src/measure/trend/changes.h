@@ -3,10 +3,11 @@
  * for multiple change point analysis of multivariate data", 2014) with its permutation test.
  *
  * The series is divided where the energy distance between the values before and after is largest,
- * then its parts are. A division counts when values in random order give one as large in at most
- * PRN_CHANGES_LEVEL of the tries; permutations stay within the parts that were found before. So
- * nothing is assumed of how values are distributed, only that without a change their order says
- * nothing.
+ * then its parts are. Distances count by their roots (the method's exponent is 1/2), so that a few
+ * reports that other work disturbed don't hide what the others show. A division counts when values
+ * in random order give one as large in at most PRN_CHANGES_LEVEL of the tries; permutations stay
+ * within the parts that were found before. So nothing is assumed of how values are distributed,
+ * only that without a change their order says nothing.
  *
  * Values have uncertainties: one weighs by 1 / (t² + e²), with e its standard error and t² what
  * values vary by beside that. Both come from the values whatever their order, so that the test

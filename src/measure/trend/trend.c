@@ -11,6 +11,11 @@
 #define DEFAULT_DIFFERENCE 0.005
 #define OUTSIDE 0.05 /* of a 95 % interval */
 
+/* The median of absolute deviations is that much below a standard deviation. */
+#define MAD_TO_SD 1.4826
+/* Deviations from which on a report counts less. */
+#define FAR 2.5
+
 struct prn_trend *prn_trend_new(void)
 {
     struct prn_trend *t = calloc(1, sizeof *t);
@@ -67,7 +72,8 @@ struct analysis {
     size_t n;        /* points that were measured */
     size_t *place;   /* of each in the series */
     double *logs;    /* of their medians */
-    double *weights; /* of these */
+    double *known;   /* weights of these, by how well they are known */
+    double *weights; /* the same, less for those far from the others */
     double *rest;    /* what is left of them around the levels */
     struct prn_change_point *found;
     size_t n_found;
@@ -122,6 +128,27 @@ static struct prn_interval interval_of(double log_estimate, double error, double
         df >= PRN_UNITS_MIN ? prn_stats_student_quantile(1 - outside / 2, df) * error : NAN;
     return (struct prn_interval){exp(log_estimate - half), exp(log_estimate),
                                  exp(log_estimate + half)};
+}
+
+/* Reports that other work disturbed are far from their segment's median: beyond some deviations
+ * they count the less the farther they are. */
+static void reweigh(struct analysis *a, double *scratch)
+{
+    for (size_t s = 0; s <= a->n_found; s++) {
+        size_t begin = segment_begin(a, s);
+        size_t n = segment_end(a, s) - begin;
+        memcpy(scratch, a->logs + begin, n * sizeof *scratch);
+        prn_stats_sort(scratch, n);
+        for (size_t i = 0; i < n; i++)
+            a->rest[begin + i] = fabs(a->logs[begin + i] - prn_stats_median(scratch, n));
+    }
+    memcpy(scratch, a->rest, a->n * sizeof *scratch);
+    prn_stats_sort(scratch, a->n);
+    double far = a->n > 0 ? FAR * MAD_TO_SD * prn_stats_median(scratch, a->n) : 0;
+    for (size_t i = 0; i < a->n; i++) {
+        double less = far > 0 && a->rest[i] > far ? far / a->rest[i] : 1;
+        a->weights[i] = a->known[i] * less * less;
+    }
 }
 
 /* ---- Changes ---- */
@@ -183,7 +210,10 @@ static struct judged judge(const struct analysis *a, size_t change, double *scra
 /* Takes away what doesn't count, the weakest first: what is left has other segments then. */
 static void drop_small(struct analysis *a, double *scratch)
 {
-    while (a->n_found > 0) {
+    for (;;) {
+        reweigh(a, scratch);
+        if (a->n_found == 0)
+            return;
         size_t weakest = 0;
         struct judged worst = judge(a, 0, scratch);
         for (size_t i = 1; i < a->n_found; i++) {
@@ -269,9 +299,9 @@ static int analyse(struct analysis *a, double *scratch, struct prn_arena *arena)
         a->place[a->n++] = i;
     }
     s->measured = (int64_t)a->n;
-    int code = prn_changes_weights(a->logs, scratch, a->n, a->weights);
+    int code = prn_changes_weights(a->logs, scratch, a->n, a->known);
     if (code == 0)
-        code = prn_changes_find(a->logs, a->weights, a->n, a->found, &a->n_found);
+        code = prn_changes_find(a->logs, a->known, a->n, a->found, &a->n_found);
     if (code < 0)
         return code;
     drop_small(a, scratch);
@@ -286,15 +316,19 @@ int prn_trend_analyse(struct prn_trend_series *series, struct prn_arena *arena)
     series->shifts = 0;
     a.place = calloc(n + 1, sizeof *a.place);
     a.logs = calloc(n + 1, sizeof *a.logs);
+    a.known = calloc(n + 1, sizeof *a.known);
     a.weights = calloc(n + 1, sizeof *a.weights);
     a.rest = calloc(n + 1, sizeof *a.rest);
     a.found = calloc(n / PRN_CHANGES_SIDE + 1, sizeof *a.found);
     double *scratch = calloc(n + 1, sizeof *scratch);
-    int code = a.place && a.logs && a.weights && a.rest && a.found && scratch ? 0 : PRONY_ENOMEM;
+    int code = a.place && a.logs && a.known && a.weights && a.rest && a.found && scratch
+                   ? 0
+                   : PRONY_ENOMEM;
     if (code == 0)
         code = analyse(&a, scratch, arena);
     free(a.place);
     free(a.logs);
+    free(a.known);
     free(a.weights);
     free(a.rest);
     free(a.found);

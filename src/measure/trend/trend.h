@@ -6,8 +6,9 @@
  *   same names, types and shapes, on machines with one fingerprint. Reports of other machines make
  *   a series of their own.
  * - Changes are looked for in the logarithms of medians (changes.h). Between two of them is a
- *   segment; its level is the weighted mean. The interval of a change comes from the spread of
- *   reports around the levels of all segments: reports are its units.
+ *   segment; its level is the weighted mean, in which reports far from the others count less. The
+ * interval of a change comes from the spread of reports around the levels of all segments: reports
+ * are its units.
  * - A change counts when its interval, widened for the number of places where it might have been
  *   found, clears the smallest difference that counts and, where the canary changed with it, what
  *   the canary changed by. One that doesn't is no change, and its segments are one.
@@ -114,7 +115,7 @@ struct prn_trend_listed {
 struct prn_trend_list {
     const char *file; /* where it is */
     int64_t reports, models, machines;
-    int64_t bytes; /* of all reports, as they are kept */
+    int64_t bytes; /* of all reports, as they were added */
     size_t n_rows;
     struct prn_trend_listed *rows;
 };
@@ -123,7 +124,7 @@ struct prn_trend_list {
     X(BOOL, dry_run, "Nothing was removed: these are what would be.") \
     X(INTEGER, removed, "Reports that were removed.")                 \
     X(INTEGER, left, "Reports that are left.")                        \
-    X(INTEGER, removed_bytes, "What the removed ones took, as they were kept.")
+    X(INTEGER, removed_bytes, "Size of those, as they were added.")
 
 struct prn_pruned {
     PRN_PRUNED_LIST(PRN_DECLARE)

@@ -97,7 +97,7 @@ static const struct prn_member list_members[] = {
     PRN_INTEGER(reports, "Reports."),
     PRN_INTEGER(models, "Models."),
     PRN_INTEGER(machines, "Machines that can be told apart."),
-    PRN_INTEGER(bytes, "What the reports take, as they are kept."),
+    PRN_INTEGER(bytes, "Size of the reports, as they were added."),
     PRN_ARRAY(rows, n_rows, &listed_schema, "By model, backend, sizes and machine."),
 };
 const struct prn_schema prn_trend_list_schema = PRN_SCHEMA(
@@ -217,8 +217,6 @@ int prn_trend_list_report(const struct prn_trend_list *list, enum prn_report_for
         return prn_schema_write_json(&prn_trend_list_schema, list, out, err);
     case PRN_REPORT_FORMAT_CSV:
         return list_csv(list, out, err);
-    case PRN_REPORT_FORMAT_HTML:
-        return prn_fail(err, PRONY_EUSAGE, "--format html is for 'prony history show' and compare");
     default:
         return prn_trend_list_text(list, &own, out, err);
     }
@@ -244,8 +242,6 @@ int prn_pruned_report(const struct prn_pruned *pruned, enum prn_report_format fo
         return prn_schema_write_json(&prn_pruned_schema, pruned, out, err);
     case PRN_REPORT_FORMAT_CSV:
         return pruned_csv(pruned, out, err);
-    case PRN_REPORT_FORMAT_HTML:
-        return prn_fail(err, PRONY_EUSAGE, "--format html is for 'prony history show' and compare");
     default:
         prn_buffer_printf(out, "%s %lld report%s (%s); %lld %s.\n",
                           pruned->dry_run ? "Would remove" : "Removed", (long long)pruned->removed,

@@ -18,7 +18,7 @@ PRONY_MUST_CHECK int prn_trend_report(const struct prn_trend *trend, enum prn_re
                                       const struct prn_look *look, struct prn_buffer *out,
                                       struct prony_error *err);
 
-/* These have no page: PRONY_EUSAGE. */
+/* These have no page: HTML is text. */
 PRONY_MUST_CHECK int prn_trend_list_report(const struct prn_trend_list *list,
                                            enum prn_report_format format,
                                            const struct prn_look *look, struct prn_buffer *out,

@@ -15,6 +15,7 @@
 
 /* Rows of a series, unless all are asked for: the last ones, and where something changed. */
 #define ROWS_SHOWN 20
+#define FAILURES_TOLD 3
 /* The chart has what others leave of the line. */
 #define OTHERS_WIDTH 66
 #define CHART_MIN 12
@@ -163,8 +164,6 @@ static void note_cell(struct report *r, size_t point)
             prn_format_ratio(text, slower ? c->ratio.estimate : 1 / c->ratio.estimate),
             slower ? "slow" : "fast");
     }
-    if (p->error)
-        prn_buffer_printf(&note, "%s%s", note.len ? "; " : "", p->error);
 #define PRN_X(name, bit, meaning) \
     if (p->flags & (bit))         \
         prn_buffer_printf(&note, "%s%s", note.len ? "; " : "", #name);
@@ -272,9 +271,27 @@ static void write_levels(struct report *r)
     }
 }
 
+/* The newest failures, each reason once. */
+static void write_failures(struct report *r)
+{
+    const struct prn_trend_series *s = r->series;
+    const char *last = NULL;
+    size_t told = 0;
+    for (size_t i = s->n_points; i-- > 0 && told < FAILURES_TOLD;) {
+        const struct prn_trend_point *p = &s->points[i];
+        if (!p->error || (last && strcmp(last, p->error) == 0))
+            continue;
+        last = p->error;
+        told++;
+        prn_prose_paragraph(&r->prose, "Report %lld failed: %s", (long long)p->origin.report,
+                            p->error);
+    }
+}
+
 static void write_warnings(struct report *r, size_t hidden)
 {
     const struct prn_trend_series *s = r->series;
+    write_failures(r);
     if (s->shifts > 0) {
         prn_buffer_printf(&r->prose.line,
                           "The machine changed its speed: the canary, a fixed piece of work, "
@@ -353,42 +370,40 @@ int prn_trend_text(const struct prn_trend *trend, const struct prn_look *look,
 
 /* ---- Lists ---- */
 
-static bool list_has_commits(const struct prn_trend_list *list)
+static bool list_has_sizes(const struct prn_trend_list *list)
 {
-    for (size_t i = 0; i < list->n_rows; i++)
-        if (list->rows[i].last.commit)
+    for (size_t i = 1; i < list->n_rows; i++)
+        if (strcmp(list->rows[i].sizes, list->rows[0].sizes) != 0)
             return true;
     return false;
 }
 
-static void list_columns(struct prn_table *t, bool commits)
+static void list_columns(struct prn_table *t, const struct prn_trend_list *list)
 {
     prn_table_column(t, "Model", PRN_TABLE_ALIGN_LEFT);
     prn_table_column(t, "Backend", PRN_TABLE_ALIGN_LEFT);
+    if (list_has_sizes(list))
+        prn_table_column(t, "Sizes", PRN_TABLE_ALIGN_LEFT);
     prn_table_column(t, "Reports", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_column(t, "Last", PRN_TABLE_ALIGN_LEFT);
     prn_table_column(t, "Time", PRN_TABLE_ALIGN_RIGHT);
     prn_table_column(t, "±", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Last", PRN_TABLE_ALIGN_LEFT);
-    if (commits)
-        prn_table_column(t, "Commit", PRN_TABLE_ALIGN_LEFT);
     prn_table_column(t, "Machine", PRN_TABLE_ALIGN_LEFT);
-    prn_table_shrink(t);
-    prn_table_column(t, "Sizes", PRN_TABLE_ALIGN_LEFT);
-    prn_table_omit(t);
+    prn_table_wrap(t);
 }
 
-static void list_row(struct report *r, const struct prn_trend_listed *row, bool commits)
+static void list_row(struct report *r, const struct prn_trend_list *list, size_t i)
 {
+    const struct prn_trend_listed *row = &list->rows[i];
     text_cell(r, row->model);
     text_cell(r, prn_trend_backend(row->backend));
+    if (list_has_sizes(list))
+        text_cell(r, row->sizes);
     prn_table_cell(r->table, "%lld", (long long)row->reports);
+    time_cell(r, row->last.created);
     duration_cell(r, row->median_ns);
     precision_cell(r, row->median_ns, row->low_ns, row->high_ns);
-    time_cell(r, row->last.created);
-    if (commits)
-        commit_cell(r, &row->last);
     text_cell(r, row->machine);
-    text_cell(r, row->sizes);
 }
 
 int prn_trend_list_text(const struct prn_trend_list *list, const struct prn_look *look,
@@ -396,7 +411,6 @@ int prn_trend_list_text(const struct prn_trend_list *list, const struct prn_look
 {
     struct report r = {.prose = prn_prose_init(look, out), .table = prn_table_new()};
     char bytes[PRN_FORMAT_SIZE];
-    bool commits = list_has_commits(list);
     prn_buffer_printf(&r.prose.line, "%lld report%s of %lld model%s on %lld machine%s, %s, in %s.",
                       (long long)list->reports, list->reports == 1 ? "" : "s",
                       (long long)list->models, list->models == 1 ? "" : "s",
@@ -408,9 +422,9 @@ int prn_trend_list_text(const struct prn_trend_list *list, const struct prn_look
         prn_buffer_add_char(out, '\n');
         if (!look->markdown)
             prn_table_width(r.table, r.prose.look.width);
-        list_columns(r.table, commits);
+        list_columns(r.table, list);
         for (size_t i = 0; i < list->n_rows; i++)
-            list_row(&r, &list->rows[i], commits);
+            list_row(&r, list, i);
         code = prn_table_write(
             r.table, look->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT, out, err);
     }

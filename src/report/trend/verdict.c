@@ -76,32 +76,57 @@ static void say_change(const struct prn_trend *t, const struct prn_trend_series 
     prn_buffer_add_char(out, '.');
 }
 
-/* Of the series without a change. */
-static void say_rest(const struct prn_trend *t, size_t rest, size_t told, struct prn_buffer *out)
+/* Series without a change: in how many one could have been shown, and how many are too short. */
+struct rest {
+    size_t unchanged, brief;
+    const struct prn_trend_series *longest;
+};
+
+static struct rest rest_of(const struct prn_trend *t)
 {
-    int64_t most = 0;
-    for (size_t i = 0; i < t->n_series; i++)
-        if (t->series[i].n_changes == 0 && t->series[i].measured > most)
-            most = t->series[i].measured;
-    prn_buffer_add(out, told > 0 ? " " : "");
-    if (most < PRN_CHANGES_MIN && told == 0) {
-        prn_buffer_printf(out, "Too few reports of ");
-        prn_text_clean(out, t->model);
-        prn_buffer_printf(out, " to show a change: %lld, and it takes %d of one series.",
-                          (long long)most, PRN_CHANGES_MIN);
-    } else if (told > 0) {
-        prn_buffer_printf(out, "No change shown in the other %zu series.", rest);
-    } else {
-        prn_buffer_printf(out, "No change shown over %lld reports of ", (long long)most);
-        prn_text_clean(out, t->model);
-        if (rest == 1) {
-            prn_buffer_add(out, " on ");
-            prn_trend_series_text(t, &t->series[0], out);
-        } else {
-            prn_buffer_printf(out, ", in none of %zu series", rest);
-        }
-        prn_buffer_add_char(out, '.');
+    struct rest r = {0, 0, NULL};
+    for (size_t i = 0; i < t->n_series; i++) {
+        const struct prn_trend_series *s = &t->series[i];
+        if (s->n_changes > 0)
+            continue;
+        r.unchanged += s->measured >= PRN_CHANGES_MIN;
+        r.brief += s->measured < PRN_CHANGES_MIN;
+        r.longest = !r.longest || s->measured > r.longest->measured ? s : r.longest;
     }
+    return r;
+}
+
+static void say_unchanged(const struct prn_trend *t, const struct rest *rest, bool told,
+                          struct prn_buffer *out)
+{
+    if (told) {
+        prn_buffer_printf(out, " No change shown in %zu other series.", rest->unchanged);
+        return;
+    }
+    prn_buffer_printf(out, "No change shown over %lld reports of ",
+                      (long long)rest->longest->measured);
+    prn_text_clean(out, t->model);
+    if (rest->unchanged == 1) {
+        prn_buffer_add(out, " on ");
+        prn_trend_series_text(t, rest->longest, out);
+    } else {
+        prn_buffer_printf(out, ", in none of %zu series", rest->unchanged);
+    }
+    prn_buffer_add_char(out, '.');
+}
+
+static void say_brief(const struct prn_trend *t, const struct rest *rest, bool told,
+                      struct prn_buffer *out)
+{
+    if (told) {
+        prn_buffer_printf(out, " %zu series %s too few reports to show a change.", rest->brief,
+                          rest->brief == 1 ? "has" : "have");
+        return;
+    }
+    prn_buffer_add(out, "Too few reports of ");
+    prn_text_clean(out, t->model);
+    prn_buffer_printf(out, " to show a change: %lld, and it takes %d of one series.",
+                      (long long)rest->longest->measured, PRN_CHANGES_MIN);
 }
 
 void prn_trend_verdict(const struct prn_trend *trend, struct prn_buffer *out)
@@ -120,6 +145,9 @@ void prn_trend_verdict(const struct prn_trend *trend, struct prn_buffer *out)
         }
     if (changed > told)
         prn_buffer_printf(out, " So did %zu more series, or became faster.", changed - told);
-    if (changed < trend->n_series)
-        say_rest(trend, trend->n_series - changed, told, out);
+    struct rest rest = rest_of(trend);
+    if (rest.unchanged > 0)
+        say_unchanged(trend, &rest, changed > 0, out);
+    if (rest.brief > 0)
+        say_brief(trend, &rest, changed + rest.unchanged > 0, out);
 }
