@@ -111,7 +111,8 @@ static int set_seconds(const struct prn_option *o, const char *text, double *fie
     static const struct {
         const char *unit;
         double seconds;
-    } units[] = {{"", 1}, {"s", 1}, {"ms", 1e-3}, {"m", 60}, {"min", 60}, {"h", 3600}, {"d", 86400}};
+    } units[] = {{"", 1},     {"s", 1},    {"ms", 1e-3}, {"m", 60},
+                 {"min", 60}, {"h", 3600}, {"d", 86400}};
     char *end;
     double value = strtod(text, &end);
     size_t i = 0;
