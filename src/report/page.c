@@ -21,7 +21,7 @@
 static const char *const schemas[] = {PRN_PROFILE_SCHEMA,      "prony.profile-comparison/1",
                                       "prony.trace/1",         "prony.trace-comparison/1",
                                       "prony.layer-profile/1", "prony.layers/1",
-                                      "prony.schedule/1"};
+                                      "prony.schedule/1",      "prony.history/1"};
 
 void prn_page_release(struct prn_page *page)
 {

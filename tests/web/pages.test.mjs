@@ -198,6 +198,30 @@ test("figures of a comparison are the JSON's", async () => {
   await leave(page);
 });
 
+test("figures of a history are the JSON's, and each series has its own curve", async () => {
+  const page = await open("history");
+  const { series } = made("history");
+  const marks = () => page.locator("figure svg .mark").count();
+  for (const [i, one] of series.entries()) {
+    if (i > 0) await page.selectOption('select[aria-label="Series"]', String(i));
+    const shown = await rows(page, "Reports");
+    one.points.forEach((point, k) => {
+      assert.equal(shown[k].Measured.text, point.created);
+      assert.equal(shown[k].Commit.text, point.commit.slice(0, 7));
+      if (point.median_ns !== null) same(shown[k].Time, point.median_ns, "ns");
+      else assert.ok(shown[k].Time.text.startsWith("failed: Conv"));
+    });
+    // A dot for each report that didn't fail, and both ends of each level.
+    const ends = one.segments.reduce((sum, segment) => sum + Math.min(2, segment.reports), 0);
+    assert.equal(await marks(), one.measured + ends);
+    if (one.changes.length === 0) continue;
+    const [change] = await rows(page, "Changes");
+    assert.equal(change.Report.text, String(one.changes[0].report));
+    same(change["Time after over before"], one.changes[0].ratio.estimate);
+  }
+  await leave(page);
+});
+
 test("figures of a schedule are the JSON's", async () => {
   const page = await open("schedule");
   const shown = await rows(page, "Stages");

@@ -1,5 +1,5 @@
 // One page of every kind, each with the JSON that it must agree with.
-import { readFileSync, writeFileSync } from "node:fs";
+import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { ROOT, data, folder, prony } from "./browser.mjs";
 
@@ -136,6 +136,13 @@ function operators() {
   return { before, after };
 }
 
+function history() {
+  copyFileSync(data("history-1.db"), path.join(folder, "history.db"));
+  const argv = ["history", "show", "resnet50.onnx", "--db", "history.db"];
+  prony(...argv, "--format", "html", "-o", "history.html");
+  return JSON.parse(prony(...argv, "--format", "json"));
+}
+
 const trace = (name) => data(`trace/${name}.json`);
 
 const makers = {
@@ -149,6 +156,7 @@ const makers = {
   "profile-recorded-many": profile("profile-recorded-many"),
   comparison,
   operators,
+  history,
   trace: explore("trace", trace("parallel")),
   gpu: explore("gpu", trace("gpu"), "--mapping", "--dimension-sensitive"),
   traces: explore("traces", trace("parallel"), "--compare", trace("gpu")),

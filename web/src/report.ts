@@ -3,6 +3,7 @@ import { type Card, plainCard, showCard } from "./card";
 import { comparison } from "./comparison";
 import { h, name } from "./dom";
 import { arrive, folded } from "./figures";
+import { history } from "./history";
 import { layerProfile, layers, schedule } from "./pipeline";
 import { watchPicks } from "./pick";
 import { profile, profileAnswer } from "./profile";
@@ -34,6 +35,10 @@ const kinds: Record<string, Kind> = {
   "prony.profile-comparison/1": {
     title: () => "Comparison",
     show: (r, all) => comparison(as(r), all),
+  },
+  "prony.history/1": {
+    title: (r) => `${as<{ model: string }, object>(r).data.model} over time`,
+    show: (r) => history(as(r)),
   },
   "prony.trace/1": {
     title: (r) => fileName(as<Trace, TraceView>(r).data.trace.name),

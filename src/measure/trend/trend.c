@@ -299,11 +299,13 @@ static int analyse(struct analysis *a, double *scratch, struct prn_arena *arena)
         a->place[a->n++] = i;
     }
     s->measured = (int64_t)a->n;
+    size_t found = 0;
     int code = prn_changes_weights(a->logs, scratch, a->n, a->known);
     if (code == 0)
-        code = prn_changes_find(a->logs, a->known, a->n, a->found, &a->n_found);
+        code = prn_changes_find(a->logs, a->known, a->n, a->found, &found);
     if (code < 0)
         return code;
+    a->n_found = found;
     drop_small(a, scratch);
     return tell(a, scratch, arena);
 }
