@@ -105,6 +105,12 @@ void prn_json_end(struct prn_json_writer *w)
         prn_buffer_add_char(w->out, '\n');
 }
 
+void prn_json_raw(struct prn_json_writer *w, const char *key, const char *json)
+{
+    json_begin(w, key);
+    prn_buffer_add(w->out, json);
+}
+
 void prn_json_text(struct prn_json_writer *w, const char *key, const char *text)
 {
     json_begin(w, key);

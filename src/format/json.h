@@ -50,6 +50,8 @@ void prn_json_integer(struct prn_json_writer *w, const char *key, int64_t value)
 void prn_json_number(struct prn_json_writer *w, const char *key, double value);
 void prn_json_bool(struct prn_json_writer *w, const char *key, bool value);
 void prn_json_null(struct prn_json_writer *w, const char *key);
+/* `json` is JSON that a writer made. */
+void prn_json_raw(struct prn_json_writer *w, const char *key, const char *json);
 
 /* Appends text as a JSON string, quotes and all. */
 void prn_json_quote(struct prn_buffer *out, const char *text);

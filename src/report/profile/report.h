@@ -50,4 +50,10 @@ PRONY_MUST_CHECK int prn_profile_report_csv(const struct prn_profile *profile,
                                             enum prn_report_table table, struct prn_buffer *out,
                                             struct prony_error *err);
 
+/* The verdict of a profile's JSON and the medians of its rows, as a small JSON object; nothing of a
+ * recorded program. Texts are cut to what a list has room for. */
+#define PRN_SUMMARY_MAX ((size_t)64 << 10)
+PRONY_MUST_CHECK int prn_profile_summary(const char *json, size_t len, struct prn_buffer *out,
+                                         struct prony_error *err);
+
 #endif

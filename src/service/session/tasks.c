@@ -8,6 +8,7 @@
 #include "service/host/host.h"
 
 #include "base/clock.h"
+#include "report/profile/report.h"
 #include "runtime/runtime.h"
 #include "service/pool.h"
 #include "service/store/history.h"
@@ -728,7 +729,7 @@ struct memory {
     char model[MODEL_NAME_MAX + 1];
     struct prn_buffer backends;
     struct prn_history_measurement measurement;
-    struct prn_buffer report;
+    struct prn_buffer report, summary;
 };
 
 static void warn_of_history(struct prn_service *s, const char *text)
@@ -742,6 +743,10 @@ static void run_memory(struct prn_pool_job *job)
     struct prony_error err;
     int64_t id;
     int code = prn_buffer_error(&m->report, &err);
+    /* It is a worker's report: one that can't be read is kept without a summary. */
+    if (code == 0 &&
+        prn_profile_summary(prn_buffer_text(&m->report), m->report.len, &m->summary, &err) == 0)
+        m->measurement.summary = prn_buffer_text(&m->summary);
     if (code == 0)
         code = prn_history_add_measurement(m->service->history, &m->measurement,
                                            prn_buffer_text(&m->report), m->report.len, &id, &err);
@@ -754,6 +759,7 @@ static void memory_over(struct prn_pool_job *job)
     struct memory *m = (struct memory *)job;
     prn_buffer_release(&m->backends);
     prn_buffer_release(&m->report);
+    prn_buffer_release(&m->summary);
     free(m);
 }
 
@@ -781,7 +787,8 @@ static void keep_report(const struct prn_part *part, const ProtobufCBinaryData *
                          .service = s,
                          .owner = session->owner,
                          .backends = PRN_BUFFER_INIT((size_t)64 << 10),
-                         .report = PRN_BUFFER_INIT(report->len)};
+                         .report = PRN_BUFFER_INIT(report->len),
+                         .summary = PRN_BUFFER_INIT(PRN_SUMMARY_MAX)};
     snprintf(m->model, sizeof m->model, "%s", model_name(task->measure));
     for (size_t i = 0; i < part->held->n_backends; i++)
         prn_buffer_printf(&m->backends, "%s%s", i ? ", " : "",

@@ -25,7 +25,7 @@ static const char *const sql[N_STATEMENTS] = {
                     " runs, outcome) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
     [TRIM_SESSIONS] = "DELETE FROM sessions WHERE id <= ?",
     [ADD_MEASUREMENT] = "INSERT INTO measurements (user, model, backends, created_ms, duration_ms,"
-                        " report_bytes) VALUES (?, ?, ?, ?, ?, ?)",
+                        " report_bytes, summary) VALUES (?, ?, ?, ?, ?, ?, ?)",
     [ADD_REPORT] = "INSERT INTO reports (id, json) VALUES (?, ?)",
     [TOTAL] = "SELECT count(*), total(report_bytes), min(id) FROM measurements",
     [DROP_REPORT] = "DELETE FROM reports WHERE id = ?",
@@ -33,9 +33,10 @@ static const char *const sql[N_STATEMENTS] = {
     [SESSIONS] = "SELECT id, user, backends, created_ms, ready_ms, ended_ms, models, runs, outcome"
                  " FROM sessions WHERE (?1 IS NULL OR user = ?1) AND id < ?2"
                  " ORDER BY id DESC LIMIT ?3",
-    [MEASUREMENTS] = "SELECT id, user, model, backends, created_ms, duration_ms, report_bytes"
-                     " FROM measurements WHERE (?1 IS NULL OR user = ?1) AND id < ?2"
-                     " ORDER BY id DESC LIMIT ?3",
+    [MEASUREMENTS] =
+        "SELECT id, user, model, backends, created_ms, duration_ms, report_bytes, summary"
+        " FROM measurements WHERE (?1 IS NULL OR user = ?1) AND id < ?2"
+        " ORDER BY id DESC LIMIT ?3",
     [REPORT] = "SELECT json FROM reports JOIN measurements USING (id)"
                " WHERE id = ?1 AND (?2 IS NULL OR user = ?2)",
 };
@@ -160,6 +161,7 @@ static int add_measurement_locked(struct prn_history *h, const struct prn_histor
     sqlite3_bind_int64(s, 4, m->created_ms);
     sqlite3_bind_int64(s, 5, m->duration_ms);
     sqlite3_bind_int64(s, 6, (int64_t)bytes);
+    bind_text(s, 7, m->summary);
     int code = prn_db_run(h->db, s, err);
     if (code < 0)
         return code;
@@ -230,6 +232,7 @@ static int visit_measurement(sqlite3_stmt *s, void *visit, void *context)
         .created_ms = sqlite3_column_int64(s, 4),
         .duration_ms = sqlite3_column_int64(s, 5),
         .report_bytes = (uint64_t)sqlite3_column_int64(s, 6),
+        .summary = text_at(s, 7),
     };
     return (*(prn_history_measurement_visit **)visit)(&measurement, context);
 }

@@ -42,6 +42,7 @@ struct prn_history_measurement {
     const char *backends;
     int64_t created_ms;
     int64_t duration_ms;
+    const char *summary;   /* prn_profile_summary() of the report, "" when it has none */
     uint64_t report_bytes; /* by queries */
 };
 

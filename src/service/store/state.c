@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #define DATABASE "state.db"
-#define SCHEMA_VERSION 2
+#define SCHEMA_VERSION 3
 
 struct prn_state {
     char folder[PATH_MAX];
@@ -48,6 +48,8 @@ static const char *const steps[SCHEMA_VERSION] = {
     "CREATE TABLE slurm_jobs (job INTEGER PRIMARY KEY, hardware TEXT NOT NULL,"
     "  label TEXT NOT NULL, key BLOB, token BLOB);"
     "CREATE TABLE slurm_service (one INTEGER PRIMARY KEY, id TEXT NOT NULL);",
+    /* What a list shows of a report, as JSON; "": not known, as of reports from before. */
+    "ALTER TABLE measurements ADD COLUMN summary TEXT NOT NULL DEFAULT '';",
 };
 
 static const struct prn_db_schema state_schema = {

@@ -11,7 +11,9 @@
 
 #include "base/clock.h"
 #include "format/json.h"
+#include "report/comparison/report.h"
 #include "report/page.h"
+#include "report/profile/json.h"
 #include "report/web.h"
 #include "service/config/address.h"
 #include "service/session/session.h"
@@ -20,6 +22,7 @@
 #include "service/web/signins.h"
 
 #include <malloc.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -307,6 +310,7 @@ static int write_measurement(const struct prn_history_measurement *m, void *cont
     prn_json_integer(w, "created_ms", m->created_ms);
     prn_json_integer(w, "duration_ms", m->duration_ms);
     prn_json_integer(w, "report_bytes", (int64_t)m->report_bytes);
+    prn_json_raw(w, "summary", m->summary[0] ? m->summary : "null");
     prn_json_end(w);
     return 0;
 }
@@ -363,14 +367,16 @@ static unsigned show_measurements(struct prn_http_request *request, void *contex
 
 /* ---- Reports ---- */
 
+/* `parameter` says which. */
 static unsigned read_report(struct prn_http_request *request, struct prn_service *s,
-                            const struct viewer *viewer, struct prn_buffer *report,
-                            struct prn_buffer *out)
+                            const struct viewer *viewer, const char *parameter, int64_t *ret_id,
+                            struct prn_buffer *report, struct prn_buffer *out)
 {
     struct prony_error err;
     int64_t id = 0;
-    if (!read_number(request, "id", INT64_MAX, &id) || id == 0)
+    if (!read_number(request, parameter, INT64_MAX, &id) || id == 0)
         return fail(request, out, 400, "id is the number of a measurement");
+    *ret_id = id;
     int code = prn_history_report(s->history, id, whose(viewer), report, &err);
     if (code == PRONY_ENOENT)
         return fail(request, out, 404, "there is no such measurement");
@@ -380,11 +386,12 @@ static unsigned read_report(struct prn_http_request *request, struct prn_service
 static unsigned show_report(struct prn_http_request *request, void *context, struct prn_buffer *out)
 {
     struct viewer viewer;
+    int64_t id;
     unsigned status = check_get(request, out);
     if (status == 0)
         status = check_viewer(request, context, out, &viewer);
     if (status == 0)
-        status = read_report(request, context, &viewer, out, out);
+        status = read_report(request, context, &viewer, "id", &id, out, out);
     return status == 0 ? 200 : status;
 }
 
@@ -428,20 +435,65 @@ static unsigned make_page(struct prn_http_request *request, const struct prn_buf
     return 200;
 }
 
+/* The page of one measurement against an earlier one, as 'prony report BEFORE AFTER' makes it. */
+static unsigned make_comparison(struct prn_http_request *request, int64_t before_id, int64_t id,
+                                const struct prn_buffer *before, const struct prn_buffer *after,
+                                struct prn_buffer *out)
+{
+    const struct prn_compare_options options = {.fail_over = NAN};
+    const struct prn_buffer *reports[2] = {before, after};
+    struct prn_comparison *comparison = NULL;
+    struct prn_profile *profiles[2] = {NULL, NULL};
+    struct prn_comparison_side sides[2];
+    char names[2][64];
+    struct prony_error err;
+    int code = 0;
+    snprintf(names[0], sizeof names[0], "measurement %lld", (long long)before_id);
+    snprintf(names[1], sizeof names[1], "measurement %lld", (long long)id);
+    for (size_t i = 0; i < 2 && code == 0; i++) {
+        code = prn_profile_parse_json(prn_buffer_text(reports[i]), reports[i]->len, names[i],
+                                      &profiles[i], &err);
+        sides[i] = (struct prn_comparison_side){names[i], profiles[i]};
+    }
+    if (code == 0)
+        code = prn_compare(&sides[0], &sides[1], 1, &options, &comparison, &err);
+    if (code == 0)
+        code = prn_comparison_report(comparison, PRN_REPORT_FORMAT_HTML, NULL, out, &err);
+    prn_comparison_free(comparison);
+    for (size_t i = 0; i < 2; i++)
+        prn_profile_free(profiles[i]);
+    malloc_trim(0);
+    if (code < 0)
+        return fail_plainly(request, out, 422, "these two measurements can't be compared");
+    prn_http_set_policy(request, prn_page_policy());
+    return 200;
+}
+
 static unsigned show_report_page(struct prn_http_request *request, void *context,
                                  struct prn_buffer *out)
 {
     struct prn_service *s = context;
     struct prn_buffer report = PRN_BUFFER_INIT(PRN_HTTP_PAGE_MAX);
+    struct prn_buffer before = PRN_BUFFER_INIT(PRN_HTTP_PAGE_MAX);
     struct prony_error err;
     struct viewer viewer;
+    int64_t id;
+    int64_t before_id;
     unsigned status = check_viewer(request, s, out, &viewer);
     if (status == 0 && prn_page_check(&err) < 0)
         return fail_plainly(request, out, 503, err.text);
     if (status == 0)
-        status = read_report(request, s, &viewer, &report, out);
-    status = status == 0 ? make_page(request, &report, out)
-                         : fail_plainly(request, out, status, plain_text(status));
+        status = read_report(request, s, &viewer, "id", &id, &report, out);
+    bool two = prn_http_parameter(request, "before") != NULL;
+    if (status == 0 && two)
+        status = read_report(request, s, &viewer, "before", &before_id, &before, out);
+    if (status != 0)
+        status = fail_plainly(request, out, status, plain_text(status));
+    else if (two)
+        status = make_comparison(request, before_id, id, &before, &report, out);
+    else
+        status = make_page(request, &report, out);
+    prn_buffer_release(&before);
     prn_buffer_release(&report);
     return status;
 }
