@@ -684,6 +684,35 @@ def test_a_stored_report_is_the_clients(measured, browse):
     assert page.get(f"/report?id={rows[0]['id']}").status == 200
 
 
+def test_a_list_has_verdicts_and_medians(measured, browse):
+    _, _, rows = measured
+    page = browse("ann")
+    for row in rows[1:3]:
+        if row["user"] != "ann":
+            continue
+        stored = page.get(f"/api/report?id={row['id']}").json
+        summary = row["summary"]
+        assert summary["verdict"] == stored["verdict"] or summary["verdict"].endswith("…")
+        assert [(r["median_ns"], r["low_ns"]) for r in summary["results"]] == [
+            (r["stats"]["median_ns"], r["stats"]["low_ns"]) for r in stored["results"]]
+    assert rows[0]["summary"] is None  # layers
+
+
+def test_two_measurements_are_compared(measured, browse):
+    _, _, rows = measured
+    page = browse("ann")
+    own = [row["id"] for row in rows if row["user"] == "ann"]
+    newest, oldest = own[1], own[-1]
+    shown = page.get(f"/report?id={newest}&before={oldest}")
+    assert shown.status == 200 and "prony.profile-comparison/1" in shown.text
+    assert "script-src 'sha256-" in shown.headers["Content-Security-Policy"]
+    assert page.get(f"/report?id={own[0]}&before={oldest}").status == 422  # layers
+    theirs = next(row["id"] for row in rows if row["user"] == "bob")
+    for other in (theirs, 999999):
+        assert page.get(f"/report?id={newest}&before={other}").status == 404
+    assert page.get(f"/report?id={newest}&before=x").status == 400
+
+
 def test_reports_of_others(measured, browse):
     _, _, rows = measured
     for who, status in (("ann", 404), ("bob", 200), ("root", 200)):

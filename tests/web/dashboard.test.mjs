@@ -188,6 +188,72 @@ test("a measurement is in the history, and its report has the JSON's figures", a
   await service.stop();
 });
 
+test("medians over time: their verdicts are listed, and two are compared", async () => {
+  const service = await Service.start("medians");
+  const page = await visitService(service.page);
+  for (let i = 0; i < 2; i++) await measure(service, model("small.onnx"));
+  await state(page, "live");
+  const listed = await until(page, "Measurements", "both", (shown) => shown.length === 2);
+  const address = await page.getAttribute("#measurements a:has-text('JSON')", "href");
+  const newest = await page.evaluate(async (url) => (await fetch(url)).json(), address);
+  assert.equal(listed[0].Verdict.text, newest.verdict);
+  assert.equal(listed[0].Median.value, newest.results[0].stats.median_ns);
+  await page.waitForSelector("svg[aria-label^='Medians over time'] .mark");
+  await eventually(
+    "both are drawn",
+    async () => (await page.locator("svg[aria-label^='Medians over time'] .mark").count()) === 2,
+  );
+  const [report] = await Promise.all([page.context().waitForEvent("page"), page.click("a:has-text('Compare')")]);
+  await report.waitForSelector("article");
+  assert.equal(await report.getAttribute("article", "data-schema"), "prony.profile-comparison/1");
+  const [compared] = await rows(report, "Comparison");
+  assert.equal(compared["Time after"].value, newest.results[0].stats.median_ns);
+  await keep(page, "medians");
+  await leave(page);
+  await service.stop();
+});
+
+test("a change is marked where intervals don't touch, and points are chosen by keys", async () => {
+  const service = await Service.start("changes");
+  const at = (id, low, high) => ({
+    id,
+    user: "ann",
+    yours: true,
+    model: "net.onnx",
+    backends: "local/onnxrt-cpu",
+    created_ms: 1e12 + 36e5 * id,
+    duration_ms: 1000,
+    report_bytes: 100,
+    summary: {
+      verdict: `${id}`,
+      results: [{ name: "onnxrt-cpu", median_ns: (low + high) / 2, low_ns: low, high_ns: high }],
+    },
+  });
+  const unsure = {
+    ...at(5, 1, 2),
+    summary: { verdict: "5", results: [{ name: "onnxrt-cpu", median_ns: 9e6, low_ns: null, high_ns: null }] },
+  };
+  const measurements = [unsure, at(4, 1.0e6, 1.1e6), at(3, 2.0e6, 2.1e6), at(2, 1.05e6, 1.15e6), at(1, 1.0e6, 1.1e6)];
+  const page = await visitService(service.page, {
+    prepare: (p) => p.route(/api\/measurements/, (route) => route.fulfill({ json: { measurements, more: false } })),
+  });
+  await state(page, "live");
+  await page.waitForSelector("svg[aria-label^='Medians over time'] .mark");
+  const said = await page.textContent("svg[aria-label^='Medians over time']");
+  assert.equal(said.match(/▲ slower/g).length, 1);
+  assert.equal(said.match(/▼ faster/g).length, 1);
+  const chart = page.locator("svg[aria-label^='Medians over time']");
+  await chart.focus();
+  for (const key of ["Home", "Enter", "ArrowRight", "ArrowRight", "Enter"]) await page.keyboard.press(key);
+  const link = await page.getAttribute("a:has-text('Compare')", "href");
+  assert.match(link, /^\/report\?id=\d+&before=\d+$/);
+  const [after, before] = link.match(/\d+/g).map(Number);
+  assert.ok(before < after);
+  assert.match(page.url(), /before=\d+&after=\d+/);
+  await leave(page);
+  await service.stop();
+});
+
 test("what is older is shown when it is asked for, while the service is busy", async () => {
   const service = await Service.start("history");
   const page = await visitService(service.page);
@@ -649,6 +715,11 @@ test("the last minutes are drawn, read by keys and saved as numbers", async () =
     assert.match(lines[1], /^\d{4}-\d\d-\d\dT[\d:.]+Z,local,1,1,1$/);
     assert.ok(lines.length > 2);
   });
+  // What was seen survives a reload, and so does what was opened.
+  const oldest = (await rows(page, "Hardware over time")).at(-1).Time.text;
+  await page.reload();
+  await state(page, "live");
+  await until(page, "Hardware over time", "what was seen before", (shown) => shown.at(-1)?.Time.text === oldest);
   await page.click("#cache summary");
   const [cache] = await rows(page, "Cache");
   const json = await page.evaluate(async () => (await (await fetch("/api/status")).json()).cache);

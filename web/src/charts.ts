@@ -478,6 +478,7 @@ export interface Point {
   tip: string[];
   hollow?: boolean;
   label?: string; // beside it, where there is room
+  choose?: () => void; // when it is clicked
 }
 
 export interface Curve {
@@ -651,7 +652,7 @@ export function curves(c: Curves): HTMLElement {
         group.append(shape(i, px(p), y.at(p.y), Boolean(p.hollow)));
         taken.push({ x: px(p) - 6, y: y.at(p.y) - 6, w: 12, h: 12 });
         f.svg.append(group);
-        f.marks.push({ element: group, tip: p.tip });
+        f.marks.push({ element: group, tip: p.tip, choose: p.choose });
       }
     });
     for (const p of points) if (p.label) labelPoint(f, p.label, x.at(p.x), y.at(p.y), left, width, taken);

@@ -7,6 +7,7 @@ import {
   type Part,
   cachePart,
   endedColumns,
+  forgetSeen,
   hardwarePart,
   heading,
   measurementColumns,
@@ -20,6 +21,7 @@ import {
 import { h, name } from "./dom";
 import { clockTime, lasted, shorten } from "./format";
 import { themeButton } from "./theme";
+import { trend } from "./dashboard_trend";
 
 const PAUSE_MS = 2000;
 const HIDDEN_PAUSE_MS = 20e3;
@@ -146,6 +148,7 @@ function signedOut(reason: string): void {
   shown = null;
   failures = 0;
   dialog.close();
+  forgetSeen();
   who.replaceChildren();
   about.replaceChildren();
   signOut.hidden = true;
@@ -225,7 +228,7 @@ closeIt.addEventListener("click", async () => {
 // ---- Asking ----
 
 function begin(you: You): NonNullable<typeof shown> {
-  const hardware = hardwarePart();
+  const hardware = hardwarePart(you.user ?? "");
   const top = overview();
   const parts = [top, hardware, queuePart(), sessionsPart(confirmClose), workersPart(), cachePart()];
   const fault = h("p", { class: "fault", role: "status" });
@@ -235,6 +238,7 @@ function begin(you: You): NonNullable<typeof shown> {
     if (error instanceof Refused && error.status === 401) signedOut("You are no longer signed in.");
     else say(fault, `The history can't be read at the moment: ${(error as Error).message}.`);
   };
+  const medians = trend();
   const measurements = history<Measurement>(
     "/api/measurements",
     "measurements",
@@ -242,6 +246,7 @@ function begin(you: You): NonNullable<typeof shown> {
     "Nothing has been measured yet.",
     measurementColumns,
     complain,
+    (rows) => medians.update(rows),
   );
   const ended = history<EndedSession>(
     "/api/sessions",
@@ -271,7 +276,7 @@ function begin(you: You): NonNullable<typeof shown> {
     title,
     draining,
     ...parts.map((part) => part.element),
-    pastPart("measurements", "Measurements", measurements.element, fault),
+    pastPart("measurements", "Measurements", h("div", {}, medians.element, measurements.element), fault),
     pastPart("ended", "Ended sessions", ended.element, h("span")),
   );
   if (arriving) title.focus({ preventScroll: true });

@@ -33,6 +33,7 @@ export function history<Row extends Entry>(
   empty: string,
   columns: Column<Row>[],
   failed: (fault: unknown) => void,
+  changed?: (rows: Row[]) => void,
 ): History {
   let rows: Row[] = [];
   let moreOlder = false;
@@ -54,6 +55,7 @@ export function history<Row extends Entry>(
     rows = next;
     moreOlder = more;
     table.update(rows);
+    changed?.(rows);
     if (older.hidden === more) {
       if (!more && document.activeElement === older)
         table.element.querySelector<HTMLElement>(".scroll")?.focus({ preventScroll: true });

@@ -67,6 +67,11 @@ export interface Status {
   you: You;
 }
 
+export interface Summary {
+  verdict: string;
+  results: { name: string; median_ns: Known; low_ns: Known; high_ns: Known }[];
+}
+
 export interface Measurement {
   id: number;
   user: string | null;
@@ -75,6 +80,7 @@ export interface Measurement {
   created_ms: Known;
   duration_ms: Known;
   report_bytes: Known;
+  summary: Summary | null; // what isn't a profile, or is of an older service, has none
 }
 
 export interface EndedSession {

@@ -1,10 +1,10 @@
 // The parts of the service's page, each brought up to date in place.
 import { type LiveChart, type Sample, WINDOW_MS, legend, liveChart } from "./dashboard_chart";
-import type { Cache, EndedSession, Hardware, Measurement, Session, Status, Worker } from "./dashboard_types";
+import type { Cache, EndedSession, Hardware, Measurement, Session, Status, Summary, Worker } from "./dashboard_types";
 import { h, name, s } from "./dom";
-import { folded, section } from "./figures";
+import { folded } from "./figures";
 import { type Column, type LiveTable, liveTable } from "./table";
-import { bytes, clockTime, dollars, integer, lasted, moment, percent, shorten } from "./format";
+import { bytes, clockTime, dollars, duration, integer, lasted, moment, percent, shorten } from "./format";
 
 export interface Part {
   element: HTMLElement;
@@ -12,9 +12,7 @@ export interface Part {
 }
 
 function part(id: string, title: string, ...children: Node[]): HTMLElement {
-  const element = section(title, ...children);
-  element.id = id;
-  return element;
+  return h("section", { id }, h("h2", {}, title), ...children);
 }
 
 const difference = (a: number | null, b: number | null): number | null => (a === null || b === null ? null : a - b);
@@ -165,9 +163,34 @@ export interface HardwarePart extends Part {
   silent: () => void; // nothing was heard
 }
 
-export function hardwarePart(): HardwarePart {
+const SEEN = "prony-seen";
+
+// What this window saw before it was reloaded, if it was the same user's.
+function seenBefore(user: string): Map<string, Seen[]> {
+  try {
+    const kept = JSON.parse(sessionStorage.getItem(SEEN) ?? "null") as {
+      user: string;
+      seen: [string, Seen[]][];
+    } | null;
+    const recent = (all: Seen[]): Seen[] => all.filter((x) => x.time >= Date.now() - WINDOW_MS && x.time <= Date.now());
+    if (kept?.user === user) return new Map(kept.seen.map(([hardware, all]) => [hardware, recent(all)]));
+  } catch {
+    // nothing was kept
+  }
+  return new Map();
+}
+
+export function forgetSeen(): void {
+  try {
+    sessionStorage.removeItem(SEEN);
+  } catch {
+    // nothing was kept
+  }
+}
+
+export function hardwarePart(user: string): HardwarePart {
   const cards = new Map<string, Card>();
-  const seen = new Map<string, Seen[]>();
+  const seen = seenBefore(user);
   const list = h("ul", { class: "cards" });
   const all = h("button", { type: "button", hidden: true });
   let everything = false;
@@ -194,25 +217,29 @@ export function hardwarePart(): HardwarePart {
   );
   let numbers: LiveTable<Seen> | null = null;
   const rows = (): Seen[] => [...seen.values()].flat().sort((a, b) => b.time - a.time);
-  const fold = folded("Numbers", () => {
-    numbers = liveTable<Seen>(
-      {
-        label: "Hardware over time",
-        file: "hardware-over-time",
-        rows: rows(),
-        empty: "Nothing has been seen yet.",
-        columns: [
-          moments("Time", "time", (x) => x.time, clockTime),
-          text("Hardware", "hardware", (x) => x.hardware),
-          number("Hosts", "hosts", (x) => x.hosts),
-          number("Held", "held", (x) => x.held),
-          number("Waiting", "waiting", (x) => x.waiting),
-        ],
-      },
-      (x) => `${x.time} ${x.hardware}`,
-    );
-    return numbers.element;
-  }) as HTMLDetailsElement;
+  const fold = folded(
+    "Numbers",
+    () => {
+      numbers = liveTable<Seen>(
+        {
+          label: "Hardware over time",
+          file: "hardware-over-time",
+          rows: rows(),
+          empty: "Nothing has been seen yet.",
+          columns: [
+            moments("Time", "time", (x) => x.time, clockTime),
+            text("Hardware", "hardware", (x) => x.hardware),
+            number("Hosts", "hosts", (x) => x.hosts),
+            number("Held", "held", (x) => x.held),
+            number("Waiting", "waiting", (x) => x.waiting),
+          ],
+        },
+        (x) => `${x.time} ${x.hardware}`,
+      );
+      return numbers.element;
+    },
+    "hardware",
+  ) as HTMLDetailsElement;
 
   function keep(hardware: string, sample: Sample): void {
     const old = (seen.get(hardware) ?? []).filter((x) => x.time >= sample.time - WINDOW_MS).slice(1 - SAMPLES_MAX);
@@ -233,6 +260,11 @@ export function hardwarePart(): HardwarePart {
       one.update(x);
       one.chart.update(seen.get(x.name) ?? [], x.name);
     });
+    try {
+      sessionStorage.setItem(SEEN, JSON.stringify({ user, seen: [...seen] }));
+    } catch {
+      // then it lasts until the page is reloaded
+    }
     all.hidden = (last?.hardware.length ?? 0) <= shown.length;
     say(all, all.hidden ? "" : `Show all ${last?.hardware.length} kinds`);
     if (fold.open) numbers?.update(rows());
@@ -415,7 +447,7 @@ export function cachePart(): Part {
     number("Were not", "misses", (x) => x.misses),
   ];
   const table = liveTable<Cache>({ label: "Cache", columns, rows: [] }, () => "cache");
-  const fold = folded("Numbers", () => table.element);
+  const fold = folded("Numbers", () => table.element, "cache");
   const none = h("p", { class: "more" });
   const shown = h("div", {}, size.element, found.element, fold);
   return {
@@ -445,11 +477,19 @@ export function cachePart(): Part {
 
 // ---- What has been ----
 
+// The row of a measurement with the shortest median.
+function shortest(x: Measurement): Summary["results"][number] | null {
+  const rows = (x.summary?.results ?? []).filter((r) => r.median_ns !== null);
+  return rows.sort((a, b) => (a.median_ns ?? 0) - (b.median_ns ?? 0))[0] ?? null;
+}
+
 export const measurementColumns: Column<Measurement>[] = [
   moments("Began", "began", (x) => x.created_ms),
   text("User", "user", (x) => x.user),
   text("Model", "model", (x) => x.model),
   text("Backends", "backends", (x) => x.backends),
+  number("Median", "median_ns", (x) => shortest(x)?.median_ns ?? null, duration, "the shortest of its rows"),
+  text("Verdict", "verdict", (x) => x.summary?.verdict ?? ""),
   time("Took", "duration_ms", (x) => x.duration_ms),
   {
     title: "Report",

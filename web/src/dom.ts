@@ -80,6 +80,7 @@ export interface Mark {
   element: SVGElement;
   tip: string[];
   id?: string; // of what can be picked
+  choose?: () => void; // what a click does besides
 }
 
 // Marks of a picture say what they are when pointed at, and one after the other by arrow keys.
@@ -110,8 +111,10 @@ export function interactive(svg: SVGElement, label: string, marks: Mark[]): void
     const steps: Record<string, number> = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 };
     if (event.key === "Home") enter(0);
     else if (event.key === "End") enter(marks.length - 1);
-    else if (event.key === "Enter" && marks[current]?.id !== undefined) pick(marks[current].id ?? null);
-    else if (event.key in steps)
+    else if (event.key === "Enter" && current >= 0) {
+      if (marks[current].id !== undefined) pick(marks[current].id ?? null);
+      marks[current].choose?.();
+    } else if (event.key in steps)
       enter(
         (current < 0 ? (steps[event.key] > 0 ? 0 : marks.length - 1) : current + steps[event.key] + marks.length) %
           marks.length,
@@ -127,6 +130,7 @@ export function interactive(svg: SVGElement, label: string, marks: Mark[]): void
     );
     mark.element.addEventListener("pointerleave", hideTip);
     if (mark.id !== undefined) mark.element.addEventListener("click", () => pick(mark.id ?? null));
+    if (mark.choose) mark.element.addEventListener("click", mark.choose);
   });
   if (marks.some((mark) => mark.id !== undefined))
     onPick(svg, (id) => {

@@ -276,7 +276,7 @@ export function liveTable<Row>(given: Table<Row>, key: (row: Row) => unknown): L
     { class: "scroll", tabindex: 0, role: "region", "aria-label": spec.label },
     h(
       "table",
-      { class: cards ? "cards" : null, role: role("table") },
+      { class: cards ? "stack" : null, role: role("table") },
       h("caption", { class: "unseen" }, spec.label),
       h("thead", { role: role("rowgroup") }, h("tr", { role: role("row") }, ...heads)),
       body,
