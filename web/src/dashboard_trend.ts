@@ -155,7 +155,7 @@ export function trend(): Trend {
     const ids = [...new Map(flat.map((m) => [m.of.id, m.of])).values()].sort((a, b) => a.id - b.id);
     comparing.hidden = ids.length < 2;
     pickers.forEach((picker, i) => {
-      const was = picker.value || recall(i === 0 ? "before" : "after");
+      const was = recall(i === 0 ? "before" : "after"); // the reader's choice
       picker.replaceChildren(...ids.map((x) => h("option", { value: x.id }, `${moment(x.created_ms)} (${x.id})`)));
       const last = String(ids[Math.max(0, ids.length - 2 + i)]?.id ?? "");
       picker.value = ids.some((x) => String(x.id) === was) ? (was as string) : last;

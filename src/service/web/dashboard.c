@@ -441,6 +441,7 @@ static unsigned make_comparison(struct prn_http_request *request, int64_t before
                                 struct prn_buffer *out)
 {
     const struct prn_compare_options options = {.fail_over = NAN};
+    const struct prn_look look = {0};
     const struct prn_buffer *reports[2] = {before, after};
     struct prn_comparison *comparison = NULL;
     struct prn_profile *profiles[2] = {NULL, NULL};
@@ -458,7 +459,7 @@ static unsigned make_comparison(struct prn_http_request *request, int64_t before
     if (code == 0)
         code = prn_compare(&sides[0], &sides[1], 1, &options, &comparison, &err);
     if (code == 0)
-        code = prn_comparison_report(comparison, PRN_REPORT_FORMAT_HTML, NULL, out, &err);
+        code = prn_comparison_report(comparison, PRN_REPORT_FORMAT_HTML, &look, out, &err);
     prn_comparison_free(comparison);
     for (size_t i = 0; i < 2; i++)
         prn_profile_free(profiles[i]);
