@@ -17,7 +17,7 @@ from torch import fx
 
 from prony import _dtypes, _dump, _native, _weights
 from prony._forms import Exported, export
-from prony._lower import Lowered, is_weight
+from prony._lower import Lowered, is_weight, one_fake_mode
 from prony._onnx import first_line
 from prony.errors import CompilationError, LoadModelError, OctomlProfileError
 
@@ -79,7 +79,8 @@ class Captured:
             self._profile if context.backend is None else self._infer, self.local,
             context.run_failed)
         try:
-            self.exported = export(module, examples, context.wants_onnx)
+            with one_fake_mode(module):
+                self.exported = export(module, examples, context.wants_onnx)
         except Exception as fault:
             self.failure = f"it can't be lowered to ATen operators: {first_line(fault)}"
             return

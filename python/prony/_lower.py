@@ -9,10 +9,12 @@ again (_plan.py).
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import inspect
 import operator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -87,6 +89,28 @@ def is_weight(example: Any) -> bool:
 def autocast() -> torch.dtype | None:
     """What the program around the graph casts to, on the processor; None: it doesn't."""
     return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+
+
+@contextlib.contextmanager
+def one_fake_mode(captured: fx.GraphModule) -> Iterator[None]:
+    """Some versions of PyTorch call backends in another fake mode than that of the inputs, and then
+    find that the two don't match."""
+    fakes = [node.meta["example_value"] for node in captured.graph.find_nodes(op="placeholder")]
+    context = torch._guards.TracingContext.try_get()
+    modes = [fake.fake_mode for fake in fakes if isinstance(fake, torch._subclasses.FakeTensor)]
+    try:
+        torch._guards.detect_fake_mode(fakes)
+        match = True
+    except AssertionError:
+        match = False
+    if match or context is None:
+        yield
+        return
+    before, context.fake_mode = context.fake_mode, modes[0]
+    try:
+        yield
+    finally:
+        context.fake_mode = before
 
 
 def lower(captured: fx.GraphModule, examples: list[Any]) -> Lowered:

@@ -12,6 +12,7 @@ import contextlib
 import copy
 import dataclasses
 import functools
+import inspect
 import io
 import logging
 import operator
@@ -169,10 +170,15 @@ def _export(lowered: Lowered, names: list[str]) -> onnx.ModelProto:
            for node in program.graph.nodes if node.op == "call_function"):
         # It is what the exporter would make of it, and would take its time to.
         program.run_decompositions = lambda *_: program
+    converts = "opset_version" in inspect.signature(_core.export).parameters
+    options: dict[str, Any] = {"opset_version": OPSET} if converts else {}
     with _untouched_sizes(lowered):
         exported = _core.export(program, registry=_registry(), input_names=names,
-                                output_names=lowered.output_names, verbose=False,
-                                opset_version=OPSET)
+                                output_names=lowered.output_names, verbose=False, **options)
+    if not converts:  # older PyTorch does it in torch.onnx.export()
+        from torch.onnx._internal._lazy_import import onnxscript_apis
+
+        exported.model = onnxscript_apis.convert_version(exported.model, OPSET)
     return exported.model_proto
 
 
