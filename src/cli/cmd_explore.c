@@ -7,6 +7,7 @@
 #include "cli/output.h"
 #include "cli/cmd_explore.h"
 #include "report/page.h"
+#include "report/saved.h"
 #include "report/trace/timeline.h"
 #include "report/trace/report.h"
 
@@ -491,5 +492,6 @@ const struct prn_command prn_command_explore = {
     .defaults = explore_defaults,
     .min_arguments = 1,
     .max_arguments = 1,
+    .takes = PRN_SAVED_BIT(TRACE),
     .run = explore_run,
 };

@@ -9,6 +9,7 @@
 #include "exec/scratch.h"
 #include "pipeline/limits.h"
 #include "report/layers/cuts.h"
+#include "report/saved.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -423,5 +424,6 @@ const struct prn_command prn_command_layers = {
     .options_size = sizeof(struct prn_layers_options),
     .defaults = layers_defaults,
     .max_arguments = 1,
+    .takes = PRN_SAVED_BIT(MODEL),
     .run = layers_run,
 };

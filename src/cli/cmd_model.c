@@ -14,6 +14,7 @@
 #include "format/json.h"
 #include "model/bindings.h"
 #include "model/model.h"
+#include "report/saved.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -652,5 +653,6 @@ const struct prn_command prn_command_model = {
     .options_size = sizeof(struct model_options),
     .min_arguments = 1,
     .max_arguments = 1,
+    .takes = PRN_SAVED_BIT(MODEL),
     .run = model_run,
 };

@@ -11,6 +11,7 @@
 #include "report/load/report.h"
 #include "report/profile/json.h"
 #include "report/profile/report.h"
+#include "report/saved.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -503,5 +504,6 @@ const struct prn_command prn_command_profile = {
     .defaults = defaults,
     .min_arguments = 1,
     .max_arguments = PRN_MODELS_MAX,
+    .takes = PRN_SAVED_BIT(MODEL),
     .run = profile_run,
 };

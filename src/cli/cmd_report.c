@@ -6,6 +6,7 @@
 #include "cli/recorded.h"
 #include "report/profile/json.h"
 #include "report/profile/report.h"
+#include "report/saved.h"
 
 #include <math.h>
 
@@ -152,5 +153,6 @@ const struct prn_command prn_command_report = {
     .defaults = report_defaults,
     .min_arguments = 1,
     .max_arguments = FILES_MAX,
+    .takes = PRN_SAVED_BIT(PROFILE),
     .run = report_run,
 };

@@ -7,8 +7,8 @@
 #include "record/net.h"
 #include "report/page.h"
 #include "report/profile/json.h"
+#include "report/saved.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
@@ -19,8 +19,6 @@
 
 /* More than anybody wants to see at once. */
 #define FILES_MAX 100
-/* Enough of a file to know what it is. */
-#define HEAD_BYTES 4096
 
 extern char **environ;
 
@@ -29,26 +27,7 @@ struct view_options {
     bool no_browser;
 };
 
-/* ---- What a file is ---- */
-
-enum kind { KIND_JSON, KIND_HTML, KIND_TRACE };
-
-/* A report is an object with a schema, a trace an array of events or compressed. */
-static enum kind kind_of(const char *head, size_t length)
-{
-    static const char gzip[] = "\x1f\x8b";
-    static const char zstd[] = "\x28\xb5\x2f\xfd";
-    size_t at = length >= 3 && memcmp(head, "\xef\xbb\xbf", 3) == 0 ? 3 : 0;
-    while (at < length && isspace((unsigned char)head[at]))
-        at++;
-    if (at < length && head[at] == '<')
-        return KIND_HTML;
-    if ((at < length && head[at] == '[') || memmem(head, length, "\"traceEvents\"", 13) ||
-        (length >= strlen(gzip) && memcmp(head, gzip, strlen(gzip)) == 0) ||
-        (length >= strlen(zstd) && memcmp(head, zstd, strlen(zstd)) == 0))
-        return KIND_TRACE;
-    return KIND_JSON;
-}
+/* ---- Files ---- */
 
 static int read_text(const char *path, struct prn_buffer *out, struct prony_error *err)
 {
@@ -62,47 +41,24 @@ static int read_text(const char *path, struct prn_buffer *out, struct prony_erro
     return code;
 }
 
-static int read_head(const char *path, enum kind *ret_kind, struct prony_error *err)
-{
-    char head[HEAD_BYTES];
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return prn_fail_errno(err, errno, "read", path);
-    ssize_t length = read(fd, head, sizeof head);
-    int error = errno;
-    close(fd);
-    if (length < 0)
-        return prn_fail_errno(err, error, "read", path);
-    *ret_kind = kind_of(head, (size_t)length);
-    return 0;
-}
-
 static int add_text(struct prn_page *page, const char *name, const struct prn_buffer *text,
-                    enum kind kind, struct prony_error *err)
+                    enum prn_saved_kind kind, struct prony_error *err)
 {
-    switch (kind) {
-    case KIND_JSON:
-        return prn_page_add_json(page, name, prn_buffer_text(text), text->len, NULL, err);
-    case KIND_HTML:
+    if (kind == PRN_SAVED_PAGE)
         return prn_page_add_html(page, name, prn_buffer_text(text), text->len, err);
-    case KIND_TRACE:
-        break;
-    }
-    return prn_fail(err, PRONY_EUSAGE, "a trace is read twice: name a file instead of -");
+    if (kind == PRN_SAVED_TRACE)
+        return prn_fail(err, PRONY_EUSAGE, "a trace is read twice: name a file instead of -");
+    return prn_page_add_json(page, name, prn_buffer_text(text), text->len, NULL, err);
 }
 
 static int add_file(struct prn_page *page, const char *path, struct prony_error *err)
 {
     bool standard = strcmp(path, "-") == 0;
-    enum kind kind = KIND_JSON;
-    int code = standard ? 0 : read_head(path, &kind, err);
-    if (code == 0 && kind == KIND_TRACE)
+    if (!standard && prn_saved_kind_at(path) == PRN_SAVED_TRACE)
         return prn_trace_page_add(page, path, err);
     struct prn_buffer text = PRN_BUFFER_INIT(PRN_PROFILE_FILE_MAX);
-    if (code == 0)
-        code = read_text(path, &text, err);
-    if (code == 0 && standard)
-        kind = kind_of(prn_buffer_text(&text), text.len);
+    int code = read_text(path, &text, err);
+    enum prn_saved_kind kind = prn_saved_kind_of(prn_buffer_text(&text), text.len);
     if (code == 0)
         code = add_text(page, standard ? "standard input" : path, &text, kind, err);
     prn_buffer_release(&text);
@@ -214,5 +170,6 @@ const struct prn_command prn_command_view = {
     .defaults = view_defaults,
     .min_arguments = 1,
     .max_arguments = FILES_MAX,
+    .takes = PRN_SAVED_SHOWN,
     .run = view_run,
 };

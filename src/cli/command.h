@@ -79,6 +79,7 @@ struct prn_command {
     size_t options_size; /* of the struct that the options fill; zeroed, then `defaults` */
     void (*defaults)(void *options);
     size_t min_arguments, max_arguments;
+    unsigned takes; /* what files its arguments are: PRN_SAVED_BIT()s (report/saved.h); 0: none */
     /* Returns 0, an enum prn_outcome, or a negative PRONY_E…, whose `err` the caller prints. */
     int (*run)(const void *options, const struct prn_strings *arguments, struct prony_error *err);
     bool hidden; /* not in lists and pages */

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "cli/pages.h"
 #include "cli/output.h"
+#include "report/saved.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -19,6 +20,20 @@ static int report(int code, const struct prony_error *err, const struct prn_comm
         fprintf(stderr, "prony: see 'prony %s%s--help'\n", command ? command->name : "",
                 command ? " " : "");
     return prn_exit_status(code);
+}
+
+/* A file of another kind is the likelier fault, and the command that takes it the better advice. */
+static void suggest(const struct prn_command *command, const struct prn_strings *arguments,
+                    struct prony_error *err)
+{
+    for (size_t i = 0; command->takes && i < arguments->n; i++) {
+        enum prn_saved_kind kind = prn_saved_kind_at(arguments->items[i]);
+        if (kind == PRN_SAVED_UNKNOWN || (command->takes & (1U << kind)))
+            continue;
+        prn_fail(err, err->code, "'%s' is %s; use 'prony %s'", arguments->items[i],
+                 prn_saved[kind].text, prn_saved[kind].command);
+        return;
+    }
 }
 
 static int misuse(const char *what, const char *subject)
@@ -67,6 +82,8 @@ static int main_run(const struct prn_command *command, int argc, char **argv)
     int code = prn_command_parse(command, argc, argv, options, &arguments, &help, &err);
     if (code == 0 && !help)
         code = command->run(options, &arguments, &err);
+    if (code == PRONY_EFORMAT)
+        suggest(command, &arguments, &err);
     if (code < 0)
         status = report(code, &err, command);
     else if (help)

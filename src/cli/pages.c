@@ -2,7 +2,10 @@
 
 #include "base/table.h"
 #include "base/text.h"
+#include "model/synth/synth.h"
+#include "report/saved.h"
 #include "runtime/library.h"
+#include "runtime/runtime.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -208,36 +211,147 @@ void prn_command_man(struct prn_buffer *out)
     man_terms(out, variables);
 }
 
+/* ---- Completion ---- */
+
+static void add_networks(struct prn_buffer *out)
+{
+    for (const struct prn_synth_network *n = prn_synth_networks; n->name; n++)
+        prn_buffer_printf(out, "%s%s", n == prn_synth_networks ? "" : " ", n->name);
+}
+
+static void add_backends(struct prn_buffer *out)
+{
+    for (size_t i = 0; prn_runtimes[i]; i++)
+        prn_buffer_printf(out, "%s%s", i ? " " : "", prn_runtimes[i]->software);
+}
+
+static bool takes_backend(const struct prn_option *o)
+{
+    return strcmp(o->name, "backend") == 0 || strcmp(o->name, "reference") == 0;
+}
+
+/* The words that may follow an option, or false. */
+static bool add_values(const struct prn_option *o, struct prn_buffer *out)
+{
+    if (o->kind == PRN_OPTION_CHOICE)
+        for (size_t k = 0; o->choices[k]; k++)
+            prn_buffer_printf(out, "%s%s", k ? " " : "", o->choices[k]);
+    else if (takes_backend(o))
+        add_backends(out);
+    else
+        return false;
+    return true;
+}
+
+/* Bash patterns that the beginning of a file of these kinds matches. */
+static void add_patterns(unsigned takes, struct prn_buffer *out)
+{
+    const char *before = "";
+    for (int kind = 0; kind < PRN_SAVED_COUNT; kind++) {
+        if (!(takes & (1U << kind)))
+            continue;
+        if (prn_saved[kind].schema)
+            prn_buffer_printf(out, "%s*\"schema\"*\"%s*", before, prn_saved[kind].schema);
+        else if (kind == PRN_SAVED_TRACE)
+            prn_buffer_printf(out, "%s*([[:space:]])\\[*|*\"traceEvents\"*", before);
+        else
+            continue;
+        before = "|";
+    }
+}
+
 static bool takes_file(const struct prn_option *o)
 {
     return o->value && (strstr(o->value, "FILE") || strstr(o->value, "DIR"));
 }
 
+/* Files by kind: models and pages by their suffixes, JSON by its beginning. Without suffixes, any
+ * file; the suffix "-" stands for none. */
+static const char bash_files[] =
+    "_prony_files()\n{\n"
+    "    local name head suffixes=$1 pattern=$2\n"
+    "    compopt -o filenames 2> /dev/null\n"
+    "    while IFS= read -r name; do\n"
+    "        if [[ ! -d $name && -n $suffixes && ${name##*.} != @($suffixes) ]]; then\n"
+    "            [[ $name == *.json && -n $pattern && -f $name && -r $name ]] || continue\n"
+    "            IFS= read -r -d '' -N 1000 head < \"$name\" 2> /dev/null\n"
+    "            [[ $head == @($pattern) ]] || continue\n"
+    "        fi\n"
+    "        COMPREPLY+=(\"$name\")\n"
+    "    done < <(compgen -f -- \"$current\")\n}\n";
+
+static const char bash_begin[] =
+    "_prony()\n{\n    local current=${COMP_WORDS[COMP_CWORD]}\n"
+    "    local previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+    "    local command=${COMP_WORDS[1]}\n    COMPREPLY=()\n"
+    "    # Bash cuts words at '=': --format=json, -b name=onnxrt-cpu.\n"
+    "    [[ $current == = ]] && current='' previous='='\n"
+    "    if [[ $previous == = ]]; then\n"
+    "        local at=$((COMP_CWORD - 1))\n"
+    "        [[ ${COMP_WORDS[COMP_CWORD]} == = ]] && at=$COMP_CWORD\n"
+    "        previous=${COMP_WORDS[at-1]}\n"
+    "        [[ $previous == -* || $at -lt 3 ]] || previous=${COMP_WORDS[at-2]}\n"
+    "    fi\n"
+    "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
+    "        mapfile -t COMPREPLY < <(compgen -W '";
+
+static void bash_values(struct prn_buffer *out)
+{
+    for (size_t i = 0; prn_commands[i]; i++) {
+        const struct prn_command *c = prn_commands[i];
+        for (const struct prn_option *o = prn_command_options(c); o->kind && !c->hidden; o++) {
+            struct prn_buffer values = PRN_BUFFER_INIT((size_t)1 << 16);
+            if (o->kind != PRN_OPTION_GROUP && add_values(o, &values)) {
+                prn_buffer_printf(out, "    '%s --%s'", c->name, o->name);
+                if (o->letter)
+                    prn_buffer_printf(out, " | '%s -%c'", c->name, o->letter);
+                prn_buffer_printf(out,
+                                  ")\n        mapfile -t COMPREPLY < <(compgen -W '%s' -- "
+                                  "\"$current\")\n        return\n        ;;\n",
+                                  prn_buffer_text(&values));
+            }
+            prn_buffer_release(&values);
+        }
+    }
+}
+
+/* The files that are arguments of a command; a value of an option may be any file. */
+static void bash_arguments(struct prn_buffer *out)
+{
+    prn_buffer_add(out, "    [[ $previous == -* ]] && { _prony_files; return; }\n"
+                        "    case $command in\n");
+    for (size_t i = 0; prn_commands[i]; i++) {
+        const struct prn_command *c = prn_commands[i];
+        if (c->hidden || !c->takes)
+            continue;
+        prn_buffer_printf(out, "    %s) _prony_files '", c->name);
+        if (c->takes & PRN_SAVED_BIT(MODEL))
+            prn_buffer_add(out, "onnx");
+        if (c->takes & PRN_SAVED_BIT(PAGE))
+            prn_buffer_add(out, "html|");
+        prn_buffer_add(out, c->takes & PRN_SAVED_BIT(TRACE)   ? "gz|zst' '"
+                            : c->takes & PRN_SAVED_BIT(MODEL) ? "' '"
+                                                              : "-' '");
+        add_patterns(c->takes, out);
+        prn_buffer_add(out, "' ;;\n");
+    }
+    prn_buffer_add(out, "    synth) mapfile -t COMPREPLY < <(compgen -W '");
+    add_networks(out);
+    prn_buffer_add(out, "' -- \"$current\") ;;\n");
+    prn_buffer_add(out, "    *) _prony_files ;;\n    esac\n}\ncomplete -F _prony prony\n");
+}
+
 void prn_command_bash(struct prn_buffer *out)
 {
-    prn_buffer_add(out, "# bash completion for prony; made from its option tables\n"
-                        "_prony()\n{\n    local current=${COMP_WORDS[COMP_CWORD]}\n"
-                        "    local previous=${COMP_WORDS[COMP_CWORD-1]}\n"
-                        "    local command=${COMP_WORDS[1]}\n    COMPREPLY=()\n"
-                        "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-                        "        mapfile -t COMPREPLY < <(compgen -W '");
+    prn_buffer_add(out, "# bash completion for prony; made from its option tables\n");
+    prn_buffer_add(out, bash_files);
+    prn_buffer_add(out, bash_begin);
     for (size_t i = 0; prn_commands[i]; i++)
         if (!prn_commands[i]->hidden)
             prn_buffer_printf(out, "%s ", prn_commands[i]->name);
     prn_buffer_add(out, "help --help --version' -- \"$current\")\n        return\n    fi\n"
                         "    case \"$command $previous\" in\n");
-    for (size_t i = 0; prn_commands[i]; i++) {
-        const struct prn_command *c = prn_commands[i];
-        for (const struct prn_option *o = prn_command_options(c); o->kind && !c->hidden; o++) {
-            if (o->kind != PRN_OPTION_CHOICE)
-                continue;
-            prn_buffer_printf(out, "    '%s --%s')\n        mapfile -t COMPREPLY < <(compgen -W '",
-                              c->name, o->name);
-            for (size_t k = 0; o->choices[k]; k++)
-                prn_buffer_printf(out, "%s%s", k ? " " : "", o->choices[k]);
-            prn_buffer_add(out, "' -- \"$current\")\n        return\n        ;;\n");
-        }
-    }
+    bash_values(out);
     prn_buffer_add(out, "    esac\n    if [[ $current == -* ]]; then\n        case $command in\n");
     for (size_t i = 0; prn_commands[i]; i++) {
         const struct prn_command *c = prn_commands[i];
@@ -249,10 +363,8 @@ void prn_command_bash(struct prn_buffer *out)
                 prn_buffer_printf(out, "--%s ", o->name);
         prn_buffer_add(out, "--help' -- \"$current\") ;;\n");
     }
-    prn_buffer_add(out, "        esac\n        return\n    fi\n"
-                        "    compopt -o filenames 2> /dev/null\n"
-                        "    mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n}\n"
-                        "complete -F _prony prony\n");
+    prn_buffer_add(out, "        esac\n        return\n    fi\n");
+    bash_arguments(out);
 }
 
 /* Inside single quotes of a zsh _arguments spec: quotes, brackets and colons mean something. */
@@ -265,6 +377,23 @@ static void zsh_text(struct prn_buffer *out, const char *text)
             prn_buffer_printf(out, "\\%c", *p);
         else
             prn_buffer_add_char(out, *p == '\n' ? ' ' : *p);
+    }
+}
+
+static void zsh_arguments(const struct prn_command *c, struct prn_buffer *out)
+{
+    if (strcmp(c->name, "synth") == 0) {
+        prn_buffer_add(out, "network:(");
+        add_networks(out);
+        prn_buffer_add_char(out, ')');
+    } else if (c->takes & PRN_SAVED_BIT(MODEL)) {
+        prn_buffer_add(out, "model:_files -g \"*.onnx\"");
+    } else if (c->takes) {
+        prn_buffer_printf(out, "file:_files -g \"*.(json%s%s)\"",
+                          c->takes & PRN_SAVED_BIT(TRACE) ? "|json.gz|json.zst" : "",
+                          c->takes & PRN_SAVED_BIT(PAGE) ? "|html" : "");
+    } else {
+        prn_buffer_add(out, "file:_files");
     }
 }
 
@@ -295,17 +424,18 @@ void prn_command_zsh(struct prn_buffer *out)
                               o->name, o->kind == PRN_OPTION_FLAG ? "" : "=");
             zsh_text(out, o->help);
             prn_buffer_add_char(out, ']');
-            if (o->kind == PRN_OPTION_CHOICE) {
+            if (o->kind == PRN_OPTION_CHOICE || takes_backend(o)) {
                 prn_buffer_add(out, ":value:(");
-                for (size_t k = 0; o->choices[k]; k++)
-                    prn_buffer_printf(out, "%s%s", k ? " " : "", o->choices[k]);
+                add_values(o, out);
                 prn_buffer_add_char(out, ')');
             } else if (o->kind != PRN_OPTION_FLAG) {
                 prn_buffer_add(out, takes_file(o) ? ":file:_files" : ":value:");
             }
             prn_buffer_add(out, "' \\\n");
         }
-        prn_buffer_add(out, "            '*:file:_files'\n        ;;\n");
+        prn_buffer_add(out, "            '*:");
+        zsh_arguments(c, out);
+        prn_buffer_add(out, "'\n        ;;\n");
     }
     prn_buffer_add(out, "    esac\n}\n_prony \"$@\"\n");
 }

@@ -126,7 +126,7 @@ static bool fail_kind(struct prn_trace_reader *r, struct prn_scan *s)
     const char *kind = prn_file_kind(s->at, len);
     /* The first field of a model is its IR version, a small number. */
     if (len > 2 && s->at[0] == 8 && s->at[1] > 0 && s->at[1] < 32)
-        kind = "an ONNX model, which 'prony model' shows";
+        kind = "an ONNX model";
     if (!kind || strcmp(kind, "text") == 0)
         return prn_scan_fail(s, "not a trace: it is neither a JSON array nor an object");
     snprintf(r->what, sizeof r->what, "not a trace: it is %s", kind);
@@ -140,8 +140,7 @@ static void note_member(struct prn_trace_reader *r, const struct prn_scan_string
     static const char report[] = "\"prony.";
     if (key->len == 6 && memcmp(key->text, "schema", 6) == 0 && len > sizeof report &&
         memcmp(value, report, sizeof report - 1) == 0)
-        snprintf(r->what, sizeof r->what,
-                 "not a trace: it is a prony report (%.*s), which 'prony report' shows",
+        snprintf(r->what, sizeof r->what, "not a trace: it is saved by prony (%.*s)",
                  (int)(len < 60 ? len : 60) - 2, value + 1);
     r->is_kineto = r->is_kineto || (key->len == 16 && !memcmp(key->text, "deviceProperties", 16)) ||
                    (key->len == 13 && !memcmp(key->text, "schemaVersion", 13));

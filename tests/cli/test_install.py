@@ -136,8 +136,44 @@ def test_bash_completion(prefix, workdir):
         helped = set(re.findall(r"^  (?:-\w, |    )(--[\w-]+)",
                                 sh(prefix / "bin" / "prony", command, "--help"), re.MULTILINE))
         assert helped <= set(complete(prefix, command, "--"))
+    assert complete(prefix, "synth", "resn") == ["resnet50"]
+    assert complete(prefix, "profile", "--format", "j") == ["json"]
+    assert complete(prefix, "profile", "--format", "=", "j") == ["json"]
+
+
+def test_bash_completes_backends(prefix):
+    """Also those that are given a name; bash cuts words at '='."""
+    assert "onnxrt-cpu" in complete(prefix, "profile", "-b", "")
+    for words in (["-b", "openv"], ["--backend", "openv"], ["--backend", "=", "openv"],
+                  ["-b", "new", "=", "openv"], ["--reference", "openv"]):
+        assert complete(prefix, "profile", *words) == ["openvino-cpu"], words
+    assert "onnxrt-cpu" in complete(prefix, "profile", "-b", "new", "=")
+
+
+def test_bash_completes_files_by_kind(prefix, workdir):
+    """Only what the command takes, and folders; a value of an option may be any file."""
+    data = ROOT / "tests/data"
     (workdir / "my model.onnx").touch()
-    assert complete(prefix, "synth", "my", cwd=workdir) == ["my model.onnx"]
+    shutil.copy(data / "profile-tiny.json", workdir / "my profile.json")
+    shutil.copy(data / "trace/gpu.json", workdir / "my trace.json")
+    (workdir / "my object.json").write_text('{"otherData": 1, "traceEvents": []}')
+    (workdir / "my schedule.json").write_text('{\n  "schema": "prony.schedule/1"}')
+    (workdir / "my notes.txt").touch()
+    (workdir / "my.html").touch()
+    (workdir / "my.json.gz").touch()
+    (workdir / "my folder").mkdir()
+    (workdir / "my secret.json").touch(0)
+    offered = {command: set(complete(prefix, command, "my", cwd=workdir)) - {"my folder"}
+               for command in ("profile", "model", "layers", "report", "explore", "view", "serve")}
+    assert offered["profile"] == offered["model"] == offered["layers"] == {"my model.onnx"}
+    assert offered["report"] == {"my profile.json"}
+    assert offered["explore"] == {"my trace.json", "my object.json", "my.json.gz"}
+    assert offered["view"] == {"my profile.json", "my trace.json", "my object.json", "my.json.gz",
+                               "my schedule.json", "my.html"}
+    everything = {path.name for path in workdir.iterdir() if path.name.startswith("my")}
+    assert offered["serve"] | {"my folder"} == everything
+    assert set(complete(prefix, "profile", "-o", "my", cwd=workdir)) == everything
+    assert "my folder" in complete(prefix, "profile", "my", cwd=workdir)
 
 
 def test_zsh_completion(prefix):

@@ -316,10 +316,9 @@ static const struct fault faults[] = {
     {"\x7f\x45\x4c\x46", "byte 0, line 1: not a trace: it is a program or library"},
     {"PK\x03\x04", "byte 0, line 1: not a trace: it is a ZIP archive"},
     {"<!DOCTYPE html>", "byte 0, line 1: not a trace: it is an HTML page"},
-    {"\x08\x08\x12", "byte 0, line 1: not a trace: it is an ONNX model, which 'prony model' shows"},
+    {"\x08\x08\x12", "byte 0, line 1: not a trace: it is an ONNX model"},
     {"{\"schema\":\"prony.profile/1\",\"a\":1}",
-     "byte 33, line 1: not a trace: it is a prony report (prony.profile/1), which 'prony report' "
-     "shows"},
+     "byte 33, line 1: not a trace: it is saved by prony (prony.profile/1)"},
     {"{}", "byte 1, line 1: not a trace: it has no \"traceEvents\""},
     {"{\"a\":1\n}", "byte 7, line 2: not a trace: it has no \"traceEvents\""},
     {"{\"traceEvents\":{}}", "byte 15, line 1: \"traceEvents\" is not an array"},
