@@ -16,6 +16,7 @@ struct column {
     const char *title;
     enum prn_table_align align;
     bool shrinks, omits, wraps;
+    int rank; /* of those that are left out, the highest goes first */
 };
 
 struct prn_table {
@@ -26,7 +27,10 @@ struct prn_table {
     size_t n_cells;
     size_t width_max; /* 0: no limit */
     bool bare;
-    int error; /* the first failure */
+    bool spills;            /* what is left out follows in further tables */
+    const char *what_shows; /* what is left out; NULL: nobody asks */
+    size_t keys;            /* first columns that every further table has */
+    int error;              /* the first failure */
 };
 
 struct prn_table *prn_table_new(void)
@@ -92,6 +96,22 @@ void prn_table_omit(struct prn_table *t)
 {
     if (t && t->n_columns > 0)
         t->columns[t->n_columns - 1].omits = true;
+}
+
+void prn_table_omit_rank(struct prn_table *t, int rank)
+{
+    prn_table_omit(t);
+    if (t && t->n_columns > 0)
+        t->columns[t->n_columns - 1].rank = rank;
+}
+
+void prn_table_rest(struct prn_table *t, const char *what_shows, size_t keys)
+{
+    if (!t)
+        return;
+    t->spills = !what_shows;
+    t->what_shows = what_shows;
+    t->keys = keys;
 }
 
 void prn_table_shrink(struct prn_table *t)
@@ -235,13 +255,20 @@ static size_t total_width(const struct prn_table *t, const size_t *widths, size_
     return total;
 }
 
-/* Leaves columns out, from the right, while names would have to get very short. */
+/* Leaves columns out, by rank and then from the right, while names would have to get very short. */
 static void omit_columns(const struct prn_table *t, size_t *widths)
 {
     const size_t readable = 36;
-    for (size_t c = t->n_columns; c-- > 0 && total_width(t, widths, readable) > t->width_max;)
-        if (t->columns[c].omits)
-            widths[c] = OMITTED;
+    while (total_width(t, widths, readable) > t->width_max) {
+        size_t last = t->n_columns;
+        for (size_t c = t->n_columns; c-- > 0;)
+            if (t->columns[c].omits && widths[c] != OMITTED &&
+                (last == t->n_columns || t->columns[c].rank > t->columns[last].rank))
+                last = c;
+        if (last == t->n_columns)
+            return;
+        widths[last] = OMITTED;
+    }
 }
 
 /* Narrows the widest of the columns that may be, again and again, until the table fits. */
@@ -282,13 +309,8 @@ static void wrapped_cell(struct prn_buffer *out, const char *text, size_t width,
     prn_buffer_release(&clean);
 }
 
-static void write_text(const struct prn_table *t, size_t *widths, struct prn_buffer *out)
+static void write_columns(const struct prn_table *t, const size_t *widths, struct prn_buffer *out)
 {
-    if (t->width_max > 0) {
-        omit_columns(t, widths);
-        narrow_columns(t, widths);
-        force_columns(t, widths);
-    }
     size_t total = total_width(t, widths, 0);
     for (size_t row = 0; row <= prn_table_rows(t); row++) {
         const char *between = "";
@@ -317,6 +339,75 @@ static void write_text(const struct prn_table *t, size_t *widths, struct prn_buf
         return;
     repeat(out, '-', total);
     prn_buffer_add(out, "\n");
+}
+
+static void name_rest(const struct prn_table *t, const size_t *widths, struct prn_buffer *out)
+{
+    struct prn_buffer line = PRN_BUFFER_INIT(CELL_MAX);
+    size_t n = 0;
+    for (size_t c = 0; c < t->n_columns; c++)
+        if (widths[c] == OMITTED)
+            prn_buffer_printf(&line, "%s%s", n++ > 0 ? ", " : "Not shown: ", t->columns[c].title);
+    prn_buffer_printf(&line, "; %s shows %s.", t->what_shows, n == 1 ? "it" : "them");
+    if (n > 0)
+        prn_text_wrap(out, prn_buffer_text(&line), 0, 2, t->width_max);
+    prn_buffer_release(&line);
+}
+
+/* From the widths of all columns: those of the columns that fit. */
+static void fit_columns(const struct prn_table *t, size_t *widths)
+{
+    if (t->width_max == 0)
+        return;
+    omit_columns(t, widths);
+    narrow_columns(t, widths);
+    force_columns(t, widths);
+}
+
+/* Further tables, each with the first columns and some of those that no table had yet. */
+static int write_rest(const struct prn_table *t, const size_t *full, const size_t *widths,
+                      struct prn_buffer *out)
+{
+    size_t *next = malloc(t->n_columns * sizeof *next);
+    bool *left = calloc(t->n_columns, sizeof *left);
+    bool any = false;
+    int code = next && left ? 0 : PRONY_ENOMEM;
+    for (size_t c = 0; code == 0 && c < t->n_columns; c++)
+        any |= left[c] = widths[c] == OMITTED;
+    while (code == 0 && any) {
+        for (size_t c = 0; c < t->n_columns; c++)
+            next[c] = c < t->keys && widths[c] != OMITTED ? widths[c] : left[c] ? full[c] : OMITTED;
+        fit_columns(t, next);
+        any = false;
+        bool written = false;
+        for (size_t c = 0; c < t->n_columns; c++) {
+            written |= left[c] && next[c] != OMITTED;
+            left[c] = left[c] && next[c] == OMITTED;
+            any |= left[c];
+        }
+        if (!written)
+            break; /* nothing fits beside the first column */
+        prn_buffer_add_char(out, '\n');
+        write_columns(t, next, out);
+    }
+    free(left);
+    free(next);
+    return code;
+}
+
+static int write_text(const struct prn_table *t, size_t *widths, struct prn_buffer *out)
+{
+    size_t *full = malloc(t->n_columns * sizeof *full);
+    if (!full)
+        return PRONY_ENOMEM;
+    memcpy(full, widths, t->n_columns * sizeof *full);
+    fit_columns(t, widths);
+    write_columns(t, widths, out);
+    int code = t->spills ? write_rest(t, full, widths, out) : 0;
+    if (t->what_shows)
+        name_rest(t, widths, out);
+    free(full);
+    return code;
 }
 
 static void write_markdown(const struct prn_table *t, const size_t *widths, struct prn_buffer *out)
@@ -365,14 +456,15 @@ int prn_table_write(const struct prn_table *t, enum prn_table_style style, struc
             widths[c] = width > widths[c] ? width : widths[c];
         }
     }
+    int code = 0;
     if (style == PRN_TABLE_STYLE_TEXT)
-        write_text(t, widths, out);
+        code = write_text(t, widths, out);
     else if (style == PRN_TABLE_STYLE_MARKDOWN)
         write_markdown(t, widths, out);
     else
         write_csv(t, out);
     free(widths);
-    return prn_buffer_error(out, err);
+    return code < 0 ? prn_fail_memory(err) : prn_buffer_error(out, err);
 }
 
 int prn_table_end(struct prn_table *t, enum prn_table_style style, struct prn_buffer *out,

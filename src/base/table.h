@@ -44,8 +44,15 @@ void prn_table_cell_exact(struct prn_table *t, double value);
 void prn_table_width(struct prn_table *t, size_t width);
 void prn_table_bare(struct prn_table *t);
 void prn_table_omit(struct prn_table *t);
+/* The same; columns of the highest rank go first, and those of prn_table_omit() have rank 0. */
+void prn_table_omit_rank(struct prn_table *t, int rank);
 void prn_table_shrink(struct prn_table *t);
 void prn_table_wrap(struct prn_table *t);
+
+/* Below the table, a line names the columns that were left out and says what shows them: "--verbose
+ * or a wider terminal". Or, with `what_shows` NULL, they follow in further tables, each beginning
+ * with the first `keys` columns. Without a call they are left out silently. */
+void prn_table_rest(struct prn_table *t, const char *what_shows, size_t keys);
 
 size_t prn_table_rows(const struct prn_table *t);
 

@@ -11,6 +11,9 @@
 /* Below this, lines are as wide as this. */
 #define PRN_LOOK_WIDTH_MIN 40
 
+/* What shows the columns that a table has no room for (prn_table_rest()). */
+#define PRN_LOOK_MORE "--verbose or a wider terminal"
+
 struct prn_look {
     bool markdown;
     bool verbose;     /* everything that is known */

@@ -47,12 +47,14 @@ static void name_cells(struct tables *t, const struct prn_comparison_row *row)
     prn_buffer_release(&text);
 }
 
-static void comparison_table_begin(struct tables *t, size_t width)
+static void comparison_table_begin(struct tables *t, const struct prn_look *look, size_t keys)
 {
     t->table = prn_table_new();
     t->n_rows = 0;
-    prn_table_width(t->table, width);
+    prn_table_width(t->table, look->width);
+    prn_table_rest(t->table, look->verbose ? NULL : PRN_LOOK_MORE, keys + t->view->sized);
     prn_table_column(t->table, "Backend", PRN_TABLE_ALIGN_LEFT);
+    prn_table_shrink(t->table);
     if (t->view->sized)
         prn_table_column(t->table, "Sizes", PRN_TABLE_ALIGN_LEFT);
 }
@@ -103,11 +105,11 @@ static void time_cell(struct tables *t, const struct prn_result *r)
         prn_table_cell(t->table, "%s%s", prn_format_duration(text, r->stats.median_ns), mark);
 }
 
-static int write_times(struct tables *t, size_t width, struct prn_buffer *out,
+static int write_times(struct tables *t, const struct prn_look *look, struct prn_buffer *out,
                        struct prony_error *err)
 {
     const struct prn_comparison_file *file = t->view->file;
-    comparison_table_begin(t, width);
+    comparison_table_begin(t, look, 1);
     ratio_columns(t);
     prn_table_column(t->table, "After is", PRN_TABLE_ALIGN_LEFT);
     for (size_t i = 0; i < file->n_rows; i++) {
@@ -178,11 +180,11 @@ static const char *format_rate(char buffer[PRN_FORMAT_SIZE], double rate)
     return buffer;
 }
 
-static int write_others(struct tables *t, size_t width, struct prn_buffer *out,
+static int write_others(struct tables *t, const struct prn_look *look, struct prn_buffer *out,
                         struct prony_error *err)
 {
     const struct prn_comparison_file *file = t->view->file;
-    comparison_table_begin(t, width);
+    comparison_table_begin(t, look, 2);
     prn_table_column(t->table, "Figure", PRN_TABLE_ALIGN_LEFT);
     ratio_columns(t);
     prn_table_column(t->table, "After is", PRN_TABLE_ALIGN_LEFT);
@@ -207,9 +209,10 @@ static int write_others(struct tables *t, size_t width, struct prn_buffer *out,
 }
 
 int prn_comparison_tables(const struct prn_comparison_view *view, enum prn_table_style style,
-                          size_t width, struct prn_buffer *out, struct prony_error *err)
+                          const struct prn_look *look, struct prn_buffer *out,
+                          struct prony_error *err)
 {
     struct tables t = {.view = view, .style = style};
-    int code = write_times(&t, width, out, err);
-    return code < 0 ? code : write_others(&t, width, out, err);
+    int code = write_times(&t, look, out, err);
+    return code < 0 ? code : write_others(&t, look, out, err);
 }

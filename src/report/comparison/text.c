@@ -203,7 +203,7 @@ static int write_file(struct report *r, struct prony_error *err)
         return 0;
     int code = prn_comparison_tables(
         r->view, r->prose->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
-        r->prose->markdown ? 0 : r->prose->look.width, r->prose->out, err);
+        &r->prose->look, r->prose->out, err);
     if (code < 0)
         return code;
     prn_buffer_add_char(r->prose->out, '\n');

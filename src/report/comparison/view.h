@@ -44,7 +44,7 @@ struct prn_comparison_pair prn_comparison_costs(const struct prn_comparison_view
 
 /* Text and Markdown of one file. */
 PRONY_MUST_CHECK int prn_comparison_tables(const struct prn_comparison_view *view,
-                                           enum prn_table_style style, size_t width,
+                                           enum prn_table_style style, const struct prn_look *look,
                                            struct prn_buffer *out, struct prony_error *err);
 PRONY_MUST_CHECK int prn_comparison_text(const struct prn_comparison *comparison,
                                          const struct prn_look *look, struct prn_buffer *out,

@@ -360,16 +360,15 @@ static void describe_method(struct section *s)
 
 int prn_load_section(const struct prn_view *view, struct prn_prose *prose, struct prony_error *err)
 {
-    size_t width = prose->markdown ? SIZE_MAX : prose->look.width;
     struct section s = {.view = view, .profile = view->profile, .prose = prose};
     enum prn_table_style style = prose->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT;
     prn_buffer_add(prose->out, prose->markdown ? "\n**Under load**\n\n" : "\nUnder load\n\n");
-    int code = prn_load_table(view, style, width, prose->out, err);
+    int code = prn_load_table(view, style, &prose->look, prose->out, err);
     if (code < 0)
         return code;
     prn_buffer_add_char(prose->out, '\n');
     size_t before = prose->out->len;
-    code = prn_slo_table(view, style, width, prose->out, err);
+    code = prn_slo_table(view, style, &prose->look, prose->out, err);
     if (code < 0)
         return code;
     if (prose->out->len > before)

@@ -17,14 +17,16 @@ void prn_load_verdict(const struct prn_view *view, struct prn_buffer *out);
 PRONY_MUST_CHECK int prn_load_section(const struct prn_view *view, struct prn_prose *prose,
                                       struct prony_error *err);
 
-/* One row for each load; as CSV in full precision. Nothing is written where there is none, but for
- * the titles of CSV. */
+/* One row for each load; as CSV, without a look, in full precision. Nothing is written where there
+ * is none, but for the titles of CSV. */
 PRONY_MUST_CHECK int prn_load_table(const struct prn_view *view, enum prn_table_style style,
-                                    size_t width, struct prn_buffer *out, struct prony_error *err);
+                                    const struct prn_look *look, struct prn_buffer *out,
+                                    struct prony_error *err);
 
 /* What a limit on latency allows: one row for each backend. Not for CSV. */
 PRONY_MUST_CHECK int prn_slo_table(const struct prn_view *view, enum prn_table_style style,
-                                   size_t width, struct prn_buffer *out, struct prony_error *err);
+                                   const struct prn_look *look, struct prn_buffer *out,
+                                   struct prony_error *err);
 
 /* Every rate that was tried for it, as CSV. */
 PRONY_MUST_CHECK int prn_slo_trials_csv(const struct prn_view *view, struct prn_buffer *out,

@@ -191,11 +191,11 @@ static void exact_row(struct sheet *s, const struct prn_load_row *row)
     flags(s, row->flags);
 }
 
-/* The column that was added last is left out where there is no room. */
-static void may_go(struct sheet *s)
+/* The column that was added last is left out where there is no room, the highest rank first. */
+static void may_go(struct sheet *s, int rank)
 {
     if (s->heading)
-        prn_table_omit(s->table);
+        prn_table_omit_rank(s->table, rank);
 }
 
 static void readable_row(struct sheet *s, const struct prn_load_row *row)
@@ -203,21 +203,21 @@ static void readable_row(struct sheet *s, const struct prn_load_row *row)
     rate(s, "Asked", NULL, row->asked_per_s, "closed", "");
     rate(s, "Achieved", NULL, row->achieved_per_s, "-", row->flags ? "*" : "");
     count(s, "Workers", NULL, row->workers);
-    may_go(s);
+    may_go(s, 6);
     share(s, "Busy", NULL, row->utilisation);
-    may_go(s);
+    may_go(s, 4);
     duration(s, "Wait", NULL, row->wait_ns);
-    may_go(s);
+    may_go(s, 2);
     duration(s, "p50", NULL, row->p50_ns.estimate);
     duration(s, "p90", NULL, row->p90_ns.estimate);
-    may_go(s);
+    may_go(s, 3);
     duration(s, "p99", NULL, row->p99_ns.estimate);
     interval(s, "p99 is within", NULL, NULL, row->p99_ns);
-    may_go(s);
+    may_go(s, 1);
     duration(s, "p99.9", NULL, row->p999_ns.estimate);
-    may_go(s);
+    may_go(s, 5);
     count(s, "Requests", NULL, row->requests);
-    may_go(s);
+    may_go(s, 7);
 }
 
 /* What rows of several files are told apart by. */
@@ -239,6 +239,8 @@ static void load_row(struct sheet *s, const struct prn_view *view, size_t index,
          s->heading ? ""
          : exact(s) ? view->names[index]
                     : view->calls[index]);
+    if (s->heading)
+        prn_table_shrink(s->table);
     if (exact(s))
         exact_row(s, row);
     else
@@ -260,14 +262,19 @@ static void slo_row(struct sheet *s, const struct prn_view *view, size_t index,
     double holds = prn_slo_holds_per_s(slo);
     prn_slo_limit_text(slo, &limit);
     text(s, "Backend", NULL, s->heading ? "" : exact(s) ? view->names[index] : view->calls[index]);
+    if (s->heading)
+        prn_table_shrink(s->table);
     take_text(s, "Limit", NULL, &limit);
     rate(s, "Holds up to", NULL, holds, is_unknown(slo) ? "not known" : "no rate", "");
     rate(s, "Fails at", NULL, prn_slo_fails_per_s(slo), "-", "");
     rate(s, "Capacity", NULL, slo->capacity_per_s, "-", "");
+    may_go(s, 1);
     count(s, "Trials", NULL, (int64_t)slo->n_trials);
-    may_go(s);
+    may_go(s, 2);
     dollars(s, "Cost ($/MReq)", NULL, prn_load_cost(view->profile, result, holds));
+    may_go(s, 1);
     dollars(s, "Plain cost", NULL, prn_result_cost(view->profile, result));
+    may_go(s, 3);
 }
 
 static void trial_row(struct sheet *s, const struct prn_view *view, size_t index,
@@ -292,10 +299,13 @@ static void trial_row(struct sheet *s, const struct prn_view *view, size_t index
 
 /* ---- Tables ---- */
 
-static struct sheet new_sheet(enum prn_table_style style, size_t width)
+static struct sheet new_sheet(enum prn_table_style style, const struct prn_look *look)
 {
     struct sheet s = {.table = prn_table_new(), .style = style, .heading = true};
-    prn_table_width(s.table, width == SIZE_MAX ? 0 : width);
+    if (look) {
+        prn_table_width(s.table, look->width);
+        prn_table_rest(s.table, look->verbose ? NULL : PRN_LOOK_MORE, 2);
+    }
     return s;
 }
 
@@ -309,11 +319,11 @@ static int end_sheet(struct sheet *s, struct prn_buffer *out, struct prony_error
     return code;
 }
 
-int prn_load_table(const struct prn_view *view, enum prn_table_style style, size_t width,
-                   struct prn_buffer *out, struct prony_error *err)
+int prn_load_table(const struct prn_view *view, enum prn_table_style style,
+                   const struct prn_look *look, struct prn_buffer *out, struct prony_error *err)
 {
     static const struct prn_load_row no_row;
-    struct sheet s = new_sheet(style, width);
+    struct sheet s = new_sheet(style, look);
     load_row(&s, view, 0, &no_row);
     s.heading = false;
     for (size_t i = 0; i < view->profile->n_results; i++) {
@@ -324,11 +334,11 @@ int prn_load_table(const struct prn_view *view, enum prn_table_style style, size
     return end_sheet(&s, out, err);
 }
 
-int prn_slo_table(const struct prn_view *view, enum prn_table_style style, size_t width,
-                  struct prn_buffer *out, struct prony_error *err)
+int prn_slo_table(const struct prn_view *view, enum prn_table_style style,
+                  const struct prn_look *look, struct prn_buffer *out, struct prony_error *err)
 {
     static const struct prn_slo no_slo;
-    struct sheet s = new_sheet(style, width);
+    struct sheet s = new_sheet(style, look);
     slo_row(&s, view, 0, &no_slo);
     s.heading = false;
     for (size_t i = 0; i < view->profile->n_results; i++) {
@@ -343,7 +353,7 @@ int prn_slo_trials_csv(const struct prn_view *view, struct prn_buffer *out, stru
 {
     static const struct prn_slo no_slo;
     static const struct prn_slo_trial no_trial;
-    struct sheet s = new_sheet(PRN_TABLE_STYLE_CSV, 0);
+    struct sheet s = new_sheet(PRN_TABLE_STYLE_CSV, NULL);
     trial_row(&s, view, 0, &no_slo, &no_trial);
     s.heading = false;
     for (size_t i = 0; i < view->profile->n_results; i++) {

@@ -825,7 +825,7 @@ int prn_profile_report_csv(const struct prn_profile *profile, enum prn_report_ta
     if (table == PRN_REPORT_TABLE_RESULTS)
         code = prn_view_csv(&view, out, err);
     else if (table == PRN_REPORT_TABLE_LOAD)
-        code = prn_load_table(&view, PRN_TABLE_STYLE_CSV, 0, out, err);
+        code = prn_load_table(&view, PRN_TABLE_STYLE_CSV, NULL, out, err);
     else if (table == PRN_REPORT_TABLE_TRIALS)
         code = prn_slo_trials_csv(&view, out, err);
     else

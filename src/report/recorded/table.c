@@ -30,6 +30,7 @@ static struct sheet new_sheet(const struct prn_recorded_view *view,
                       .verbose = look->verbose};
     if (!look->markdown)
         prn_table_width(s.table, look->width);
+    prn_table_rest(s.table, look->verbose ? NULL : PRN_LOOK_MORE, 1);
     return s;
 }
 

@@ -83,6 +83,7 @@ static int write_table(const struct comparison_view *v, size_t which, size_t cou
     bool exact = style == PRN_TABLE_STYLE_CSV;
     struct prn_table *t = prn_table_new();
     prn_table_width(t, v->options->width);
+    prn_table_rest(t, PRN_TRACE_MORE, 1);
     columns(by, t, exact);
     for (size_t i = 0; i < v->comparison->n[which] && i < count; i++) {
         const struct prn_trace_difference *row = &v->comparison->rows[which][i];

@@ -17,6 +17,7 @@ static struct prn_table *new_table(const struct prn_trace_report *r)
 {
     struct prn_table *t = prn_table_new();
     prn_table_width(t, r->options.width);
+    prn_table_rest(t, PRN_TRACE_MORE, 1);
     return t;
 }
 

@@ -35,6 +35,9 @@ struct prn_trace_report {
 /* The name that a group is shown by: a node without "_kernel_time". Written into `out`. */
 const char *prn_trace_node_name(const struct prn_symbol *symbol, struct prn_buffer *out);
 
+/* What shows the columns that a table has no room for. */
+#define PRN_TRACE_MORE "--format csv or a wider terminal"
+
 /* The columns and cells of what CPU times are grouped by; `op_title` is the operator's in CSV. */
 void prn_trace_key_columns(struct prn_table *t, unsigned by, bool exact, const char *op_title);
 void prn_trace_key_cells(struct prn_table *t, unsigned by, const struct prn_trace_key *key);
