@@ -131,7 +131,7 @@ def test_outputs_must_be_the_same_if_that_is_asked_for(check, workdir):
     assert rows(check("limits: {size: 1%}\n" + both))["outputs"]["status"] == "no limit"
     model(workdir / "new.onnx", factor=2, outputs=("y", "z"))
     data = check("limits: {outputs: same}\n" + both, status=3)
-    assert rows(data)["outputs"]["reason"] == "the old version gives 1 outputs, the new one 2"
+    assert rows(data)["outputs"]["reason"] == "the old version gives 1 output, the new one 2"
 
 
 def test_a_new_version_that_fails(check, prony, workdir):

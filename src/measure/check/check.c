@@ -268,9 +268,9 @@ static int add_outputs(struct adding *a, const struct prn_check_pair *pair,
         return 0;
     if (pair->outputs_before != pair->outputs_after) {
         row->status = PRN_CHECK_STATUS_REGRESSION;
-        return keep_format(a->check, &row->reason, a->err,
-                           "the old version gives %zu outputs, the new one %zu",
-                           pair->outputs_before, pair->outputs_after);
+        return keep_format(
+            a->check, &row->reason, a->err, "the old version gives %zu output%s, the new one %zu",
+            pair->outputs_before, pair->outputs_before == 1 ? "" : "s", pair->outputs_after);
     }
     if (point->outputs_differing > 0)
         judge(row, PRN_CHECK_STATUS_REGRESSION, NULL);
