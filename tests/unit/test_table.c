@@ -8,9 +8,7 @@
 static struct prn_table *example(void)
 {
     struct prn_table *t = prn_table_new();
-    prn_table_column(t, "Name", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(t, "Time", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Note", PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t, "Name|>Time|~Note");
     prn_table_cell(t, "%s", "mlp");
     prn_table_cell(t, "%d µs", 3);
     prn_table_cell(t, "a|b, \"c\"");

@@ -9,7 +9,6 @@
 #include "service/store/history.h"
 #include "service/web/metrics.h"
 
-#include <assert.h>
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -674,14 +673,13 @@ static void answer_closer_locked(struct prn_session *session) PRN_HOLDS(prn_serv
     prn_rpc_call_unref(call);
 }
 
-/* Its hosts are back: others may have them. */
+/* Its hosts are back: others may have them. The queue's reference is the caller's to give. */
 static void leave_queue_locked(struct prn_session *session) PRN_HOLDS(prn_service)
 {
     prn_queue_leave(session->service->queue, session->place, prn_monotonic_ns());
     session->place = NULL;
     answer_closer_locked(session);
     prn_sessions_settle_locked(session->service);
-    prn_session_unref_locked(session);
 }
 
 static bool all_ended_locked(const struct prn_session *session) PRN_HOLDS(prn_service)
@@ -699,8 +697,10 @@ void prn_session_host_back_locked(struct prn_held *held)
         held->host->held = NULL;
     held->host = NULL;
     held->ended = true;
-    if (session->state == PRN_SESSION_CLOSED && session->place && all_ended_locked(session))
+    if (session->state == PRN_SESSION_CLOSED && session->place && all_ended_locked(session)) {
         leave_queue_locked(session);
+        prn_session_unref_locked(session);
+    }
 }
 
 void prn_session_close_locked(struct prn_session *session, const char *outcome)
@@ -731,8 +731,8 @@ void prn_session_close_locked(struct prn_session *session, const char *outcome)
         held->host = NULL;
     }
     if (session->place && all_ended_locked(session)) {
-        assert(session->references > 1); /* the queue's, and this function's */
         leave_queue_locked(session);
+        session->references--; /* the queue's; this function's is left */
     }
     prn_session_unref_locked(session);
 }
