@@ -318,6 +318,9 @@ struct prn_recorded_graph {
       "Median over runs of the time of its graphs. Computed from the samples, as are the "     \
       "others below.",                                                                         \
       .flags = PRN_OLD)                                                                        \
+    X(NUMBER, local_graphs_median_ns,                                                          \
+      "Median over runs of what the program took for graphs that didn't run there.",           \
+      .flags = PRN_OLD)                                                                        \
     X(NUMBER, median_ns, "Median over runs of the total time; null when it isn't known.",      \
       .flags = PRN_OLD)                                                                        \
     X(NUMBER, low_ns, "Lower end of its 95 % interval; null with fewer than 6 runs.",          \

@@ -38,7 +38,7 @@ static double time_in_run(const struct prn_series *s, size_t run, size_t runs, d
 
 /* The values of each run, and room for the samples of one. */
 struct scratch {
-    double *totals, *backend, *local, *samples;
+    double *totals, *backend, *local, *graphs, *samples;
 };
 
 static int make_scratch(const struct prn_recorded *p, size_t n_backends, struct scratch *ret)
@@ -52,10 +52,10 @@ static int make_scratch(const struct prn_recorded *p, size_t n_backends, struct 
             most = n > most ? n : most;
         }
     }
-    double *all = calloc(most, 4 * sizeof *all);
+    double *all = calloc(most, 5 * sizeof *all);
     if (!all)
         return PRONY_ENOMEM;
-    *ret = (struct scratch){all, all + most, all + 2 * most, all + 3 * most};
+    *ret = (struct scratch){all, all + most, all + 2 * most, all + 3 * most, all + 4 * most};
     return 0;
 }
 
@@ -131,9 +131,10 @@ static void summarise(const struct prn_profile *profile, struct prn_recorded *p,
     bool ran = isfinite(total->backend_ns);
     size_t n = ran && !p->compiled ? known_runs(profile, p, backend) : 0;
     total->flags = ran ? flags_of(profile, p, backend) : 0;
-    total->backend_median_ns = total->median_ns = total->low_ns = total->high_ns = NAN;
+    total->backend_median_ns = total->local_graphs_median_ns = NAN;
+    total->median_ns = total->low_ns = total->high_ns = NAN;
     for (size_t run = 0; run < n; run++) {
-        s->totals[run] = s->backend[run] = 0;
+        s->totals[run] = s->backend[run] = s->graphs[run] = 0;
         for (size_t i = 0; i < p->n_segments; i++) {
             const struct prn_series *series = series_of(&p->segments[i], backend);
             if (!series)
@@ -142,12 +143,15 @@ static void summarise(const struct prn_profile *profile, struct prn_recorded *p,
             s->totals[run] += ns;
             if (series != &p->segments[i].local)
                 s->backend[run] += ns;
+            else if (p->segments[i].graph != 0)
+                s->graphs[run] += ns;
         }
     }
     if (n == 0)
         return;
     find_median(total, s->totals, n);
     total->backend_median_ns = median_of(s->backend, n);
+    total->local_graphs_median_ns = median_of(s->graphs, n);
 }
 
 static double local_median(const struct prn_recorded *p, struct scratch *s)

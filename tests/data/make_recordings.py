@@ -123,6 +123,8 @@ def summarise(recording, profile):
         each = [(in_runs(times, n), there) for times, there in chosen] if n else []
         sums = [math.fsum(values[i] for values, _ in each) for i in range(n)]
         there = [math.fsum(values[i] for values, there in each if there) for i in range(n)]
+        graphs = [math.fsum(values[i] for (values, there), s in zip(each, segments) if s["graph"] and not there)
+                  for i in range(n)]
         low, high = interval(sums)
         flags = set()
         if low is not None and high - low > 0.2 * statistics.median(sums):
@@ -133,7 +135,8 @@ def summarise(recording, profile):
                 flags.add("PARTIAL")
             if ran and checks and checks[b] and checks[b]["mismatch"]:
                 flags.add("MISMATCH")
-        total.update(backend_median_ns=median(there), median_ns=median(sums),
+        total.update(backend_median_ns=median(there), local_graphs_median_ns=median(graphs),
+                     median_ns=median(sums),
                      low_ns=None if low is None else number(low),
                      high_ns=None if high is None else number(high), flags=sorted(flags))
 

@@ -236,6 +236,7 @@ static void test_medians(void **state)
     assert_int_equal(prn_recorded_summarise(&profile, &recorded), 0);
     assert_near(recorded.local_median_ns, 20, 0);
     assert_near(totals[0].backend_median_ns, 125, 1e-9);
+    assert_near(totals[0].local_graphs_median_ns, 0, 0);
     assert_near(totals[0].median_ns, 145, 1e-9);
     assert_near(totals[0].low_ns, 120, 1e-9);
     assert_near(totals[0].high_ns, 910, 1e-9);
@@ -243,6 +244,7 @@ static void test_medians(void **state)
     assert_int_equal(totals[0].flags, PRN_FLAG_IMPRECISE | PRN_FLAG_MISMATCH);
     /* A graph that didn't run there counts with its local time. */
     assert_near(totals[1].backend_median_ns, 0, 0);
+    assert_near(totals[1].local_graphs_median_ns, 10, 1e-9);
     assert_near(totals[1].median_ns, 30, 1e-9);
     assert_int_equal(totals[1].flags, PRN_FLAG_PARTIAL);
     /* Where nothing ran nothing is known, nor has a median of five an interval. */
@@ -280,9 +282,9 @@ static void test_hostile_numbers(void **state)
             r->discarded = INT64_MAX;
             r->local_ns = values[i];
             for (size_t b = 0; b < p->n_results; b++)
-                r->totals[b] = (struct prn_recorded_total){values[i], values[i], values[i],
-                                                           values[i], values[i], values[i],
-                                                           values[i], values[i], UINT_MAX};
+                r->totals[b] = (struct prn_recorded_total){
+                    values[i], values[i], values[i], values[i], values[i],
+                    values[i], values[i], values[i], values[i], UINT_MAX};
             for (size_t s = 0; s < r->n_segments; s++) {
                 struct prn_series *series =
                     r->segments[s].graph ? &r->segments[s].results[0].times : &r->segments[s].local;

@@ -19,6 +19,12 @@ static double local_time(const struct prn_recorded *recorded,
     return medians ? fmin(recorded->local_median_ns, total->median_ns) : recorded->local_ns;
 }
 
+static double local_graphs_time(const struct prn_recorded_total *total)
+{
+    return isfinite(total->local_graphs_median_ns) ? total->local_graphs_median_ns
+                                                   : total->local_graphs_ns;
+}
+
 /* The backends with the shortest total time and the next; SIZE_MAX: none. */
 static void find_totals(const struct prn_profile *p, const struct prn_recorded *recorded,
                         size_t *ret_first, size_t *ret_second)
@@ -65,7 +71,7 @@ static void say_function(const struct prn_recorded_view *view, size_t index, siz
                       view->local);
     if (best->flags & PRN_FLAG_PARTIAL)
         prn_buffer_printf(out, " and %s graphs that did not run there",
-                          prn_format_duration(text, best->local_graphs_ns));
+                          prn_format_duration(text, local_graphs_time(best)));
     if (next && !sure)
         prn_buffer_printf(out, ", and %s on %s; more runs would tell which is faster",
                           prn_format_duration(text, total_time(next)), calls[second]);
