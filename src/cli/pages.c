@@ -152,8 +152,8 @@ static const struct man_term variables[] = {
     {"PRONY_PYTHON",
      "The interpreter, with torch and prony, that runs graphs of PyTorch programs."},
     {"PRONY_TOKEN", "The token for a service, unless --token-file is given."},
-    {"XDG_CONFIG_HOME, XDG_STATE_HOME",
-     "Where tokens and the state of a service are kept, instead of ~/.config and ~/.local/state."},
+    {"XDG_CONFIG_HOME, XDG_STATE_HOME", "Where tokens, the history and the state of a service are "
+                                        "kept, instead of ~/.config and ~/.local/state."},
     {"BROWSER", "What 'prony view' opens pages with."},
     {"TMPDIR", "Where temporary files are made, instead of /tmp."},
     {NULL, NULL},
