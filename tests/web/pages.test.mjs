@@ -241,7 +241,31 @@ test("a schedule that was tried out begins with what was measured", async () => 
   const json = embedded("simulated.html").reports[0].data;
   const answer = await page.textContent(".verdict");
   assert.equal(answer, json.verdict);
-  assert.match(answer, /^Measured on this machine: [0-9.]+ ± [0-9.]+ inferences per second, [0-9.]+× the predicted /);
+  // One launch has no interval.
+  assert.match(answer, /^Measured on this machine: [0-9.]+ inferences per second, [0-9.]+× the predicted /);
+  await leave(page);
+});
+
+test("an interval beyond the time itself is unknown", async () => {
+  made("schedule");
+  const types = readFileSync(path.join(folder, "types.yml"), "utf8").replace(/time_ci_s: \[[^,]*,/g, "time_ci_s: [99,");
+  writeFileSync(path.join(folder, "wide.yml"), types);
+  const hosts = path.join(folder, "one.yml");
+  writeFileSync(hosts, "board: [board-0]\n");
+  const files = ["-m", "vit-two-blocks", "-M", "models.yml", "-T", "wide.yml", "-D", hosts];
+  prony("schedule", ...files, "--format", "html", "--output", "wide.html");
+  const page = await visit("wide.html");
+  const [stage] = await rows(page, "Stages");
+  assert.equal(stage["±"].text, "unknown");
+  await leave(page);
+});
+
+test("rows of several models are told apart in every choice", async () => {
+  const mlp = data("mlp.onnx");
+  const options = ["-b", "onnxrt-cpu", "--launches", "1", "--repeats", "2", "--warmups", "0"];
+  prony("profile", `old=${mlp}`, `new=${mlp}`, ...options, "--format", "html", "-o", "models.html");
+  const page = await visit("models.html");
+  assert.deepEqual(await page.locator("select[aria-label=Sizes] option").allTextContents(), ["old all", "new all"]);
   await leave(page);
 });
 
@@ -437,6 +461,14 @@ test("a point of a chart says what it is", async () => {
   await page.locator("svg[aria-label^='Load against latency'] .mark").first().hover();
   assert.match(await page.textContent("#tip"), /p50: /);
   assert.match(await page.textContent("svg .limit-name"), /limit 100 ms/);
+  await leave(page);
+});
+
+test("a limit that lone requests miss isn't called unknown", async () => {
+  const page = await open("profile-load");
+  const held = (await rows(page, "Highest rates")).map((row) => row["Holds up to"].text);
+  assert.deepEqual(held, ["39.00/s", "no rate", "not known"]);
+  assert.match(await page.textContent("body"), /cannot hold p99 ≤ 12.0 ms/);
   await leave(page);
 });
 

@@ -2,7 +2,7 @@
 import { frame, label, scale, textWidth } from "./charts";
 import { type Child, h, name, prose, s } from "./dom";
 import { bytes, dollars, duration, integer, interval, percent, rate, ratio, shorten } from "./format";
-import type { Row } from "./rows";
+import { type Row, noRate } from "./rows";
 import { action, copyText, detached, pictureTools } from "./share";
 import { seriesColour } from "./theme";
 import type { Decision, Profile, ProfileView } from "./types";
@@ -203,7 +203,7 @@ function loadFacts(rows: Row[]): [string, string][] {
         r.view.name,
         r.view.holds_per_s
           ? `${limit} up to ${rate(r.view.holds_per_s)}${price == null ? "" : `, ${dollars(price)} per million`}`
-          : `not known to hold ${limit}`,
+          : `${noRate(r.result) === "no rate" ? "cannot hold" : "not known to hold"} ${limit}`,
       ];
     });
 }

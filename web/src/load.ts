@@ -3,7 +3,7 @@ import { type Curve, curves } from "./charts";
 import { h } from "./dom";
 import { chooser, figure, folded, section } from "./figures";
 import { dollars, duration, integer, interval, percent, rate, significant } from "./format";
-import { type Row, flagged } from "./rows";
+import { type Row, flagged, noRate } from "./rows";
 import { table } from "./table";
 import { coloursOf } from "./theme";
 import type { LoadRow, Result, Trial } from "./types";
@@ -228,7 +228,7 @@ function limits(rows: Row[]): HTMLElement | null {
         title: "Holds up to",
         field: "holds_per_s",
         value: (r) => r.view.holds_per_s,
-        show: (r) => (r.view.holds_per_s ? rate(r.view.holds_per_s) : "not known"),
+        show: (r) => (r.view.holds_per_s ? rate(r.view.holds_per_s) : noRate(r.result)),
       },
       {
         title: "$/million",

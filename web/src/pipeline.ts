@@ -18,6 +18,9 @@ const FLAGS: Record<string, string> = {
 const around = (value: Num, half: Num): [Num, Num] =>
   value !== null && half !== null ? [value - half, value + half] : [null, null];
 
+// Half of an interval; beyond the time itself it says nothing.
+const half = (value: Num, ci: Num): string => (value !== null && ci !== null && ci > value ? "unknown" : seconds(ci));
+
 const shapes = (list: number[][]): string => list.map((s) => s.join("x") || "scalar").join(" + ");
 
 export function layerProfile({ data }: Report<LayerProfile, object>): Node[] {
@@ -36,7 +39,7 @@ export function layerProfile({ data }: Report<LayerProfile, object>): Node[] {
       "Layers",
       figure(
         "Time per layer",
-        "Median of a batch, with its 95 % interval.",
+        "Mean of a batch, with its 95 % interval where there is one.",
         ranges(
           "Time per layer",
           rows.map((r) => {
@@ -63,7 +66,7 @@ export function layerProfile({ data }: Report<LayerProfile, object>): Node[] {
         columns: [
           { title: "Layer", field: "layer", value: (r) => r.layer },
           { title: "Time", field: "time_s", value: (r) => r.time_s, show: (r) => seconds(r.time_s) },
-          { title: "±", field: "time_ci_s", value: (r) => r.time_ci_s, show: (r) => seconds(r.time_ci_s) },
+          { title: "±", field: "time_ci_s", value: (r) => r.time_ci_s, show: (r) => half(r.time_s, r.time_ci_s) },
           {
             title: "Memory (MB)",
             field: "memory_mb",
@@ -97,7 +100,12 @@ export function layerProfile({ data }: Report<LayerProfile, object>): Node[] {
           columns: [
             { title: "What", field: "what", value: (w) => w.name },
             { title: "Time", field: "time_s", value: (w) => w.part.time_s, show: (w) => seconds(w.part.time_s) },
-            { title: "±", field: "time_ci_s", value: (w) => w.part.time_ci_s, show: (w) => seconds(w.part.time_ci_s) },
+            {
+              title: "±",
+              field: "time_ci_s",
+              value: (w) => w.part.time_ci_s,
+              show: (w) => half(w.part.time_s, w.part.time_ci_s),
+            },
           ],
           rows: whole,
         },
@@ -248,8 +256,8 @@ function simulated(data: Schedule): HTMLElement | null {
         rows.flatMap((r) =>
           (["predicted", "alone_s", "together_s"] as const).map((key) => {
             const value = key === "predicted" ? r.planned.time_s : r.stage[key];
-            const half = key === "predicted" ? r.planned.time_ci_s : (r.stage[key.replace("_s", "_ci_s")] ?? null);
-            const [low, high] = around(value, half);
+            const ci = key === "predicted" ? r.planned.time_ci_s : (r.stage[key.replace("_s", "_ci_s")] ?? null);
+            const [low, high] = around(value, ci);
             return {
               name: `${r.i + 1}. ${r.planned.host}, ${key.replace("_s", "")}`,
               value,
@@ -367,7 +375,12 @@ export function schedule({ data }: Report<Schedule, object>): Node[] {
           { title: "First layer", field: "first_layer", value: (r) => r.stage.first_layer },
           { title: "Last layer", field: "last_layer", value: (r) => r.stage.last_layer },
           { title: "Time", field: "time_s", value: (r) => r.stage.time_s, show: (r) => seconds(r.stage.time_s) },
-          { title: "±", field: "time_ci_s", value: (r) => r.stage.time_ci_s, show: (r) => seconds(r.stage.time_ci_s) },
+          {
+            title: "±",
+            field: "time_ci_s",
+            value: (r) => r.stage.time_ci_s,
+            show: (r) => half(r.stage.time_s, r.stage.time_ci_s),
+          },
           { title: "Idle", field: "idle", value: (r) => r.stage.idle, show: (r) => percent(r.stage.idle) },
           {
             title: "Memory",

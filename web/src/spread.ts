@@ -3,12 +3,13 @@ import { apart, curves, spreads } from "./charts";
 import { chooser, figure, section } from "./figures";
 import { h } from "./dom";
 import { duration, integer, interval, percent, significant } from "./format";
-import { type Row, SHOWN } from "./rows";
+import { type Row, SHOWN, modelOf } from "./rows";
 import { type Line, ceiling, seriesPlot } from "./series";
 import { coloursOf } from "./theme";
 import type { Profile, ResultView } from "./types";
 
-const pointLabel = (profile: Profile, point: number): string => profile.points[point]?.label || "all";
+const pointLabel = (profile: Profile, point: number): string =>
+  modelOf(profile, point) + (profile.points[point]?.label || "all");
 
 // The points of a sweep that have results, each with its rows.
 function byPoint(profile: Profile, rows: Row[]): { label: string; value: Row[] }[] {

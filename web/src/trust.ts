@@ -2,7 +2,7 @@
 import { h } from "./dom";
 import { facts, section } from "./figures";
 import { bytes, count, duration, integer, percent, seconds, shorten, significant } from "./format";
-import { type Row, flagged } from "./rows";
+import { type Row, flagged, modelOf } from "./rows";
 import { type Column, table } from "./table";
 import type { Profile, ProfileView } from "./types";
 
@@ -35,11 +35,6 @@ function inputs(data: Profile): HTMLElement | null {
     columns.unshift({ title: "Sizes", field: "sizes", value: (r) => modelOf(data, r.i) + (r.point.label || "all") });
   return h("div", {}, h("h3", {}, "Inputs"), table({ label: "Inputs", file: "inputs", columns, rows }));
 }
-
-const modelOf = (data: Profile, point: number): string => {
-  const models = data.models ?? [];
-  return models.length > 1 ? `${models[point % models.length].name ?? ""} ` : "";
-};
 
 function processes(data: Profile, view: ProfileView, rows: Row[]): HTMLElement {
   const known = (values: (number | null)[]): string => {
