@@ -5,7 +5,6 @@
 #include "cli/command.h"
 
 #include "cli/output.h"
-#include "cli/cmd_explore.h"
 #include "report/page.h"
 #include "report/saved.h"
 #include "report/trace/timeline.h"

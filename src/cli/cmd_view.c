@@ -3,7 +3,6 @@
 
 #include "cli/output.h"
 #include "base/spawn.h"
-#include "cli/cmd_explore.h"
 #include "record/net.h"
 #include "report/page.h"
 #include "report/profile/json.h"

@@ -105,4 +105,9 @@ PRONY_MUST_CHECK int prn_command_parse(const struct prn_command *command, int ar
 void prn_command_release(const struct prn_command *command, void *options,
                          struct prn_strings *arguments);
 
+/* cmd_explore.c: a trace as 'prony explore' shows it without options, for 'prony view'. */
+struct prn_page; /* report/page.h */
+PRONY_MUST_CHECK int prn_trace_page_add(struct prn_page *page, const char *path,
+                                        struct prony_error *err);
+
 #endif
