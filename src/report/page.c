@@ -178,7 +178,8 @@ static int hide_folders(json_t *value, const char *parent, json_t *report)
     json_t *data = json_object_get(report, "data");
     json_t *view = json_object_get(report, "view");
     const char *schema = json_string_value(json_object_get(data, "schema"));
-    bool layers = schema && strcmp(schema, "prony.layers/1") == 0;
+    bool layers = schema && (strcmp(schema, "prony.layers/1") == 0 ||
+                             strcmp(schema, "prony.layer-profile/1") == 0);
     const char *key;
     json_t *member;
     size_t i;

@@ -258,6 +258,11 @@ static void folders_stay_at_home(void **state)
                               NULL),
                      0);
     assert_int_equal(add_json(&page,
+                              "{\"schema\": \"prony.layer-profile/1\", \"file\": "
+                              "\"/data/ann/y.onnx\"}",
+                              NULL),
+                     0);
+    assert_int_equal(add_json(&page,
                               "{\"schema\": \"prony.trace/1\", \"trace\": {\"name\": "
                               "\"/data/ann/t.json\"}}",
                               NULL),
