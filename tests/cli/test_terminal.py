@@ -132,7 +132,7 @@ def test_times(prony, time, seconds):
     assert json.loads(done.stdout)["settings"]["max_time_s"] == seconds
 
 
-@pytest.mark.parametrize("time", ["", "m", "1d", "1 m", "-1m", "1m30s", "nan", "infs", "0x10", "1e400"])
+@pytest.mark.parametrize("time", ["", "m", "1y", "1 m", "-1m", "1m30s", "nan", "infs", "0x10", "1e400"])
 def test_wrong_times(prony, time):
     done = prony("profile", DATA / "mlp.onnx", f"--max-time={time}")
     assert done.status == 2 and done.stderr.startswith("prony: error: --max-time: "), done.stderr
