@@ -306,7 +306,7 @@ static int backends_run(const void *opaque, const struct prn_strings *arguments,
 static const struct prn_option options[] = {
     PRN_LIBRARY_ROW(struct backends_options),
     PRN_OPTION(TEXT, 0, "hardware-file", "FILE", FIELD(hardware_file),
-               "YAML file with hardware and prices of your own"),
+               "YAML file with your own hardware and prices"),
     PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format), "text, json, csv or md (default text)",
                .choices = formats),
     PRN_OPTION(TEXT, 'o', "output", "FILE", FIELD(output),
@@ -318,11 +318,11 @@ static const struct prn_option options[] = {
 const struct prn_command prn_command_backends = {
     .name = "backends",
     .arguments = "",
-    .summary = "list what can be measured on, and why something can't",
-    .description = "Lists hardware and software that models can be measured on from here: "
-                   "versions, options, prices, and for what is unavailable the reason. With "
-                   "--server, what a service offers instead.",
-    .examples = "# what is there\n"
+    .summary = "list backends, and why some are unavailable",
+    .description = "Lists the hardware and software that models can be measured on from here: "
+                   "versions, options, prices, and why something is unavailable. With --server, "
+                   "lists what a service offers instead.",
+    .examples = "# what is available\n"
                 "prony backends\n"
                 "# with another ONNX Runtime\n"
                 "prony backends --ort-lib /opt/onnxruntime/lib/libonnxruntime.so\n"

@@ -59,8 +59,7 @@ static const struct prn_option option_table[] = {
     PRN_OPTION(NUMBER, 0, "price", "USD", FIELD(price),
                "what a device costs per hour, for 'prony schedule --objective cost'",
                PRN_OPTION_RANGE(0, 1e6)),
-    PRN_OPTION(FLAG, 'f', "overwrite", NULL, FIELD(overwrite),
-               "replace the times, and the price, if they are there already"),
+    PRN_OPTION(FLAG, 'f', "overwrite", NULL, FIELD(overwrite), "replace existing times and prices"),
     {0},
 };
 
@@ -74,14 +73,11 @@ const struct prn_command prn_command_device_types = {
     .name = "device-types",
     .arguments = "DEV_TYPE",
     .summary = "add results per layer to the device types that a pipeline can run on",
-    .description =
-        "Takes results per layer that were measured on a device of type DEV_TYPE and adds its "
-        "times "
-        "to what a scheduler knows of that type.\n"
-        "MB and MBPS are in units of 2^20 bytes and bits per second. What is given for a type that "
-        "is there already must be the same. Everything else in the file is kept. On refusal "
-        "nothing "
-        "is written.",
+    .description = "Takes results per layer that were measured on a device of type DEV_TYPE and "
+                   "adds its times to that device type.\n"
+                   "MB and MBPS are in units of 2^20 bytes and bits per second. Values given for "
+                   "an existing type must match the file. Everything else in the file is kept. On "
+                   "an error nothing is written.",
     .examples = "# a new type\n"
                 "prony device-types minnowboard -dtm 1500 -dtb 1000 --price 0.02\n"
                 "# another model on the same type\n"

@@ -423,7 +423,7 @@ static const struct prn_option options_table[] = {
         "first run to analyse, from 0; negative counts from the end (default 1: run 0 is warm-up)",
         PRN_OPTION_RANGE(-1e15, 1e15)),
     PRN_OPTION(COUNT, 'e', "end", "RUN", FIELD(end),
-               "the run before which to stop; negative counts from the end (default: all)",
+               "stop before this run; negative counts from the end (default: all)",
                PRN_OPTION_RANGE(-1e15, 1e15)),
     PRN_OPTION(TEXT, 'g', "gather", "LIST", FIELD(gather),
                "the runs to analyse, as a Python list: '[1, 3]', 'range(2, 20, 3)', '[i for i in "
@@ -431,10 +431,9 @@ static const struct prn_option options_table[] = {
                "if i % 3 == 0]'"),
     PRN_OPTION(
         WORDS, 0, "filter", "PATTERN...", FIELD(filters),
-        "only nodes, kernels and operators with these names; wildcards * ? [ are understood; "
-        "repeatable"),
+        "only nodes, kernels and operators with these names; with wildcards * ? [; repeatable"),
     PRN_OPTION(FLAG, 0, "recover", NULL, FIELD(recover),
-               "skip what is broken in the trace, analyse the rest, and say how much was lost"),
+               "skip broken parts of the trace, analyse the rest, and report how much was lost"),
     PRN_OPTION_HEADING("How to group and compare"),
     PRN_OPTION(TEXT, 0, "by", "KEYS", FIELD(by),
                "group CPU times by node, op, provider, shape, or several: op,shape (default op)"),
@@ -445,7 +444,7 @@ static const struct prn_option options_table[] = {
     PRN_OPTION(FLAG, 'm', "mapping", NULL, FIELD(mapping),
                "also show which kernels each operator launched"),
     PRN_OPTION(TEXT, 0, "compare", "OTHER.json", FIELD(compare),
-               "show what takes longer or shorter in OTHER.json than in TRACE.json"),
+               "show what is slower or faster in OTHER.json than in TRACE.json"),
     PRN_OPTION(COUNT, 0, "max-groups", "N", FIELD(max_groups),
                "stop at more distinct groups than this (default 16384)", PRN_OPTION_RANGE(1, 1e8)),
     PRN_OPTION_HEADING("Output"),
@@ -458,11 +457,10 @@ static const struct prn_option options_table[] = {
         TEXT, 0, "csv", "PREFIX", FIELD(csv),
         "also write PREFIX_cpu_kernel_times.csv, PREFIX_gpu_kernel_times.csv and, with --mapping, "
         "PREFIX_op_kernel_mapping.csv"),
-    PRN_OPTION(
-        CHOICE, 0, "format", "FORMAT", FIELD(format),
-        "text, json, csv, md, html: a page with pictures, or perfetto: a trace for ui.perfetto.dev "
-        "(default text)",
-        .choices = prn_trace_formats),
+    PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format),
+               "text, json, csv, md, html: a page with charts, or perfetto: a trace for "
+               "ui.perfetto.dev (default text)",
+               .choices = prn_trace_formats),
     PRN_OPTION(TEXT, 'o', "output", "FILE", FIELD(output),
                "write to FILE instead of standard output"),
     {0},
@@ -472,13 +470,11 @@ const struct prn_command prn_command_explore = {
     .name = "explore",
     .arguments = "TRACE.json",
     .summary = "show where the time goes in a trace that ONNX Runtime wrote",
-    .description =
-        "Reads what ONNX Runtime's profiler wrote (session option enable_profiling): per operator, "
-        "node, shape and GPU kernel, how much time it took, how often, and how it varies from run "
-        "to run; and a ledger of where a run's time goes.\n"
-        "TRACE.json may be - for standard input, and compressed with gzip or zstd. It is read "
-        "once, "
-        "in little memory, however large it is.",
+    .description = "Reads what ONNX Runtime's profiler wrote (session option enable_profiling): "
+                   "per operator, node, shape and GPU kernel, how much time it took, how often, "
+                   "and how it varies from run to run; and a ledger of where a run's time goes.\n"
+                   "TRACE.json may be - for standard input, and compressed with gzip or zstd. It "
+                   "is read once; memory does not grow with its size.",
     .examples =
         "# where does the time go?\n"
         "prony explore trace.json\n"

@@ -40,7 +40,8 @@ const struct prn_command prn_command_generate = {
     .name = "generate",
     .arguments = "PAGE",
     .summary = "write the man page, shell completion or a JSON Schema",
-    .description = "Writes prony.1, prony.bash, _prony, or prony.profile.schema.json and its like.",
+    .description =
+        "Writes prony.1, prony.bash, _prony, or a schema such as prony.profile.schema.json.",
     .min_arguments = 1,
     .max_arguments = 1,
     .run = generate_run,

@@ -434,13 +434,12 @@ static const struct prn_option options_table[] = {
                "look at the last N reports of each series (default 500, the most)",
                PRN_OPTION_RANGE(1, PRN_CHANGES_MAX)),
     PRN_OPTION_HEADING("Comparing"),
-    PRN_OPTION(
-        PERCENT, 0, "fail-over", "PCT", FIELD(comparison.fail_over),
-        "exit with status 3 when a row is slower by more than this, such as 5%, fails now or "
-        "is missing",
-        PRN_OPTION_RANGE(0, 1000)),
+    PRN_OPTION(PERCENT, 0, "fail-over", "PCT", FIELD(comparison.fail_over),
+               "exit with status 3 when a row is slower by more than this, e.g. 5%, now fails, or "
+               "is missing",
+               PRN_OPTION_RANGE(0, 1000)),
     PRN_OPTION(FLAG, 0, "force", NULL, FIELD(comparison.force),
-               "call differences also across machines and states of a machine"),
+               "judge differences across machines and machine states too"),
     PRN_OPTION_HEADING("Pruning"),
     PRN_OPTION(COUNT, 0, "keep", "N", FIELD(keep), "keep the newest N reports of each series",
                PRN_OPTION_RANGE(0, 1e15)),

@@ -74,8 +74,8 @@ static int check_entries(const struct extraction *x, DIR *folder, struct prony_e
             continue;
         if (prn_map_get(&names, e->d_name) == PRN_MAP_NONE)
             code = prn_fail(err, PRONY_EUSAGE,
-                            "--extract: '%s' has '%s', which is none of these layers; name a new "
-                            "folder or empty this one",
+                            "--extract: '%s' contains '%s', which is not one of these layers; name "
+                            "a new folder or empty this one",
                             x->folder, e->d_name);
     }
     if (code == 0 && errno)
@@ -174,11 +174,10 @@ static int check_use(const struct prn_layers_options *o, const struct prn_string
             o->model_name ? o->model_name : "",
             o->model_name ? "' isn't one of the networks that 'prony synth --list' shows" : "");
     if (arguments->n > 0 && o->model_file)
-        return prn_fail(err, PRONY_EUSAGE, "'%s' and -M '%s' are two models; one is cut at a time",
+        return prn_fail(err, PRONY_EUSAGE, "'%s' and -M '%s' both name a model; give one",
                         arguments->items[0], o->model_file);
     if (!o->list && o->extract && o->output)
-        return prn_fail(err, PRONY_EUSAGE,
-                        "--output is where a list or a report goes, and --extract makes neither");
+        return prn_fail(err, PRONY_EUSAGE, "--output cannot be combined with --extract");
     if (o->extract && !*o->extract)
         return prn_fail(err, PRONY_EUSAGE, "--extract: the folder's name is empty");
     *ret_path = o->model_file      ? o->model_file
@@ -310,10 +309,9 @@ static const struct prn_option option_table[] = {
                "between operators with weights; the same, joined to N layers of balanced work; or "
                "at tensors "
                "or after nodes of these names, in which * ? [a-z] are wildcards (default auto)"),
-    PRN_OPTION(
-        COUNT, 0, "max-cut-tensors", "N", FIELD(max_tensors),
-        "most tensors that may pass a cut that isn't named; tiny ones don't count (default 2)",
-        PRN_OPTION_RANGE(1, PRN_LAYER_CUT_TENSORS_MAX)),
+    PRN_OPTION(COUNT, 0, "max-cut-tensors", "N", FIELD(max_tensors),
+               "most tensors that may cross an automatic cut; tiny ones don't count (default 2)",
+               PRN_OPTION_RANGE(1, PRN_LAYER_CUT_TENSORS_MAX)),
     PRN_OPTION_HEADING("Sizes"),
     PRN_OPTION(COUNT, 'b', "batch-size", "N", FIELD(batch),
                "size of the inputs' outer dimension, where the model leaves it open (default 8)",
@@ -373,25 +371,22 @@ static const struct prn_option option_table[] = {
     PRN_OPTION(TEXT, 'o', "results-yml", "FILE", FIELD(results),
                "results per layer; extended if it exists (default profiler_results.yml)"),
     PRN_OPTION(TEXT, 'm', "model-name", "NAME", FIELD(model_name),
-               "what the results call the model (default: its file without .onnx). Without a file, "
-               "a network "
-               "that 'prony synth --list' shows, with or without a '.../' before it: it is made, "
-               "with random "
-               "weights, and cut where PipeEdge cuts it"),
+               "name of the model in the results (default: its file name without .onnx). Without a "
+               "file, a network that 'prony synth --list' shows, with or without a '.../' before "
+               "it: it is made, with random weights, and cut where PipeEdge cuts it"),
     PRN_OPTION(FLAG, 0, "resume", NULL, FIELD(resume),
-               "keep the layers that the results have, and measure the others"),
-    PRN_OPTION(
-        CHOICE, 0, "format", "FORMAT", FIELD(format),
-        "of the report or the list: text, json, csv, md, or html: a page with pictures (default "
-        "text)",
-        .choices = prn_report_formats),
+               "keep the layers already in the results, and measure the others"),
+    PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format),
+               "of the report or the list: text, json, csv, md, or html: a page with charts "
+               "(default text)",
+               .choices = prn_report_formats),
     PRN_OPTION(TEXT, 0, "output", "FILE", FIELD(output),
                "write the report or the list to FILE instead of standard output"),
     PRN_OPTION_HEADING("Instead of measuring"),
     PRN_OPTION(FLAG, 0, "list", NULL, FIELD(list),
                "show the layers: the tensors passed between them, parameters and work"),
     PRN_OPTION(TEXT, 0, "extract", "FOLDER", FIELD(extract),
-               "write each layer as a model of its own: layer_01.onnx, ..."),
+               "write each layer as a separate model: layer_01.onnx, ..."),
     {0},
 };
 
@@ -409,17 +404,17 @@ const struct prn_command prn_command_layers = {
         "'prony device-types' read. The whole model is measured beside them. Ctrl-C loses the "
         "layer that is being measured; --resume goes on.\n"
         "With --list or --extract nothing is run, and with --list no weight is read.",
-    .examples = "# what each layer takes\n"
-                "prony layers vit.onnx -m google/vit-base-patch16-224\n"
-                "# on another runtime, and go on after Ctrl-C\n"
-                "prony layers vit.onnx --backend openvino-cpu -o openvino.yml --resume\n"
-                "# on hardware of a service\n"
-                "prony layers vit.onnx --server prony.example.org:443 --backend "
-                "r6i.large/onnxrt-cpu\n"
-                "# where a model would be cut\n"
-                "prony layers vit.onnx --list\n"
-                "# four layers of about the same work, as models\n"
-                "prony layers vit.onnx --cuts 4 --extract vit-layers",
+    .examples =
+        "# what each layer takes\n"
+        "prony layers vit.onnx -m google/vit-base-patch16-224\n"
+        "# on another runtime, resuming after Ctrl-C\n"
+        "prony layers vit.onnx --backend openvino-cpu -o openvino.yml --resume\n"
+        "# on hardware of a service\n"
+        "prony layers vit.onnx --server prony.example.org:443 --backend r6i.large/onnxrt-cpu\n"
+        "# where a model would be cut\n"
+        "prony layers vit.onnx --list\n"
+        "# four layers of about the same work, as models\n"
+        "prony layers vit.onnx --cuts 4 --extract vit-layers",
     .options = option_table,
     .options_size = sizeof(struct prn_layers_options),
     .defaults = layers_defaults,

@@ -332,7 +332,8 @@ static void write_assumed(const struct view *v, struct prn_buffer *out)
 static void write_bounds(const struct view *v, uint64_t nodes, struct prn_buffer *out)
 {
     if (v->work->n_unknown == nodes && nodes > 0)
-        prn_buffer_add(out, "\nThe work of no node is known.\n");
+        prn_buffer_add(out, "\n"
+                            "The work of none of the nodes is known.\n");
     else if (v->work->n_unknown > 0)
         prn_buffer_printf(out,
                           "\nTotals are lower bounds (+): the work of %" PRIu64 " of %" PRIu64
@@ -638,7 +639,7 @@ static const struct prn_option options[] = {
 const struct prn_command prn_command_model = {
     .name = "model",
     .arguments = "MODEL.onnx",
-    .summary = "show what is in a model, and the work of one run",
+    .summary = "show a model's contents, and the work of one run",
     .description =
         "Shows a model's inputs, outputs, parameters and operators, and counts the floating-point "
         "operations of one run (a multiplication and an addition are two) and the bytes that it "

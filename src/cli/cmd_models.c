@@ -44,7 +44,7 @@ static const struct prn_option option_table[] = {
     PRN_OPTION(TEXT, 'o', "models-yml", "FILE", FIELD(models),
                "models; extended if it exists (default models.yml)"),
     PRN_OPTION(FLAG, 'f', "overwrite", NULL, FIELD(overwrite),
-               "replace the model if it is there already"),
+               "replace an existing model of that name"),
     {0},
 };
 
@@ -52,10 +52,9 @@ const struct prn_command prn_command_models = {
     .name = "models",
     .arguments = "",
     .summary = "add results per layer to the models that a pipeline can be scheduled for",
-    .description = "Takes results per layer and writes what a scheduler needs to know of the "
-                   "model: the memory "
-                   "of each layer and how much data leaves it.\n"
-                   "Other models in the file are kept. On refusal nothing is written.",
+    .description = "Takes results per layer and writes what the scheduler needs to know about the "
+                   "model: the memory of each layer and how much data leaves it.\n"
+                   "Other models in the file are kept. On an error nothing is written.",
     .examples = "# from profiler_results.yml to models.yml\n"
                 "prony models\n"
                 "# measured again\n"

@@ -246,7 +246,7 @@ static int report(const struct profile_options *o, const struct session *session
 static void announce_preset(void *context, const char *preset, size_t n)
 {
     (void)context;
-    prn_announce("note", "no backend was named: measuring on the %zu of the service's preset '%s'",
+    prn_announce("note", "no backend was given; measuring on the %zu of the service's preset '%s'",
                  n, preset);
 }
 
@@ -346,7 +346,7 @@ static int profile_run(const void *opaque, const struct prn_strings *arguments,
     /* A load isn't gone on with, it is measured again, or the file would lose what it has. */
     if (code == 0 && o->resume && prn_load_present(resume) && !prn_load_wanted(&job.load))
         code = prn_fail(err, PRONY_EUSAGE,
-                        "'%s' has figures under load: give --rate, --concurrency or --slo again",
+                        "'%s' has results under load; give --rate, --concurrency or --slo again",
                         o->resume);
     if (code == 0)
         code = prn_resume_settings(resume, &job.settings, err);
@@ -383,7 +383,7 @@ static const struct prn_option options[] = {
         "NAME is what reports call it"),
     PRN_LIBRARY_ROW(struct profile_options),
     PRN_OPTION(TEXT, 0, "hardware-file", "FILE", FIELD(hardware_file),
-               "YAML file with hardware and prices of your own"),
+               "YAML file with your own hardware and prices"),
     PRN_SERVER_ROWS(struct profile_options),
     PRN_OPTION_HEADING("Inputs"),
     PRN_OPTION(
@@ -397,10 +397,9 @@ static const struct prn_option options[] = {
         LIST, 0, "input", "INPUT=VALUE", FIELD(inputs),
         "ones, zeros, random, a number, or @FILE (.npy, .pb, .raw), repeatable (default: floats "
         "in [0,1), ids that fit their table, masks of ones)"),
-    PRN_OPTION(
-        TEXT, 0, "inputs", "DIR", FIELD(inputs_folder),
-        "take inputs from DIR/input_0.pb, input_1.pb, ... (ONNX test data), but for those that "
-        "--input names"),
+    PRN_OPTION(TEXT, 0, "inputs", "DIR", FIELD(inputs_folder),
+               "take inputs from DIR/input_0.pb, input_1.pb, ... (ONNX test data), except those "
+               "given with --input"),
     PRN_OPTION(COUNT, 0, "seed", "N", FIELD(seed), "seed of random inputs (default 0)",
                PRN_OPTION_RANGE(0, 9e15)),
     PRN_OPTION_HEADING("How to measure"),
@@ -411,10 +410,10 @@ static const struct prn_option options[] = {
                "smallest difference between backends that counts (default 0.5%)",
                PRN_OPTION_RANGE(0, 1)),
     PRN_OPTION(TEXT, 0, "reference", "SPEC", FIELD(reference),
-               "the backend whose outputs are believed (default: the first that gives any)"),
+               "the backend that outputs are compared with (default: the first that gives any)"),
     PRN_OPTION(PERCENT, 0, "tolerance", "P", FIELD(tolerance),
-               "error of an output, relative to the reference's largest value, that passes for "
-               "rounding (default 0.1%; of models with 8 bits or fewer 5%)",
+               "largest error of an output that counts as rounding, relative to the reference's "
+               "largest value (default 0.1%; 5% for models with 8 bits or fewer)",
                PRN_OPTION_RANGE(0, 1)),
     PRN_OPTION(FLAG, 0, "fail-on-mismatch", NULL, FIELD(fail_on_mismatch),
                "exit with status 4 when outputs differ by more than that"),
@@ -424,7 +423,7 @@ static const struct prn_option options[] = {
                "fresh processes per backend (default: 5, up to 20 while precision needs them)",
                PRN_OPTION_RANGE(1, 1000)),
     PRN_OPTION(COUNT, 0, "repeats", "N", FIELD(repeats),
-               "exactly N timed runs per backend, whatever the precision",
+               "exactly N timed runs per backend, regardless of precision",
                PRN_OPTION_RANGE(1, 1e7)),
     PRN_OPTION(COUNT, 0, "warmups", "N", FIELD(warmups),
                "untimed runs per launch after the first one (default: until times settle)",
@@ -433,7 +432,7 @@ static const struct prn_option options[] = {
                "stop measuring after this time, for each point of a sweep (default 60)",
                PRN_OPTION_RANGE(0.1, 1e6)),
     PRN_OPTION(SECONDS, 0, "timeout", "TIME", FIELD(timeout_s),
-               "give up a backend when loading or one run takes longer (default 120)",
+               "give up on a backend when loading or one run takes longer (default 120)",
                PRN_OPTION_RANGE(0.1, 1e6)),
     PRN_OPTION(
         FLAG, 0, "ops", NULL, FIELD(ops),
@@ -448,22 +447,21 @@ static const struct prn_option options[] = {
                "sends its next request when it has an answer",
                PRN_OPTION_RANGE(1, PRN_DRIVE_WORKERS_MAX)),
     PRN_OPTION(SECONDS, 0, "duration", "TIME", FIELD(duration_s),
-               "of the load at each rate (default 10)", PRN_OPTION_RANGE(0.1, 1e5)),
+               "how long to apply each rate (default 10)", PRN_OPTION_RANGE(0.1, 1e5)),
     PRN_OPTION(TEXT, 0, "slo", "pN=TIME", FIELD(slo),
                "find the highest rate at which this percentile of the latency, p50 to p99.9, stays "
                "within TIME, e.g. p99=20ms, in at most --max-time more per backend"),
     PRN_OPTION_HEADING("Report"),
     PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format),
-               "text, json, csv, md, or html: a page with pictures (default text)",
+               "text, json, csv, md, or html: a page with charts (default text)",
                .choices = prn_report_formats),
     PRN_OPTION(
         CHOICE, 0, "table", "TABLE", FIELD(table),
-        "what csv has: results; with --ops ledger, operators, nodes, kernels or differences; with "
-        "--rate, --concurrency or --slo load; with --slo trials "
-        "(default results)",
+        "the table in csv: results; with --ops ledger, operators, nodes, kernels or differences; "
+        "with --rate, --concurrency or --slo load; with --slo trials (default results)",
         .choices = prn_report_tables),
     PRN_OPTION(FLAG, 'v', "verbose", NULL, FIELD(verbose),
-               "text and md with everything: all columns, inputs, and how each figure came about"),
+               "text and md in full: all columns, inputs, and how each figure was obtained"),
     PRN_OPTION(CHOICE, 0, "color", "WHEN", FIELD(colour), PRN_COLOUR_HELP, .choices = prn_colours),
     PRN_OPTION(
         TEXT, 'o', "output", "FILE", FIELD(output),
@@ -477,7 +475,7 @@ static const struct prn_option options[] = {
 const struct prn_command prn_command_profile = {
     .name = "profile",
     .arguments = "[NAME=]MODEL.onnx...",
-    .summary = "measure a model on backends: time, memory, cost, and how sure it is",
+    .summary = "measure a model on backends: time, memory, cost, and how certain they are",
     .description =
         "Measures MODEL.onnx on each backend in fresh processes, interleaved block by block, until "
         "the 95 % interval of the median is narrow enough, and compares outputs and times. Several "

@@ -26,18 +26,17 @@ struct report_options {
 
 static const struct prn_option options_table[] = {
     PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format),
-               "text, json, csv, md, or html: a page with pictures (default text)",
+               "text, json, csv, md, or html: a page with charts (default text)",
                .choices = prn_report_formats),
     PRN_OPTION(CHOICE, 0, "table", "TABLE", FIELD(table),
-               "what csv has: results or, of a profile made with --ops, ledger, operators, nodes, "
-               "kernels or differences, of one made under load, load or trials (default results)",
+               "the table in csv: results; ledger, operators, nodes, kernels or differences of a "
+               "profile made with --ops; load or trials of one made under load (default results)",
                .choices = prn_report_tables),
     PRN_OPTION(TEXT, 'o', "output", "FILE", FIELD(output),
                "write to FILE instead of standard output"),
-    PRN_OPTION(
-        FLAG, 'v', "verbose", NULL, offsetof(struct report_options, recorded.verbose),
-        "text and md with everything: all columns, inputs, and how each figure came about; of "
-        "a recorded program every segment, with spread and confidence"),
+    PRN_OPTION(FLAG, 'v', "verbose", NULL, offsetof(struct report_options, recorded.verbose),
+               "text and md in full: all columns, inputs, and how each figure was obtained; of a "
+               "recorded program every segment, with spread and confidence"),
     PRN_OPTION(CHOICE, 0, "color", "WHEN", offsetof(struct report_options, colour), PRN_COLOUR_HELP,
                .choices = prn_colours),
     PRN_OPTION_HEADING("Recorded programs"),
@@ -49,14 +48,13 @@ static const struct prn_option options_table[] = {
                "also write the segments of each profile to a file in DIR"),
     PRN_OPTION_HEADING("Comparing"),
     PRN_OPTION(TEXT, 0, "baseline", "FILE", FIELD(comparison.baseline),
-               "compare with this one instead of the first"),
-    PRN_OPTION(
-        PERCENT, 0, "fail-over", "PCT", FIELD(comparison.fail_over),
-        "exit with status 3 when a row is slower by more than this, such as 5%, fails now or "
-        "is missing",
-        PRN_OPTION_RANGE(0, 1000)),
+               "use this file as the baseline instead of the first"),
+    PRN_OPTION(PERCENT, 0, "fail-over", "PCT", FIELD(comparison.fail_over),
+               "exit with status 3 when a row is slower by more than this, e.g. 5%, now fails, or "
+               "is missing",
+               PRN_OPTION_RANGE(0, 1000)),
     PRN_OPTION(FLAG, 0, "force", NULL, FIELD(comparison.force),
-               "call differences also across machines and states of a machine"),
+               "judge differences across machines and machine states too"),
     {0},
 };
 
@@ -67,7 +65,7 @@ static int show(const struct report_options *o, const struct prn_profile *profil
     enum prn_report_table table = (enum prn_report_table)o->table;
     bool markdown = format == PRN_REPORT_FORMAT_MARKDOWN;
     if (profile->recorded && table != PRN_REPORT_TABLE_RESULTS)
-        return prn_fail(err, PRONY_EUSAGE, "'%s' is a recorded program and has no --table %s", name,
+        return prn_fail(err, PRONY_EUSAGE, "'%s' is a recorded program; it has no table '%s'", name,
                         prn_report_tables[table]);
     int code = prn_recorded_check(&o->recorded, profile, name, format, err);
     if (code < 0)
@@ -94,7 +92,7 @@ static int report_run(const void *options, const struct prn_strings *arguments,
     if (code == 0)
         code = prn_comparison_wanted(&o->comparison, arguments, &several, err);
     if (code == 0 && several && o->table != PRN_REPORT_TABLE_RESULTS)
-        code = prn_fail(err, PRONY_EUSAGE, "--table is for one file, and several are compared");
+        code = prn_fail(err, PRONY_EUSAGE, "--table takes one file");
     if (code == 0 && several)
         code = prn_recorded_check(&o->recorded, NULL, NULL, format, err);
     if (code == 0 && several) {
@@ -140,9 +138,9 @@ const struct prn_command prn_command_report = {
                 "prony profile resnet50.onnx --format json -o resnet50.json\n"
                 "prony report resnet50.json\n"
                 "prony report resnet50.json --format csv -o resnet50.csv\n"
-                "# a page with pictures, for everybody else\n"
+                "# a page with charts, to share\n"
                 "prony report resnet50.json --format html -o resnet50.html\n"
-                "# where the time of a recorded program goes\n"
+                "# where a recorded program spends its time\n"
                 "prony report program.json --layout segments\n"
                 "# did the new version make it slower?\n"
                 "prony report old.json new.json\n"

@@ -97,7 +97,7 @@ static int check_run(const struct options *o, struct prony_error *err)
                           : o->link_bits  ? "quantise-links"
                                           : NULL;
     if (!o->run && o->server.address)
-        return prn_fail(err, PRONY_EUSAGE, "--server is for --run");
+        return prn_fail(err, PRONY_EUSAGE, "--server needs --run");
     int code = prn_server_check(&o->server, err);
     if (code < 0 || !o->run)
         return code;
@@ -121,11 +121,11 @@ static int check_simulation(const struct options *o, struct prony_error *err)
                    strcmp(option, "dim") == 0 || strcmp(option, "shape") == 0);
     const char *model = tried_out(o);
     if (!model && option && !(cutting && o->export))
-        return prn_fail(err, PRONY_EUSAGE, "--%s is for --simulate and --run", option);
+        return prn_fail(err, PRONY_EUSAGE, "--%s needs --simulate or --run", option);
     if (o->export && !o->model && !model)
         return prn_fail(err, PRONY_EUSAGE, "--export needs the model: --model MODEL.onnx");
     if (o->model && !o->export)
-        return prn_fail(err, PRONY_EUSAGE, "--model is for --export");
+        return prn_fail(err, PRONY_EUSAGE, "--model needs --export");
     if (o->model && model)
         return prn_fail(err, PRONY_EUSAGE, "--model cannot be combined with --%s",
                         o->run ? "run" : "simulate");
@@ -134,8 +134,7 @@ static int check_simulation(const struct options *o, struct prony_error *err)
         return code;
     if (o->format == PRN_SCHEDULE_FORMAT_YAML)
         return prn_fail(err, PRONY_EUSAGE,
-                        "--%s shows text, json, csv or html; yaml has no place for what is "
-                        "measured",
+                        "--%s cannot be combined with --format yaml; use text, json, csv or html",
                         o->run ? "run" : "simulate");
     code = prn_output_check(o->output, err);
     return code < 0 ? code : prn_output_spares(o->output, model, err);
@@ -150,9 +149,9 @@ static int check_usage(const struct options *o, struct prony_error *err)
                         "--objective cost needs --min-throughput or --max-latency, or both");
     if (!cost && limits)
         return prn_fail(err, PRONY_EUSAGE,
-                        "--min-throughput and --max-latency are for --objective cost");
+                        "--min-throughput and --max-latency need --objective cost");
     if (o->explain && o->format >= 0 && o->format != PRN_SCHEDULE_FORMAT_TEXT)
-        return prn_fail(err, PRONY_EUSAGE, "--explain draws text; it takes no --format %s",
+        return prn_fail(err, PRONY_EUSAGE, "--explain cannot be combined with --format %s",
                         prn_schedule_formats[o->format]);
     int code = o->format == PRN_SCHEDULE_FORMAT_HTML ? prn_page_check(err) : 0;
     return code == 0 ? check_simulation(o, err) : code;
@@ -196,7 +195,7 @@ static int tell_shortage(const struct options *o, const struct prn_pipeline *p,
 {
     int code = prn_schedule_shortage(p, goal, text, size, err);
     if (code == PRONY_ELIMIT) { /* even hosts enough of every type wouldn't do */
-        snprintf(text, size, "these types of devices cannot reach what is asked for");
+        snprintf(text, size, "these device types cannot meet the limits");
         code = 0;
     }
     if (code < 0)
@@ -333,7 +332,7 @@ static int check_outputs(const struct prn_simulation *s, struct prony_error *err
     for (size_t i = 0; i < s->n_outputs; i++)
         if (prn_output_differs(&s->outputs[i], PRN_TOLERANCE_DEFAULT))
             return prn_fail(err, PRONY_ERUNTIME,
-                            "output '%s' of the pipeline is not that of the whole model",
+                            "output '%s' of the pipeline differs from the whole model's",
                             s->outputs[i].name);
     return 0;
 }
@@ -455,10 +454,10 @@ static const struct prn_option option_table[] = {
                "bandwidths of pairs of hosts, as PipeEdge's device_neighbors_world.yml has them: a "
                "map of hosts to maps of hosts to bw_Mbps. Pairs that aren't there have no link"),
     PRN_OPTION(COUNT, 0, "quantise-links", "BITS", FIELD(link_bits),
-               "what if each number took so many bits on a link (default: as many as it has)",
+               "assume this many bits per number on links (default: the size of its type)",
                PRN_OPTION_RANGE(1, 64)),
     PRN_OPTION(TEXT, 0, "partition", "FIRST,LAST,...", FIELD(partition),
-               "the layers of each stage, e.g. 1,12,13,48: only hosts are chosen then"),
+               "the layers of each stage, e.g. 1,12,13,48; then only hosts are chosen"),
     PRN_OPTION_HEADING("What is best"),
     PRN_OPTION(
         CHOICE, 0, "objective", "WHAT", FIELD(objective),
@@ -473,25 +472,20 @@ static const struct prn_option option_table[] = {
                PRN_OPTION_RANGE(0, 1e15)),
     PRN_OPTION(COUNT, 0, "max-stages", "N", FIELD(max_stages), "use at most N hosts",
                PRN_OPTION_RANGE(1, 1e6)),
-    PRN_OPTION(
-        COUNT, 0, "max-memory", "MIB", FIELD(max_memory_mib),
-        "memory that the search may take (default 256); what needs more is approximated, and "
-        "how far that can be from the best is told",
-        PRN_OPTION_RANGE(1, (double)(PRN_SCHEDULE_MEMORY_MAX >> 20))),
-    PRN_OPTION(
-        LIST, 0, "hosts", "LIST", FIELD(hosts),
-        "use only hosts whose names match one of these patterns (*, ?), or with TYPE=N at most "
-        "N hosts of a type; commas between"),
+    PRN_OPTION(COUNT, 0, "max-memory", "MIB", FIELD(max_memory_mib),
+               "memory that the search may use (default 256); larger searches are approximated, "
+               "with a bound on the error",
+               PRN_OPTION_RANGE(1, (double)(PRN_SCHEDULE_MEMORY_MAX >> 20))),
+    PRN_OPTION(LIST, 0, "hosts", "LIST", FIELD(hosts),
+               "use only hosts whose names match one of these patterns (*, ?), or with TYPE=N at "
+               "most N hosts of a type; comma-separated"),
     PRN_OPTION_HEADING("Trying it out"),
-    PRN_OPTION(
-        TEXT, 0, "simulate", "MODEL.onnx", FIELD(simulate),
-        "run the stages of this model on this machine, a process each, all at the same time, "
-        "and show "
-        "what they take beside what was predicted"),
-    PRN_OPTION(
-        TEXT, 0, "run", "MODEL.onnx", FIELD(run),
-        "run the stages of this model on hosts of a service (--server), whose hardware is called "
-        "as the types of devices; tensors go from host to host over the network"),
+    PRN_OPTION(TEXT, 0, "simulate", "MODEL.onnx", FIELD(simulate),
+               "run the stages of this model on this machine at the same time, one process each, "
+               "and compare with the prediction"),
+    PRN_OPTION(TEXT, 0, "run", "MODEL.onnx", FIELD(run),
+               "run the stages of this model on hosts of a service (--server) whose hardware has "
+               "the names of the device types; tensors go from host to host over the network"),
     PRN_SERVER_ROWS(struct options),
     PRN_OPTION(TEXT, 0, "cuts", "auto|N|NAME,...", FIELD(cuts),
                "where its layers begin, as 'prony layers' was told (default auto)"),
@@ -506,14 +500,13 @@ static const struct prn_option option_table[] = {
         "what runs the stages (default onnxrt-cpu, with as many threads as a stage has cores); "
         "for --run without hardware"),
     PRN_LIBRARY_ROW(struct options),
-    PRN_OPTION(
-        FLAG, 0, "no-links", NULL, FIELD(no_links),
-        "hand batches on at once, instead of waiting as long as a link was predicted to take"),
+    PRN_OPTION(FLAG, 0, "no-links", NULL, FIELD(no_links),
+               "hand batches on at once instead of waiting for the predicted time of the link"),
     PRN_OPTION(COUNT, 0, "launches", "N", FIELD(launches),
                "restart all processes N times; intervals come from that (default 5)",
                PRN_OPTION_RANGE(1, 1000)),
     PRN_OPTION(SECONDS, 0, "duration", "TIME", FIELD(duration_s),
-               "keep the pipeline full for so long in each launch, or for ten batches if that is "
+               "keep the pipeline full for this long in each launch, or for ten batches if that is "
                "longer (default 1)",
                PRN_OPTION_RANGE(0.001, 1e6)),
     PRN_OPTION(SECONDS, 0, "timeout", "TIME", FIELD(timeout_s),
@@ -526,12 +519,11 @@ static const struct prn_option option_table[] = {
     PRN_OPTION(TEXT, 0, "model", "MODEL.onnx", FIELD(model),
                "the model for --export, unless --simulate or --run names it"),
     PRN_OPTION_HEADING("How to show it"),
-    PRN_OPTION(
-        CHOICE, 0, "format", "FORMAT", FIELD(format),
-        "yaml (hosts and layers), text, json, csv, or html, a page with pictures, which also tell "
-        "times, memory, links, and what another host would change (default yaml; with --simulate "
-        "and --run text)",
-        .choices = prn_schedule_formats),
+    PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format),
+               "yaml (hosts and layers), text, json, csv, or html, a page with charts, which also "
+               "tell times, memory, links, and what another host would change (default yaml; with "
+               "--simulate and --run text)",
+               .choices = prn_schedule_formats),
     PRN_OPTION(FLAG, 0, "explain", NULL, FIELD(explain), "text, with a drawing of the pipeline"),
     PRN_OPTION(TEXT, 0, "output", "FILE", FIELD(output),
                "write to FILE instead of standard output"),
@@ -558,7 +550,7 @@ const struct prn_command prn_command_schedule = {
         "service, over the network between them.",
     .examples = "# the schedule\n"
                 "prony schedule -m vit -M models.yml -T device_types.yml -D devices.yml\n"
-                "# why it is so\n"
+                "# with an explanation\n"
                 "prony schedule -m vit --explain\n"
                 "# the cheapest hosts for 100 inferences per second\n"
                 "prony schedule -m vit --objective cost --min-throughput 100 --format text\n"

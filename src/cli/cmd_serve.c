@@ -94,7 +94,7 @@ static int serve_run(const void *opaque, const struct prn_strings *arguments,
                                         .log_format = o->log,
                                         .ready = ready};
     if (o->embedded && o->state)
-        return prn_fail(err, PRONY_EUSAGE, "--embedded keeps no state; leave out --state");
+        return prn_fail(err, PRONY_EUSAGE, "--state cannot be combined with --embedded");
     keep_memory();
     int code = prn_libraries_use(&o->libraries, NULL, err);
     if (code == 0)
@@ -109,15 +109,13 @@ static int serve_run(const void *opaque, const struct prn_strings *arguments,
 static const struct prn_option option_table[] = {
     PRN_OPTION(TEXT, 0, "config", "FILE", FIELD(config),
                "addresses, pools of hardware, prices, presets, quotas and limits, in YAML"),
-    PRN_OPTION(
-        LIST, 0, "listen", "ADDR:PORT", FIELD(listen),
-        "where clients connect, repeatable; port 0 is one that is free (default 127.0.0.1:0)"),
+    PRN_OPTION(LIST, 0, "listen", "ADDR:PORT", FIELD(listen),
+               "where clients connect, repeatable; port 0 picks a free one (default 127.0.0.1:0)"),
     PRN_OPTION(TEXT, 0, "tls-cert", "FILE", FIELD(tls_cert),
                "certificate, PEM; needed beyond this machine"),
     PRN_OPTION(TEXT, 0, "tls-key", "FILE", FIELD(tls_key), "its key, PEM"),
-    PRN_OPTION(
-        TEXT, 0, "http", "ADDR:PORT", FIELD(http),
-        "a page that shows the service in a browser, and metrics for Prometheus under /metrics"),
+    PRN_OPTION(TEXT, 0, "http", "ADDR:PORT", FIELD(http),
+               "serve a page about the service, and metrics for Prometheus under /metrics"),
     PRN_OPTION(TEXT, 0, "state", "FOLDER", FIELD(state),
                "tokens, uploads and history (default ~/.local/state/prony)"),
     PRN_LIBRARY_ROW(struct options),

@@ -287,8 +287,7 @@ static int status_run(const void *opaque, const struct prn_strings *arguments,
 
 static const struct prn_option options[] = {
     PRN_SERVER_ROWS(struct status_options),
-    PRN_OPTION(FLAG, 0, "watch", NULL, FIELD(watch),
-               "show it again every two seconds, until Ctrl-C"),
+    PRN_OPTION(FLAG, 0, "watch", NULL, FIELD(watch), "refresh every two seconds, until Ctrl-C"),
     PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format), "text or json (default text)",
                .choices = formats),
     {0},
@@ -303,7 +302,7 @@ const struct prn_command prn_command_status = {
                    "sessions and how many others there are; administrators see all.",
     .examples = "# a service on this machine\n"
                 "prony status --server localhost:50051\n"
-                "# and how it goes on\n"
+                "# and keep watching\n"
                 "prony status --server prony.example.org:443 --watch\n",
     .options = options,
     .options_size = sizeof(struct status_options),

@@ -58,7 +58,7 @@ static int token_run(const void *opaque, const struct prn_strings *arguments,
 #define FIELD(name) offsetof(struct options, name)
 
 static const struct prn_option option_table[] = {
-    PRN_OPTION(FLAG, 0, "admin", NULL, FIELD(admin), "add: sees the sessions of everybody"),
+    PRN_OPTION(FLAG, 0, "admin", NULL, FIELD(admin), "add: may see everybody's sessions"),
     PRN_OPTION(FLAG, 0, "worker", NULL, FIELD(worker), "add: for 'prony worker', not for a person"),
     PRN_OPTION(TEXT, 0, "state", "FOLDER", FIELD(state),
                "the service's state folder (default ~/.local/state/prony)"),
@@ -68,15 +68,13 @@ static const struct prn_option option_table[] = {
 const struct prn_command prn_command_token = {
     .name = "token",
     .arguments = "add|list|revoke [USER]",
-    .summary = "manage who may use a service",
-    .description =
-        "Adds, lists and revokes the tokens by which a service with TLS knows its users. A token "
-        "is "
-        "shown once, when it is added; only its hash is kept. One that was revoked is refused from "
-        "the next call on, also by a service that runs.",
+    .summary = "manage the tokens of a service",
+    .description = "Adds, lists and revokes the tokens that identify users to a service with TLS. "
+                   "A token is shown once, when it is added; only its hash is kept. A revoked "
+                   "token is refused from the next call on, even by a running service.",
     .examples = "# a token for a user\n"
                 "prony token add ann\n"
-                "# take it away again\n"
+                "# revoke it\n"
                 "prony token revoke ann",
     .options = option_table,
     .options_size = sizeof(struct options),

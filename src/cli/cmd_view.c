@@ -46,7 +46,7 @@ static int add_text(struct prn_page *page, const char *name, const struct prn_bu
     if (kind == PRN_SAVED_PAGE)
         return prn_page_add_html(page, name, prn_buffer_text(text), text->len, err);
     if (kind == PRN_SAVED_TRACE)
-        return prn_fail(err, PRONY_EUSAGE, "a trace is read twice: name a file instead of -");
+        return prn_fail(err, PRONY_EUSAGE, "a trace is read twice; name a file instead of -");
     return prn_page_add_json(page, name, prn_buffer_text(text), text->len, NULL, err);
 }
 
@@ -85,9 +85,7 @@ static void open_browser(const char *url)
             /* Ctrl-C in this terminal ends prony, not the browser. */
             prn_spawn_apart(&attributes);
             if (posix_spawnp(&pid, program, &files, &attributes, argv, environ) != 0)
-                prn_warn("cannot start '%s': open the address yourself, or name a browser in "
-                         "BROWSER",
-                         program);
+                prn_warn("cannot start '%s'; open the address yourself, or set BROWSER", program);
             posix_spawnattr_destroy(&attributes);
         }
         posix_spawn_file_actions_destroy(&files);
@@ -141,9 +139,8 @@ static void view_defaults(void *opaque)
 #define FIELD(name) offsetof(struct view_options, name)
 
 static const struct prn_option option_table[] = {
-    PRN_OPTION(
-        TEXT, 0, "address", "ADDR:PORT", FIELD(address),
-        "where to serve it, on this machine; port 0 is one that is free (default 127.0.0.1:0)"),
+    PRN_OPTION(TEXT, 0, "address", "ADDR:PORT", FIELD(address),
+               "where to serve it, on this machine; port 0 picks a free one (default 127.0.0.1:0)"),
     PRN_OPTION(FLAG, 0, "no-browser", NULL, FIELD(no_browser), "only print the address"),
     {0},
 };
@@ -156,8 +153,8 @@ const struct prn_command prn_command_view = {
         "Serves reports as a page on this machine and opens a browser, until Ctrl-C. FILE is what "
         "--format json or --format html of profile, report, explore, layers or schedule wrote, or "
         "a trace of ONNX Runtime. Several are on one page.\n"
-        "The browser is the one that BROWSER names, or what xdg-open opens. The page asks no other "
-        "machine for anything.",
+        "The browser is the one named in BROWSER, or xdg-open's. The page makes no requests to "
+        "other machines.",
     .examples = "# a saved profile\n"
                 "prony view resnet50.json\n"
                 "# a trace, and a page that somebody sent\n"

@@ -77,15 +77,17 @@ static const struct prn_option options[] = {
     PRN_OPTION(TEXT, 0, "hardware", "NAME", FIELD(hardware),
                "what this machine is called in backends, e.g. r6i.large"),
     PRN_OPTION(TEXT, 0, "token-file", "FILE", FIELD(token_file),
-               "holds a token for workers ('prony token add --worker' makes one)"),
-    PRN_OPTION(TEXT, 0, "join-file", "FILE", FIELD(join_file),
-               "holds a key that lets one worker in, once, as jobs of Slurm have it; '-' is "
-               "standard input"),
-    PRN_OPTION(TEXT, 0, "ca", "FILE", FIELD(ca),
-               "who signs the service's certificate, PEM (default: whom the system trusts)"),
+               "file with a token for workers (made by 'prony token add --worker')"),
+    PRN_OPTION(
+        TEXT, 0, "join-file", "FILE", FIELD(join_file),
+        "file with a one-time key for one worker, as Slurm jobs have; '-' is standard input"),
+    PRN_OPTION(
+        TEXT, 0, "ca", "FILE", FIELD(ca),
+        "PEM file of the authority that signed the service's certificate (default: the system's)"),
     PRN_OPTION(FLAG, 0, "insecure", NULL, FIELD(insecure), "no TLS: for a service on this machine"),
     PRN_OPTION(SECONDS, 0, "idle", "TIME", FIELD(idle_s),
-               "leave after so long without a session (default: never)", PRN_OPTION_RANGE(0, 1e9)),
+               "leave after this long without a session (default: never)",
+               PRN_OPTION_RANGE(0, 1e9)),
     PRN_LIBRARY_ROW(struct worker_options),
     PRN_OPTION(TEXT, 0, "python", "FILE", FIELD(python),
                "the interpreter that has torch, for torch-* (default: PRONY_PYTHON)"),
@@ -97,7 +99,7 @@ static const struct prn_option options[] = {
         "and "
         "in a job of Slurm, else none)"),
     PRN_OPTION(FLAG, 0, "check", NULL, FIELD(check),
-               "print which of the executors' protections this kernel grants, and end"),
+               "print which sandbox features this kernel supports, and exit"),
     {0},
 };
 
@@ -106,17 +108,17 @@ const struct prn_command prn_command_worker = {
     .arguments = "",
     .summary = "offer this machine to a service",
     .description =
-        "Joins a service's pool of hardware and does what its sessions ask for, one session at a "
-        "time: loads models, runs them, measures. Each backend of a session is an executor that "
-        "can reach nothing but the session's files, and both are gone when the session ends.\n"
-        "A connection that is lost is tried again, later and later, up to every half a minute. "
-        "SIGTERM and SIGINT take no further session and let the one that is there end, for up to "
-        "25 seconds; a second one ends it at once.",
-    .examples = "# join a pool\n"
-                "prony worker --server gpu.example.org:50051 --hardware g5.xlarge "
-                "--token-file token\n"
-                "# what keeps a model from doing harm here\n"
-                "prony worker --check\n",
+        "Joins a service's pool of hardware and serves its sessions, one at a time: loads models, "
+        "runs them, measures. Each backend of a session is an executor that can reach only the "
+        "session's files; both are removed when the session ends.\n"
+        "A lost connection is retried with growing delays, up to half a minute. SIGTERM and SIGINT "
+        "take no further session and let the one that is there end, for up to 25 seconds; a second "
+        "one ends it at once.",
+    .examples =
+        "# join a pool\n"
+        "prony worker --server gpu.example.org:50051 --hardware g5.xlarge --token-file token\n"
+        "# which sandbox features work here\n"
+        "prony worker --check\n",
     .options = options,
     .options_size = sizeof(struct worker_options),
     .run = worker_run,

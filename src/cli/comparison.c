@@ -51,7 +51,7 @@ static int check_files(const char *const *paths, size_t n, const char *output,
     size_t inputs = 0;
     int code = 0;
     if (n < 2)
-        return prn_fail(err, PRONY_EUSAGE, "there is nothing to compare '%s' with", paths[0]);
+        return prn_fail(err, PRONY_EUSAGE, "'%s' has nothing to be compared with", paths[0]);
     for (size_t i = 0; i < n && code == 0; i++) {
         inputs += is_standard_input(paths[i]);
         code = prn_output_spares(output, paths[i], err);
@@ -71,7 +71,7 @@ static int fail_unjudged_row(const struct prn_comparison *c, const struct prn_co
     case PRN_JUDGED:
         return 0;
     case PRN_UNJUDGED_MACHINES:
-        why = "they are of different machines; --force judges all the same";
+        why = "they were measured on different machines; --force judges anyway";
         break;
     case PRN_UNJUDGED_UNITS:
         why = "too few launches and blocks; measure with --launches 5";
@@ -109,8 +109,8 @@ static void warn_unsure(const struct prn_comparison *c)
             const struct prn_comparison_row *row = &c->files[f].rows[i];
             double estimate = row->time.ratio.ratio.estimate;
             if (row->change == PRN_CHANGE_UNSURE && estimate > 1 + c->options.fail_over)
-                prn_warn("%s in '%s' takes %s times as long as in '%s', but that may be chance: "
-                         "more --launches would tell",
+                prn_warn("%s in '%s' takes %s times as long as in '%s', but that may be chance; "
+                         "use more --launches",
                          row->after->name, c->files[f].after.name,
                          prn_format_ratio(ratio, estimate), c->before.name);
         }
@@ -208,7 +208,7 @@ int prn_comparison_wanted(const struct prn_comparison_options *options,
 {
     bool wanted = files->n > 1 || options->baseline;
     if (!wanted && (options->force || !isnan(options->fail_over)))
-        return prn_fail(err, PRONY_EUSAGE, "--%s is for comparing: a second FILE is missing",
+        return prn_fail(err, PRONY_EUSAGE, "--%s needs a second FILE to compare",
                         options->force ? "force" : "fail-over");
     *ret_wanted = wanted;
     return 0;

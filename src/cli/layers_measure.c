@@ -62,8 +62,8 @@ int prn_layers_check_idle(const struct prn_layers_options *o, struct prony_error
     for (size_t i = 0; i < PRN_ARRAY_SIZE(options); i++)
         if (options[i].given)
             return prn_fail(err, PRONY_EUSAGE,
-                            "%s is for measuring, and with %s nothing is measured", options[i].name,
-                            o->list ? "--list" : "--extract");
+                            "%s cannot be combined with %s, which measures nothing",
+                            options[i].name, o->list ? "--list" : "--extract");
     return 0;
 }
 
@@ -155,7 +155,7 @@ static int backend_of(const struct prn_layers_options *o, struct prn_arena *aren
 {
     static const char cuda[] = "cuda:";
     if (o->device && o->backend)
-        return prn_fail(err, PRONY_EUSAGE, "-d '%s' and --backend '%s' both say where to measure",
+        return prn_fail(err, PRONY_EUSAGE, "-d '%s' cannot be combined with --backend '%s'",
                         o->device, o->backend);
     *ret_backend = o->backend;
     if (o->backend)
@@ -214,7 +214,7 @@ static int settings_of(const struct prn_layers_options *o, struct prn_settings *
                        struct prony_error *err)
 {
     if (o->warmup && o->no_warmup)
-        return prn_fail(err, PRONY_EUSAGE, "--warmup and --no-warmup contradict each other");
+        return prn_fail(err, PRONY_EUSAGE, "--warmup cannot be combined with --no-warmup");
     *ret = (struct prn_settings){.seed = o->seed < 0 ? PRN_SEED_UNSET : (uint64_t)o->seed,
                                  .precision = o->precision,
                                  .smallest_difference = NAN,
@@ -279,11 +279,11 @@ static int fail_partway(const struct prn_layer_profile *profile, int code, struc
     size_t n = prn_layer_profile_count(profile);
     snprintf(reason, sizeof reason, "%s", code == PRONY_ECANCELED ? "interrupted" : err->text);
     if (n > 0)
-        return prn_fail(err, code,
-                        "%s; '%s' has %zu of %lld layers, and the same command with --resume "
-                        "goes on",
-                        reason, prn_layer_profile_path(profile), n,
-                        (long long)prn_layer_profile_head(profile)->layers);
+        return prn_fail(
+            err, code,
+            "%s; '%s' has %zu of %lld layers; run the same command with --resume to continue",
+            reason, prn_layer_profile_path(profile), n,
+            (long long)prn_layer_profile_head(profile)->layers);
     if (code == PRONY_ECANCELED)
         return prn_fail(err, code, "interrupted before a layer was measured; nothing is written");
     return code;
@@ -325,13 +325,13 @@ static int check_files(const struct prn_layers_options *o, const struct prn_mode
 {
     const char *results = results_path(o);
     if (!prn_output_is_file(results))
-        return prn_fail(err, PRONY_EUSAGE, "-o '%s' isn't a file, and results are extended",
-                        results);
+        return prn_fail(err, PRONY_EUSAGE,
+                        "-o '%s' is not a regular file, so results cannot be added to it", results);
     int code = prn_output_spares(results, model->path, err);
     if (code == 0)
         code = prn_output_check(results, err);
     if (code == 0 && o->output && strcmp(o->output, results) == 0)
-        code = prn_fail(err, PRONY_EUSAGE, "--output '%s' is where results go", o->output);
+        code = prn_fail(err, PRONY_EUSAGE, "--output '%s' is the file of results", o->output);
     if (code == 0)
         code = prn_output_spares(o->output, results, err);
     return code == 0 ? prn_output_check(o->output, err) : code;

@@ -27,7 +27,7 @@ static void suggest(const struct prn_command *command, const struct prn_strings 
                     struct prony_error *err)
 {
     for (size_t i = 0; command->takes && i < arguments->n; i++) {
-        enum prn_saved_kind kind = prn_saved_kind_at(arguments->items[i]);
+        enum prn_saved_kind kind = prn_saved_proved_at(arguments->items[i]);
         if (kind == PRN_SAVED_UNKNOWN || (command->takes & (1U << kind)))
             continue;
         prn_fail(err, err->code, "'%s' is %s; use 'prony %s'", arguments->items[i],

@@ -229,7 +229,7 @@ int prn_output_spares(const char *path, const char *input, struct prony_error *e
         return 0;
     if (to.st_dev != from.st_dev || to.st_ino != from.st_ino)
         return 0;
-    return prn_fail(err, PRONY_EUSAGE, "cannot write: '%s' is the file that is read", path);
+    return prn_fail(err, PRONY_EUSAGE, "cannot write '%s': it is also the input", path);
 }
 
 int prn_output_check_format(enum prn_report_format format, struct prony_error *err)
@@ -242,8 +242,7 @@ int prn_output_check_table(enum prn_report_format format, enum prn_report_table 
 {
     if (table == PRN_REPORT_TABLE_RESULTS || format == PRN_REPORT_FORMAT_CSV)
         return 0;
-    return prn_fail(err, PRONY_EUSAGE,
-                    "--table chooses what --format csv shows; the other formats show everything");
+    return prn_fail(err, PRONY_EUSAGE, "--table needs --format csv");
 }
 
 int prn_output_profile(const char *path, const struct prn_profile *profile,

@@ -70,16 +70,22 @@ void prn_command_help(const struct prn_command *command, struct prn_buffer *out)
 
 void prn_command_overview(struct prn_buffer *out)
 {
-    prn_buffer_add(out, "prony measures what an inference workload takes and costs, before it is "
-                        "deployed.\n\nUsage: prony COMMAND [OPTIONS] [ARGUMENTS]\n\nCommands:\n");
+    prn_buffer_add(out,
+                   "prony measures how long inference takes and what it costs, before deployment.\n"
+                   "\n"
+                   "Usage: prony COMMAND [OPTIONS] [ARGUMENTS]\n"
+                   "\n"
+                   "Commands:\n");
     for (size_t i = 0; prn_commands[i]; i++)
         if (!prn_commands[i]->hidden)
             prn_buffer_printf(out, "  %-12s %s\n", prn_commands[i]->name, prn_commands[i]->summary);
-    prn_buffer_add(out, "\nStart here:\n"
-                        "  prony synth resnet50 -o resnet50.onnx\n"
-                        "  prony profile resnet50.onnx\n"
-                        "\n'prony COMMAND --help' explains a command; 'prony --version' tells the "
-                        "version.\n");
+    prn_buffer_add(
+        out, "\n"
+             "Start here:\n"
+             "  prony synth resnet50 -o resnet50.onnx\n"
+             "  prony profile resnet50.onnx\n"
+             "\n"
+             "'prony COMMAND --help' explains a command; 'prony --version' prints the version.\n");
 }
 
 /* troff: backslashes, leading dots and hyphens that are to be typed. `line_break` stands between
@@ -136,8 +142,8 @@ struct man_term {
 
 static const struct man_term statuses[] = {
     {"0", "Success."},
-    {"1", "Something failed, such as a file, a library or a backend that was asked for, or "
-          "--fail-over can't tell."},
+    {"1", "Something failed, such as a file, a library or a requested backend, or --fail-over "
+          "could not decide."},
     {"2", "Misuse: an option or argument is unknown, missing or malformed."},
     {"3", "A regression: with --fail-over, something became slower."},
     {"4", "A mismatch: with --fail-on-mismatch, outputs of backends differ."},
@@ -146,15 +152,15 @@ static const struct man_term statuses[] = {
 };
 
 static const struct man_term variables[] = {
-    {"VIRTUAL_ENV, CONDA_PREFIX, PATH", "Where else the runtimes' libraries are looked for: in the "
-                                        "Python environment that is active, and in "
-                                        "that of the python3 on PATH."},
+    {"VIRTUAL_ENV, CONDA_PREFIX, PATH",
+     "Other places searched for runtime libraries: the active Python environment, and the "
+     "environment of the python3 on PATH."},
     {"PRONY_PYTHON",
-     "The interpreter, with torch and prony, that runs graphs of PyTorch programs."},
+     "The Python interpreter, with torch and prony, that runs graphs of PyTorch programs."},
     {"PRONY_TOKEN", "The token for a service, unless --token-file is given."},
     {"XDG_CONFIG_HOME, XDG_STATE_HOME", "Where tokens, the history and the state of a service are "
                                         "kept, instead of ~/.config and ~/.local/state."},
-    {"BROWSER", "What 'prony view' opens pages with."},
+    {"BROWSER", "The browser for 'prony view'."},
     {"TMPDIR", "Where temporary files are made, instead of /tmp."},
     {NULL, NULL},
 };
@@ -183,13 +189,19 @@ static void man_libraries(struct prn_buffer *out)
 void prn_command_man(struct prn_buffer *out)
 {
     prn_buffer_printf(out,
-                      ".TH PRONY 1 \"\" \"prony %s\" \"User Commands\"\n.SH NAME\n"
+                      ".TH PRONY 1 \"\" \"prony %s\" \"User Commands\"\n"
+                      ".SH NAME\n"
                       "prony \\- measures what an inference workload takes and costs\n"
-                      ".SH SYNOPSIS\n\\fBprony\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] "
-                      "[\\fIARGUMENTS\\fR]\n.SH OPTIONS\n"
-                      ".TP\n\\fB\\-h\\fR, \\fB\\-\\-help\\fR\nexplain prony, or the command that "
-                      "comes before it\n.TP\n\\fB\\-V\\fR, \\fB\\-\\-version\\fR\ntell the "
-                      "version\n.SH COMMANDS\n",
+                      ".SH SYNOPSIS\n"
+                      "\\fBprony\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] [\\fIARGUMENTS\\fR]\n"
+                      ".SH OPTIONS\n"
+                      ".TP\n"
+                      "\\fB\\-h\\fR, \\fB\\-\\-help\\fR\n"
+                      "show help for prony or a command\n"
+                      ".TP\n"
+                      "\\fB\\-V\\fR, \\fB\\-\\-version\\fR\n"
+                      "print the version\n"
+                      ".SH COMMANDS\n",
                       prony_version());
     for (size_t i = 0; prn_commands[i]; i++) {
         const struct prn_command *c = prn_commands[i];

@@ -21,15 +21,14 @@ int prn_recorded_check(const struct prn_recorded_options *o, const struct prn_pr
     if (!option)
         return 0;
     if (!profile)
-        return prn_fail(err, PRONY_EUSAGE, "%s is for one recorded program, not for comparing",
-                        option);
+        return prn_fail(err, PRONY_EUSAGE, "%s cannot be combined with several files", option);
     if (!profile->recorded)
         return prn_fail(err, PRONY_EUSAGE,
-                        "%s is for recorded programs; '%s' is the profile of a model", option,
+                        "%s needs a recorded program; '%s' is the profile of a model", option,
                         name);
     if (format != PRN_REPORT_FORMAT_TEXT && format != PRN_REPORT_FORMAT_MARKDOWN)
-        return prn_fail(err, PRONY_EUSAGE, "%s needs --format text or md; %s has everything",
-                        option, prn_report_formats[format]);
+        return prn_fail(err, PRONY_EUSAGE, "%s needs --format text or md, not %s", option,
+                        prn_report_formats[format]);
     if (o->details && o->layout > PRN_RECORDED_LAYOUT_SUMMARY)
         return prn_fail(err, PRONY_EUSAGE, "--details cannot be combined with --layout %s",
                         prn_recorded_layouts[o->layout]);

@@ -23,7 +23,7 @@ int prn_server_check(const struct prn_server_options *o, struct prony_error *err
     if (!o->address && needs)
         return prn_fail(err, PRONY_EUSAGE, "%s needs --server", needs);
     if (o->insecure && (o->token_file || o->ca_file))
-        return prn_fail(err, PRONY_EUSAGE, "%s is for TLS, and --insecure is without",
+        return prn_fail(err, PRONY_EUSAGE, "%s cannot be combined with --insecure",
                         o->token_file ? "--token-file" : "--ca");
     return 0;
 }
@@ -72,7 +72,7 @@ static int ask_for_token(struct prn_remote_config *config, struct prn_token *tok
         if (!ask(config->address, token->text))
             return prn_fail(err, PRONY_EDENIED, "no token was given for '%s'", config->address);
         if (!prn_token_is_sound(token->text)) {
-            code = prn_fail(err, PRONY_EDENIED, "what was typed can't be a token");
+            code = prn_fail(err, PRONY_EDENIED, "the input is not a token");
             continue;
         }
         config->token = token->text;

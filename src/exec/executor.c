@@ -94,7 +94,7 @@ static int tell_death(struct prn_executor *x, const char *doing, struct prony_er
     if (ending == PRN_EXECUTOR_ENDING_WITH_THREAD)
         return prn_fail(err, PRONY_ECRASH,
                         "the executor ended with the thread that started it; load graphs in a "
-                        "thread that goes on");
+                        "thread that keeps running");
     if (ending == PRN_EXECUTOR_ENDING_WITH_OWNER)
         return prn_fail(err, PRONY_ECRASH,
                         "the executor ended with the process that started it while %s", doing);

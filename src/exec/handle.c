@@ -149,8 +149,9 @@ static int read_handle(struct prn_message *m, struct prn_executor_handle *h,
     bool ours = m->type == PRN_MESSAGE_HANDLE && prn_message_int(m) == HANDLE_MARK;
     read_text(m, version, sizeof version);
     if (ours && !m->failed && strcmp(version, prony_version()) != 0)
-        return prn_fail(err, PRONY_EUNAVAILABLE, "the executor is of prony %s, this is prony %s",
-                        version, prony_version());
+        return prn_fail(err, PRONY_EUNAVAILABLE,
+                        "the executor belongs to prony %s, but this is prony %s", version,
+                        prony_version());
     h->memory_bytes = prn_message_int(m);
     h->file_bytes = prn_message_int(m);
     h->cpu_s = prn_message_int(m);
@@ -159,7 +160,7 @@ static int read_handle(struct prn_message *m, struct prn_executor_handle *h,
     read_text(m, h->library, sizeof h->library);
     read_text(m, h->sandbox, sizeof h->sandbox);
     if (!ours || m->failed || m->position != m->len || !check_descriptors(h->fds))
-        return prn_fail(err, PRONY_EFORMAT, "what came isn't an executor");
+        return prn_fail(err, PRONY_EFORMAT, "received something that is not an executor");
     return 0;
 }
 

@@ -58,7 +58,7 @@ static int check_named(const char *who, const char *wanted, char ret_path[PATH_M
 {
     char path[PATH_MAX];
     if (!realpath(wanted, path) || access(path, X_OK) < 0)
-        return prn_fail(err, PRONY_EUNAVAILABLE, "cannot run '%s', which %s names: %s", wanted, who,
+        return prn_fail(err, PRONY_EUNAVAILABLE, "cannot run '%s' (from %s): %s", wanted, who,
                         strerror(errno));
     memcpy(ret_path, path, strlen(path) + 1);
     return 0;
@@ -89,6 +89,6 @@ int prn_program_find(const char *wanted, char ret_path[PATH_MAX], struct prony_e
     if (try_beside(ret_path) || try_search_path(ret_path))
         return 0;
     return prn_fail(err, PRONY_EUNAVAILABLE,
-                    "the program 'prony', which runs models, is neither with the library nor on "
-                    "PATH; PRONY_PROGRAM can name it");
+                    "cannot find the program 'prony', which runs models, beside the library or on "
+                    "PATH; set PRONY_PROGRAM");
 }

@@ -109,8 +109,8 @@ static int check_options(const struct prn_spec *spec, const struct prn_runtime_o
         for (const struct prn_runtime_option *o = ops->options; o->key; o++)
             if (o->local_only && strcmp(o->key, spec->options[i].key) == 0)
                 return prn_fail(err, PRONY_EDENIED,
-                                "backend '%s': the option '%s' names a file, which only those on "
-                                "the machine itself may",
+                                "backend '%s': the option '%s' names a file; that is allowed only "
+                                "on the machine itself",
                                 spec->name, o->key);
     return prn_runtime_check_options(ops, spec->options, spec->n_options, err);
 }

@@ -16,9 +16,8 @@ static int check_backend(const struct prn_spec *spec, const struct prn_backends_
 {
     const char *hardware = here->hardware ? here->hardware : "local";
     if (strcmp(spec->hardware, hardware) != 0)
-        return prn_fail(err, PRONY_EUNAVAILABLE,
-                        "backend '%s': this machine is '%s', there is no '%s' here", spec->name,
-                        hardware, spec->hardware);
+        return prn_fail(err, PRONY_EUNAVAILABLE, "backend '%s': this machine is '%s', not '%s'",
+                        spec->name, hardware, spec->hardware);
     const struct prn_runtime_ops *ops = prn_runtime_find(spec->software);
     if (!ops) {
         struct prn_buffer list = PRN_BUFFER_INIT(400);
@@ -81,7 +80,8 @@ static int find_backends(const struct prn_backends_here *here, struct prn_arena 
             return code;
     }
     if (available == 0)
-        return prn_fail(err, PRONY_EUNAVAILABLE, "no runtime works here: %s", found[0].reason);
+        return prn_fail(err, PRONY_EUNAVAILABLE, "no runtime works on this machine: %s",
+                        found[0].reason);
     *ret_backends = backends;
     *ret_n = available;
     return 0;

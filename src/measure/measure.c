@@ -353,7 +353,7 @@ static int note_runtime(struct engine *e, struct runner *r, struct prony_error *
     const char *version = prn_executor_version(r->executor);
     if (result->runtime_version && strcmp(result->runtime_version, version) != 0) {
         int code = prn_fail(err, PRONY_EUNSUPPORTED,
-                            "backend '%s' was measured with %s, but here is %s; start over",
+                            "backend '%s' was measured with %s, but now runs %s; start over",
                             result->name, result->runtime_version, version);
         if (r->resumed) {
             e->refused = code;

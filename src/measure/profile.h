@@ -43,15 +43,15 @@ struct prn_launch {
 };
 
 /* An output against the reference's. */
-#define PRN_OUTPUT_LIST(X)                                                             \
-    X(TEXT, name, "Its name in the model.")                                            \
-    X(BOOL, same_shape, "The same shape and type.")                                    \
-    X(NUMBER, max_abs, "Largest absolute difference; null when it isn't finite.")      \
-    X(NUMBER, max_rel, "The same, relative to the largest value.")                     \
-    X(NUMBER, cosine, "Cosine similarity.", .min = -2)                                 \
-    X(INTEGER, both_nan,                                                               \
-      "Elements that are NaN on both sides, so that nobody knows whether they agree; " \
-      "absent when there are none.",                                                   \
+#define PRN_OUTPUT_LIST(X)                                                                        \
+    X(TEXT, name, "Its name in the model.")                                                       \
+    X(BOOL, same_shape, "The same shape and type.")                                               \
+    X(NUMBER, max_abs, "Largest absolute difference; null when it isn't finite.")                 \
+    X(NUMBER, max_rel, "The same, relative to the largest value.")                                \
+    X(NUMBER, cosine, "Cosine similarity.", .min = -2)                                            \
+    X(INTEGER, both_nan,                                                                          \
+      "Elements that are NaN on both sides, so whether they agree is unknown; absent when there " \
+      "are none.",                                                                                \
       .min = 1, .flags = PRN_OMIT)
 
 struct prn_output_check {

@@ -95,8 +95,8 @@ static int choose_number(const char *option, double saved, double *setting, stru
     if (*setting == saved)
         return 0;
     return prn_fail(err, PRONY_EUSAGE,
-                    "%s is %s here and %s in the profile being resumed; leave it out, or start "
-                    "over without --resume",
+                    "%s is %s, but %s in the profile being resumed; leave it out, or start over "
+                    "without --resume",
                     option, prn_format_shortest(is, *setting), prn_format_shortest(was, saved));
 }
 
@@ -184,7 +184,7 @@ static bool same_number(double a, double b)
 static int fail_differs(struct prony_error *err, const char *what, const char *was, const char *is)
 {
     return prn_fail(err, PRONY_EUNSUPPORTED,
-                    "cannot go on: %s was %s and is %s; start over without --resume", what,
+                    "cannot resume: %s was %s and is now %s; start over without --resume", what,
                     was ? was : "unknown", is ? is : "unknown");
 }
 

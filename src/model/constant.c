@@ -170,7 +170,7 @@ static int fail_count(struct prn_reader *r, const struct prn_constant *c, uint64
 static int read_typed(struct prn_reader *r, const struct prn_payload *p, struct prn_constant *c)
 {
     if (p->typed_mixed || (p->typed_field && p->typed_field != prn_typed_field(c->dtype)))
-        return fail(r, c, PRONY_EFORMAT, "has data of another type than it declares");
+        return fail(r, c, PRONY_EFORMAT, "has data of a different type than it declares");
     uint64_t entries = c->bytes / prn_typed_entry_bytes(c->dtype);
     if (p->typed_exact ? p->typed_entries != entries
                        : entries < p->typed_entries || entries > p->typed_bytes)
@@ -224,7 +224,7 @@ int prn_constant_read(struct prn_reader *r, const Onnx__TensorProto *tensor,
     if (prn_dims_elements(c.dims, c.rank, &c.elements) < 0 ||
         prn_dtype_bytes(c.dtype, c.dims, c.rank, &c.bytes) == PRONY_ELIMIT) {
         char dims[PRN_RANK_MAX * 21 + 1];
-        return prn_fail(r->err, PRONY_ELIMIT, "tensor '%s' has an impossible shape, %s", c.name,
+        return prn_fail(r->err, PRONY_ELIMIT, "tensor '%s' has an invalid shape, %s", c.name,
                         prn_dims_text(c.dims, c.rank, dims, sizeof dims));
     }
     int code = tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL

@@ -266,8 +266,8 @@ static int add_profile(const struct extension *x, const struct prn_yaml_node *ty
         return code;
     if (list && index < list->n && !x->overwrite)
         return prn_yaml_fail(x->fields.yaml, list->items[index], x->fields.err,
-                             "device type '%s' has a profile of '%s' with %s and batch size %lld "
-                             "already; -f replaces it",
+                             "device type '%s' already has a profile of '%s' with %s and batch "
+                             "size %lld; -f replaces it",
                              x->properties->name, head->model_name, head->dtype,
                              (long long)head->batch_size);
     if (!list)

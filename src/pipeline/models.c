@@ -121,7 +121,7 @@ static int extend(const struct prn_yaml_fields *f, const struct prn_layer_profil
         return code;
     const struct prn_yaml_node *there = prn_yaml_get(root, name);
     if (there && !overwrite)
-        return prn_yaml_fail(f->yaml, there, f->err, "model '%s' is there already; -f replaces it",
+        return prn_yaml_fail(f->yaml, there, f->err, "model '%s' already exists; -f replaces it",
                              name);
     if (!root)
         root = prn_yaml_new_map(f->arena);

@@ -159,8 +159,7 @@ static int check_names(const char *const *names, size_t n, const char *what,
 static int check_form(const struct prony_graph_form *form, struct prony_error *err)
 {
     if (form->format != PRONY_FORMAT_ONNX && form->format != PRONY_FORMAT_FXPROTO)
-        return prn_fail(err, PRONY_EUSAGE, "a form has the format %d, which there isn't",
-                        form->format);
+        return prn_fail(err, PRONY_EUSAGE, "a form has the unknown format %d", form->format);
     if (form->failure)
         return 0;
     if (form->n_files == 0 || !form->files)

@@ -34,7 +34,7 @@ static void choose_forms(struct prony_graph *graph)
             on->form = takes(backend, graph->forms[k].format) ? &graph->forms[k] : NULL;
         if (!on->form)
             prn_fail(&on->failure, PRONY_EUNSUPPORTED,
-                     "it takes graphs as %s, and there is no such form of this one",
+                     "it takes graphs as %s, but this graph has no such form",
                      format_name(takes(backend, PRONY_FORMAT_ONNX) ? PRONY_FORMAT_ONNX
                                                                    : PRONY_FORMAT_FXPROTO));
     }
@@ -465,7 +465,7 @@ static int check_inputs(const struct prony_graph *graph, const struct prony_tens
         for (size_t k = 0; k < graph->n_inputs && !known; k++)
             known = strcmp(graph->inputs[k].name, inputs[i].name) == 0;
         if (!known)
-            return prn_fail(err, PRONY_EUSAGE, "there is no input '%s'", inputs[i].name);
+            return prn_fail(err, PRONY_EUSAGE, "the graph has no input '%s'", inputs[i].name);
     }
     return 0;
 }

@@ -35,7 +35,7 @@ int prn_net_load(const struct prn_net **ret_net, struct prony_error *err)
         find_beside(path);
     if (!path[0])
         return prn_fail(err, PRONY_EUNAVAILABLE,
-                        "cannot talk to other machines: " LIBRARY " is not beside prony; "
+                        "cannot use the network: " LIBRARY " is not beside prony; "
                         "PRONY_NET_LIB can name it");
     /* It is never unloaded: gRPC has threads. */
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -43,7 +43,7 @@ int prn_net_load(const struct prn_net **ret_net, struct prony_error *err)
     if (!net)
         return prn_fail(err, PRONY_EUNAVAILABLE, "cannot load '%s': %s", path, dlerror());
     if (strcmp(net->version, prony_version()) != 0)
-        return prn_fail(err, PRONY_EUNAVAILABLE, "'%s' is of prony %s, this is %s", path,
+        return prn_fail(err, PRONY_EUNAVAILABLE, "'%s' belongs to prony %s, but this is %s", path,
                         net->version, prony_version());
     *ret_net = net;
     return 0;

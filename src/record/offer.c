@@ -171,6 +171,6 @@ int prony_server_lacks_token(const struct prony_server_options *o, struct prony_
 int prony_token_save(const char *token, struct prony_error *err)
 {
     if (!token || !prn_token_is_sound(token))
-        return prn_fail(err, PRONY_EUSAGE, "what was given can't be a token");
+        return prn_fail(err, PRONY_EUSAGE, "that is not a token");
     return prn_token_save(token, err);
 }

@@ -153,7 +153,7 @@ static int fail_full(const struct prn_recorder *r, size_t bytes, struct prony_er
 {
     if (prn_arena_has_room(&r->arena, bytes))
         return prn_fail_memory(err);
-    return prn_fail(err, PRONY_ELIMIT, "what was recorded takes more than %zu MiB",
+    return prn_fail(err, PRONY_ELIMIT, "the recording takes more than %zu MiB",
                     PRN_RECORD_BYTES_MAX >> 20);
 }
 

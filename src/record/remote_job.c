@@ -99,7 +99,7 @@ static int check_profile(const struct work *w, size_t host, const struct prn_pro
     }
     if (fits && at == p->n_results)
         return 0;
-    return prn_fail(err, PRONY_EFORMAT, "what '%s' of '%s' sent isn't what was to be measured",
+    return prn_fail(err, PRONY_EFORMAT, "'%s' of '%s' sent a profile of something else",
                     w->hosts[host].hardware, w->remote->config.address);
 }
 
@@ -332,7 +332,7 @@ static int remote_job_measure(void *context, const struct prn_job *job,
         code = prn_fail(err, ended, "%s", fault.text);
     if (code < 0)
         return code;
-    mark_unfinished(w, ended, "nothing had been measured when it ended");
+    mark_unfinished(w, ended, "it ended before anything was measured");
     code = take_notes(w, err);
     if (code == 0)
         code = prn_summarise(profile, err);

@@ -34,7 +34,7 @@ static int take(const char *text, const char *source, struct prn_token *ret_toke
                 struct prony_error *err)
 {
     if (!prn_token_is_sound(text))
-        return prn_fail(err, PRONY_EUSAGE, "what %s holds can't be a token", source);
+        return prn_fail(err, PRONY_EUSAGE, "%s does not hold a token", source);
     snprintf(ret_token->text, sizeof ret_token->text, "%s", text);
     snprintf(ret_token->source, sizeof ret_token->source, "%s", source);
     return 0;

@@ -452,7 +452,8 @@ static int add_reports(struct prn_page *page, const char *name, const json_t *ro
     json_array_foreach(reports, i, report)
     {
         if (code == 0 && !is_known(json_object_get(report, "data")))
-            code = prn_fail(err, PRONY_EFORMAT, "'%s': reports[%zu] is of no known kind", name, i);
+            code =
+                prn_fail(err, PRONY_EFORMAT, "'%s': reports[%zu] is of an unknown kind", name, i);
         if (code == 0)
             code = append(page, report, err);
     }

@@ -56,17 +56,32 @@ enum prn_saved_kind prn_saved_kind_of(const char *head, size_t length)
     return first == '{' ? kind_by_schema(head, length) : PRN_SAVED_UNKNOWN;
 }
 
-enum prn_saved_kind prn_saved_kind_at(const char *path)
+/* The beginning of the file; 0: it can't be read, or isn't a regular file. */
+static size_t read_head(const char *path, char head[PRN_SAVED_HEAD])
 {
-    char head[PRN_SAVED_HEAD];
     struct stat status;
     /* Opening a pipe may wait, and reading it takes from whoever reads next. */
     if (stat(path, &status) < 0 || !S_ISREG(status.st_mode))
-        return PRN_SAVED_UNKNOWN;
+        return 0;
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return PRN_SAVED_UNKNOWN;
-    ssize_t length = read(fd, head, sizeof head);
+        return 0;
+    ssize_t length = read(fd, head, PRN_SAVED_HEAD);
     close(fd);
-    return length < 0 ? PRN_SAVED_UNKNOWN : prn_saved_kind_of(head, (size_t)length);
+    return length < 0 ? 0 : (size_t)length;
+}
+
+enum prn_saved_kind prn_saved_kind_at(const char *path)
+{
+    char head[PRN_SAVED_HEAD];
+    return prn_saved_kind_of(head, read_head(path, head));
+}
+
+enum prn_saved_kind prn_saved_proved_at(const char *path)
+{
+    char head[PRN_SAVED_HEAD];
+    const size_t length = read_head(path, head);
+    const enum prn_saved_kind kind = prn_saved_kind_of(head, length);
+    const char *sign = kind == PRN_SAVED_TRACE ? "\"cat\"" : kind == PRN_SAVED_PAGE ? "prony" : "";
+    return memmem(head, length, sign, strlen(sign)) ? kind : PRN_SAVED_UNKNOWN;
 }

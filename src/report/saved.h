@@ -45,7 +45,10 @@ extern const struct prn_saved prn_saved[PRN_SAVED_COUNT];
 #define PRN_SAVED_HEAD 4096
 enum prn_saved_kind prn_saved_kind_of(const char *head, size_t length);
 
-/* Of a file; unknown also when it can't be read or isn't a regular file. */
+/* Of a file; unknown also when it can't be read or isn't a regular file. What is compressed, or an
+ * array, may be a trace. */
 enum prn_saved_kind prn_saved_kind_at(const char *path);
+/* The same if the beginning leaves no doubt. */
+enum prn_saved_kind prn_saved_proved_at(const char *path);
 
 #endif

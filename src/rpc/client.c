@@ -176,7 +176,7 @@ int prn_channel_open(const struct prn_channel_config *config, struct prn_channel
                         "a token isn't sent to '%s' without TLS, where others could read it",
                         config->address);
     if (config->ca && !strstr(config->ca, "-----BEGIN CERTIFICATE-----"))
-        return prn_fail(err, PRONY_EFORMAT, "what should verify '%s' is not a certificate in PEM",
+        return prn_fail(err, PRONY_EFORMAT, "the file to verify '%s' is not a PEM certificate",
                         config->address);
     struct prn_channel *channel = calloc(1, sizeof *channel);
     char *address = strdup(config->address);
@@ -354,14 +354,14 @@ static const struct {
     const char *said, *meant;
 } reasons[] = {
     {"certificate verify failed",
-     "its certificate has expired, or is not signed by a trusted authority; --ca, or ca_file of a "
-     "session, names who did"},
+     "its certificate has expired, or is not signed by a trusted authority; name the authority "
+     "with --ca, or ca_file of a session"},
     {"is not in peer certificate", "its certificate is for other names than this one"},
     {"wrong version number", "it doesn't speak TLS"},
     {"Failed parsing HTTP/2", "it doesn't speak gRPC"},
     {"Trying to connect an http1.x server", "it doesn't speak gRPC"},
-    {"before receiving SETTINGS frame", "it takes connections, but says nothing"},
-    {"DNS resolution failed", "there is no such host"},
+    {"before receiving SETTINGS frame", "it accepts connections but does not respond"},
+    {"DNS resolution failed", "unknown host"},
 };
 
 static const char *reason_of(const char *text)
@@ -386,7 +386,7 @@ static int unavailable(const struct call *call, const char *text, struct prony_e
     /* So does a service that is greeted without the TLS that it has. */
     bool greeted = !call->channel->tls && !is_socket_file(address);
     const char *hint = greeted && strcmp(reason, "Socket closed") == 0
-                           ? "; if it has TLS, --ca or ca_file names who signed its certificate"
+                           ? "; if it uses TLS, name the authority with --ca or ca_file"
                            : "";
     return prn_fail(err, PRONY_EUNAVAILABLE, "cannot reach '%s': %s%s", address, reason, hint);
 }

@@ -39,8 +39,7 @@ int prn_remote_denied(const struct prn_remote *r, enum prn_status status, int co
         return code;
     const char *source = r->config.token_source;
     if (!r->config.token)
-        return prn_fail(err, PRONY_EDENIED,
-                        "'%s' asks for a token, and there is none; PRONY_TOKEN gives one",
+        return prn_fail(err, PRONY_EDENIED, "'%s' requires a token; set PRONY_TOKEN",
                         r->config.address);
     return prn_fail(err, PRONY_EDENIED, "'%s' refuses the token%s%s", r->config.address,
                     source ? " of " : "", source ? source : "");
@@ -128,7 +127,7 @@ static int unpack(const struct prn_remote *r, const struct prn_bytes *bytes,
     struct prony_error fault;
     int code = prn_rpc_unpack(bytes, type, ret_reply, &fault);
     if (code == PRONY_EFORMAT)
-        return prn_remote_odd(r, "what isn't a message of its kind", err);
+        return prn_remote_odd(r, "a malformed message", err);
     return code < 0 ? prn_fail(err, code, "%s", fault.text) : 0;
 }
 

@@ -161,7 +161,7 @@ int prn_server_check_tls(const struct prn_server_tls *tls, const struct prn_serv
         r = prn_fail(err, PRONY_EFORMAT, "'%s' holds no key in PEM format without a password",
                      key_name);
     else if (X509_check_private_key(x509, secret) != 1)
-        r = prn_fail(err, PRONY_EFORMAT, "the key in '%s' isn't that of the certificate in '%s'",
+        r = prn_fail(err, PRONY_EFORMAT, "the key in '%s' does not match the certificate in '%s'",
                      key_name, certificate_name);
     ERR_clear_error();
     EVP_PKEY_free(secret);

@@ -117,7 +117,7 @@ static bool authenticate(struct prn_rpc_call *call, struct prn_identity *ret_ide
     if (code == PRONY_EDENIED)
         prn_refuse(call, PRN_STATUS_UNAUTHENTICATED, "the token isn't valid here");
     else if (code < 0)
-        prn_refuse(call, PRN_STATUS_UNAVAILABLE, "tokens can't be checked at present");
+        prn_refuse(call, PRN_STATUS_UNAVAILABLE, "cannot check tokens at the moment");
     return code == 0;
 }
 
@@ -138,6 +138,6 @@ bool prn_access_worker(struct prn_rpc_call *call, struct prn_identity *ret_ident
     if (ret_identity->role != PRN_ROLE_USER)
         return true;
     prn_refuse(call, PRN_STATUS_PERMISSION_DENIED,
-               "the token is a user's; a worker needs one of its own (prony token add --worker)");
+               "the token is a user's; make one for workers with 'prony token add --worker'");
     return false;
 }

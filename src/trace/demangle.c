@@ -92,7 +92,7 @@ static int write_names(int fd, const char *const *names, size_t n, struct prony_
     }
     int code = prn_buffer_error(&text, err);
     if (code < 0)
-        code = prn_fail_in(err, code, "cannot demangle the names");
+        code = prn_fail_in(err, code, "cannot demangle names");
     else if (prn_write_all(fd, prn_buffer_text(&text), text.len) < 0 || lseek(fd, 0, SEEK_SET) < 0)
         code = prn_fail_errno(err, errno, "write", "names to demangle");
     prn_buffer_release(&text);

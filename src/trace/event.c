@@ -491,7 +491,7 @@ static inline bool end_key(struct prn_scan *s, const char *begin, int key, unsig
     } else {
         prn_scan_space(s);
         if (*s->at != ':')
-            return prn_scan_fail(s, "':' is missing here");
+            return prn_scan_fail(s, "expected ':' here");
         s->at++;
     }
     prn_scan_space(s);
@@ -499,7 +499,7 @@ static inline bool end_key(struct prn_scan *s, const char *begin, int key, unsig
         return true;
     if (*seen >> key & 1) {
         s->at = begin;
-        return prn_scan_fail(s, "a key that was there before");
+        return prn_scan_fail(s, "a duplicate key");
     }
     *seen |= 1u << key;
     return true;

@@ -198,7 +198,7 @@ static bool take_member(struct prn_trace_reader *r, struct prn_scan *s)
     }
     if (r->seen_events) {
         s->at = begin;
-        return prn_scan_fail(s, "a key that was there before");
+        return prn_scan_fail(s, "a duplicate key");
     }
     if (*s->at != '[')
         return prn_scan_fail(s, "\"traceEvents\" is not an array");
@@ -214,7 +214,7 @@ static bool after_member(struct prn_trace_reader *r, struct prn_scan *s)
     if (*s->at == '}' && !r->seen_events)
         return fail_no_events(r, s);
     if (*s->at != ',' && *s->at != '}')
-        return prn_scan_fail(s, "',' or '}' is missing here");
+        return prn_scan_fail(s, "expected ',' or '}' here");
     r->state = *s->at++ == ',' ? STATE_MEMBER : STATE_AFTER_TRACE;
     return true;
 }
@@ -228,7 +228,7 @@ static bool after_event(struct prn_trace_reader *r, struct prn_scan *s)
 {
     prn_scan_space(s);
     if (*s->at != ',' && *s->at != ']')
-        return prn_scan_fail(s, "',' or ']' is missing here");
+        return prn_scan_fail(s, "expected ',' or ']' here");
     if (*s->at++ == ',')
         r->state = STATE_EVENT;
     else
@@ -376,7 +376,7 @@ static int fail_at(const struct prn_trace_reader *r, const char *at, const char 
                     prn_source_name(r->window.source), r->window.base + offset,
                     prn_window_line(&r->window, offset), fault, r->counts.events,
                     r->counts.events == 1 ? "" : "s",
-                    r->recover || !r->seen_events ? "" : " (--recover skips what is broken)");
+                    r->recover || !r->seen_events ? "" : " (--recover skips broken events)");
 }
 
 /* What to say of a fault. In a stream that is broken further on, that is likely its reason. */

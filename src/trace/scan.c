@@ -28,7 +28,7 @@ static bool scan_escape(struct prn_scan *s)
         return hex_digits(s);
     }
     if (!*s->at || !strchr("\"\\/bfnrt", *s->at))
-        return prn_scan_fail(s, "not an escape that JSON has");
+        return prn_scan_fail(s, "invalid escape");
     s->at++;
     return true;
 }
@@ -80,7 +80,7 @@ bool prn_scan_odd_text(struct prn_scan *s, struct prn_scan_string *ret_string)
 static bool digits(struct prn_scan *s)
 {
     if (!prn_scan_is_digit(*s->at))
-        return prn_scan_fail(s, "a digit is missing here");
+        return prn_scan_fail(s, "expected a digit here");
     while (prn_scan_is_digit(*s->at))
         s->at++;
     return s->at < s->end;
@@ -185,7 +185,7 @@ bool prn_scan_microseconds(struct prn_scan *s, int64_t *ret_ns)
     }
     s->at = begin;
     if (*begin != '-' && !prn_scan_is_digit(*begin))
-        return prn_scan_fail(s, "a number is missing here");
+        return prn_scan_fail(s, "expected a number here");
     return scan_number(s) && decimal_ns(s, begin, s->at, ret_ns);
 }
 
@@ -219,12 +219,12 @@ static bool scan_scalar(struct prn_scan *s)
 bool prn_scan_key(struct prn_scan *s, struct prn_scan_string *ret_key)
 {
     if (*s->at != '"')
-        return prn_scan_fail(s, "a key is missing here");
+        return prn_scan_fail(s, "expected a key here");
     if (!prn_scan_text(s, ret_key))
         return false;
     prn_scan_space(s);
     if (*s->at != ':')
-        return prn_scan_fail(s, "':' is missing here");
+        return prn_scan_fail(s, "expected ':' here");
     s->at++;
     prn_scan_space(s);
     return true;
@@ -271,8 +271,8 @@ bool prn_scan_value(struct prn_scan *s)
                 break;
             }
             if (*s->at != (object ? '}' : ']'))
-                return prn_scan_fail(s, object ? "',' or '}' is missing here"
-                                               : "',' or ']' is missing here");
+                return prn_scan_fail(s, object ? "expected ',' or '}' here"
+                                               : "expected ',' or ']' here");
             s->at++;
             depth--;
         }

@@ -844,7 +844,7 @@ static int finish_runs(struct pass *p, struct prony_error *err)
         return code;
     bool first_only = n_runs == 1 && prn_run_selection_is_default(p->selection);
     if (first_only && p->options->on_event)
-        return prn_fail(err, PRONY_EUSAGE, "'%s' has one run only: give --start 0 to see it",
+        return prn_fail(err, PRONY_EUSAGE, "'%s' has only one run; use --start 0 to see it",
                         t->name);
     t->n_selected = first_only ? 1 : prn_run_selection_count(p->selection, n_runs);
     struct prn_buffer list = PRN_BUFFER_INIT((size_t)1 << 16);
@@ -938,7 +938,7 @@ static int count_runs(struct prn_source *source, const struct prn_trace_reader_o
 {
     if (!prn_source_can_rewind(source))
         return prn_fail(err, PRONY_EUSAGE,
-                        "'%s' can be read only once: to count runs from the end, give a file",
+                        "'%s' can be read only once; to count runs from the end, name a file",
                         prn_source_name(source));
     struct prn_trace_reader *reader;
     int code = prn_trace_reader_new(source, options, &reader, err);

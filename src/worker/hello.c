@@ -57,7 +57,8 @@ static int find_software(struct prn_arena *arena, Prony__Hello *hello, struct pr
         code = fill_software(&found[i], arena, hello->software[hello->n_software++], err);
     }
     if (code == 0 && hello->n_software == 0)
-        code = prn_fail(err, PRONY_EUNAVAILABLE, "no runtime works here: %s", found[0].reason);
+        code = prn_fail(err, PRONY_EUNAVAILABLE, "no runtime works on this machine: %s",
+                        found[0].reason);
     return code;
 }
 

@@ -196,7 +196,7 @@ static int enqueue(struct worker *w, struct command *c, struct prony_error *err)
     worker_lock(w);
     int code = w->n_queued < QUEUE_MAX
                    ? 0
-                   : prn_fail(err, PRONY_ELIMIT, "the service sends too many commands at once");
+                   : prn_fail(err, PRONY_ELIMIT, "the service sent too many commands at once");
     if (code == 0) {
         *w->last = c;
         w->last = &c->next;
@@ -483,7 +483,7 @@ static int carry_out_other(struct worker *w, const struct command *c, struct pro
         leave_soon(w, false);
         break;
     default:
-        prn_fail(&why, PRONY_EUNSUPPORTED, "this worker doesn't know such a command");
+        prn_fail(&why, PRONY_EUNSUPPORTED, "unknown command");
         code = send_error(w, c->id, OCTOML_PROFILE__ERROR_CODE__ERROR_INTERNAL, &why, err);
         break;
     }

@@ -248,9 +248,9 @@ def test_nodes_out_of_order_are_sorted(prony, workdir):
 
 INITIALIZERS = {
     "overflow": (TensorProto(name="w", data_type=FLOAT, dims=[2**40, 2**40], raw_data=b"1234"),
-                 "tensor 'w' has an impossible shape, 1099511627776x1099511627776"),
+                 "tensor 'w' has an invalid shape, 1099511627776x1099511627776"),
     "negative": (TensorProto(name="w", data_type=FLOAT, dims=[-4], raw_data=b"1234"),
-                 "tensor 'w' has an impossible shape, -4"),
+                 "tensor 'w' has an invalid shape, -4"),
     "too little": (TensorProto(name="w", data_type=FLOAT, dims=[4], raw_data=b"1234"),
                    "tensor 'w' has 4 bytes of data, its type and shape need 16"),
 }
@@ -482,7 +482,7 @@ def test_bad_backend(refused, workdir, spec, says):
 def test_unknown_backend(prony, workdir):
     relu(workdir / "m.onnx")
     for spec, says in (("nope", "no software 'nope'; known: onnxrt-cpu"),
-                       ("r6i.large/onnxrt-cpu", "there is no 'r6i.large' here")):
+                       ("r6i.large/onnxrt-cpu", "this machine is 'local', not 'r6i.large'")):
         done = prony("profile", "m.onnx", "-b", spec)
         assert done.status in (1, 2) and done.stdout == ""
         assert done.stderr.startswith("prony: error: ") and says in done.stderr
@@ -511,12 +511,12 @@ def test_output_over_the_input(refused, workdir):
     content = relu(workdir / "m.onnx").read_bytes()
     os.symlink("m.onnx", workdir / "link")
     for output in ("m.onnx", "./m.onnx", "link"):
-        refused("model", "m.onnx", "-o", output, says=f"'{output}' is the file that is read",
+        refused("model", "m.onnx", "-o", output, says=f"'{output}': it is also the input",
                 status=2)
     assert (workdir / "m.onnx").read_bytes() == content
     saved = (ROOT / "tests/data/profile-single.json").read_bytes()
     (workdir / "p.json").write_bytes(saved)
-    refused("report", "p.json", "-o", "p.json", says="'p.json' is the file that is read", status=2)
+    refused("report", "p.json", "-o", "p.json", says="'p.json': it is also the input", status=2)
     assert (workdir / "p.json").read_bytes() == saved
 
 

@@ -640,7 +640,7 @@ def test_standard_input_and_compression(prony, explore, write, workdir):
         assert explore("-", *options, input=data).stdout == expected, what
         assert explore("packed", "-s", "-2").status == 0, what
         done = prony("explore", "-", "-s", "-2", input=data)  # a pipe can't be read twice
-        assert done.status == 2 and "give a file" in done.stderr and done.stdout == "", what
+        assert done.status == 2 and "name a file" in done.stderr and done.stdout == "", what
 
 
 def test_from_the_end_of_a_redirected_file(explore, write):

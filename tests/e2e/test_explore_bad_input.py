@@ -43,8 +43,8 @@ BROKEN = {
                      None, "deep"),
     "deep nesting of objects": (in_node(b'"args" :{', b'"args" :' + b'{"x":' * 100_000)[0], None,
                                 "deep"),
-    "a key twice": (in_node(b'"dur" :5', b'"dur" :5,"dur" :6')[0], None, "before"),
-    "an argument twice": (in_node(b'"op_name"', b'"op_name" :"x","op_name"')[0], None, "before"),
+    "a key twice": (in_node(b'"dur" :5', b'"dur" :5,"dur" :6')[0], None, "duplicate key"),
+    "an argument twice": (in_node(b'"op_name"', b'"op_name" :"x","op_name"')[0], None, "duplicate key"),
     "a huge string": (in_node(b"a_kernel", b"a" * (17 << 20) + b"_kernel")[0], EVENT, "16 MiB"),
     "arguments that are a list": (in_node(b'"args" :{', b'"args" :[],"x" :{')[0], None, "args"),
     "binary noise in it": (in_node(b"a_kernel", random.Random(1).randbytes(500))[0], None, ""),
@@ -333,5 +333,5 @@ def test_csv_that_cannot_be_written(prony, workdir):
     assert done.status == 1 and "'missing/out_cpu_kernel_times.csv'" in done.stderr
     (workdir / "out_gpu_kernel_times.csv").write_bytes(TEXT)
     done = prony("explore", "out_gpu_kernel_times.csv", "--csv", "out")
-    assert done.status == 2 and "the file that is read" in done.stderr
+    assert done.status == 2 and "it is also the input" in done.stderr
     assert (workdir / "out_gpu_kernel_times.csv").read_bytes() == TEXT

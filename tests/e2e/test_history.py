@@ -244,7 +244,9 @@ def test_the_history_of_a_service(prony, workdir):
     with sqlite3.connect(folder / "state.db") as database:
         for number in range(1, N + 1):
             text = json.dumps(make_history.report(number))
-            database.execute("INSERT INTO measurements VALUES (?, 'ann', 'm', 'b', 0, 0, ?)", (number, len(text)))
+            database.execute("INSERT INTO measurements (id, user, model, backends, created_ms, "
+                             "duration_ms, report_bytes) "
+                             "VALUES (?, 'ann', 'm', 'b', 0, 0, ?)", (number, len(text)))
             database.execute("INSERT INTO reports VALUES (?, ?)", (number, text.encode()))
         database.execute("INSERT INTO reports VALUES (99, 'no report at all')")
     database.close()

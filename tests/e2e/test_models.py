@@ -105,5 +105,5 @@ def test_resuming_needs_the_same_models(prony, profile, tmp_path):
     saved = tmp_path / "saved.json"
     saved.write_text(json.dumps(profile(old, new, *QUICK)))
     done = prony("profile", str(old), "--resume", str(saved))
-    assert done.status != 0 and "number of models was 2 and is 1" in done.stderr
+    assert done.status != 0 and "number of models was 2 and is now 1" in done.stderr
     assert prony("profile", str(old), str(new), "--resume", str(saved)).status == 0

@@ -207,12 +207,12 @@ def executors():
 
 def children(process):
     """Its child processes that run `prony executor`; none when it has ended."""
-    try:
-        text = pathlib.Path(f"/proc/{process}/task/{process}/children").read_text()
-        return [int(child) for child in text.split()
-                if b"executor" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()]
-    except (FileNotFoundError, ProcessLookupError):
-        return []
+    found = []
+    for thread in pathlib.Path(f"/proc/{process}/task").glob("*"):  # each has its own
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found += [int(child) for child in (thread / "children").read_text().split()
+                      if b"executor" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()]
+    return found
 
 
 def state(process):
@@ -296,7 +296,7 @@ def test_a_failed_bind_does_not_spoil_the_next(workdir):
 
 @pytest.mark.parametrize("inputs, message", [
     ({}, "input 'x' is missing"),
-    ({"x": floats(1), "z": floats(1)}, "there is no input 'z'"),
+    ({"x": floats(1), "z": floats(1)}, "the graph has no input 'z'"),
     ({"x": np.array([1.0])}, "input 'x' is of type float, not double"),
     ({"x": np.ones((2, 2), np.float32)}, "can't have the shape 2x2"),
 ])
@@ -623,6 +623,7 @@ def test_an_executor_ends_with_the_thread_that_loaded_its_graph(double):
         def load():
             graphs.append(session.load(double))
             started.extend(executors())
+            assert len(started) == 1
 
         thread = threading.Thread(target=load)
         thread.start()
@@ -659,8 +660,8 @@ def test_the_program_is_found(double, workdir, program):
     assert run_elsewhere(double) == "found\n", "beside the library, in the build folder"
     assert run_elsewhere(double, PRONY_PROGRAM=str(program)) == "found\n"
     missing = run_elsewhere(double, PRONY_PROGRAM=str(workdir / "missing"))
-    assert "missing', which PRONY_PROGRAM names: No such file" in missing
-    with pytest.raises(Failed, match="which the option 'program' names"):
+    assert "missing' (from PRONY_PROGRAM): No such file" in missing
+    with pytest.raises(Failed, match="from the option 'program'"):
         Session("onnxrt-cpu", program="/nonexistent/prony")
 
 

@@ -275,7 +275,7 @@ def test_hosts_that_are_missing(plan, run, workdir, mlp, served):  # noqa: F811
     plan(mlp, hosts=6)
     done = run(service, mlp)
     assert done.status == 1 and done.stderr == (
-        f"prony: error: '{service.address}': more than 3 hosts of 't' are asked for, but there are no more\n")
+        f"prony: error: '{service.address}': more than 3 hosts of 't' were requested; there are only that many\n")
     types = (workdir / "device_types.yml")
     types.write_text(types.read_text().replace("t:\n", "u:\n", 1))
     (workdir / "devices.yml").write_text("u: [a, b]\n")

@@ -144,7 +144,7 @@ def test_own_uuid_and_its_duplicates(client):
     session = client.session(LOCAL, session_uuid=uuid)
     assert session.uuid == uuid
     code, said = client.refused("CreateSession", create_request(LOCAL, session_uuid=uuid))
-    assert code == Code.INVALID_ARGUMENT and "there is a session" in said
+    assert code == Code.INVALID_ARGUMENT and "already in use" in said
     session.close()
     client.session(LOCAL, session_uuid=uuid).close()
 

@@ -145,7 +145,7 @@ def test_interrupted_and_resumed(program, prony, model, workdir, number):
     assert again.status == 0 and "Interrupted" in again.stdout
     # What was asked for can't be changed, only the time.
     done = prony("profile", model, "--resume", path, "--launches", "3")
-    assert done.status == 2 and "--launches is 3 here and 15" in done.stderr
+    assert done.status == 2 and "--launches is 3, but 15" in done.stderr
     assert json.loads(path.read_text()) == before
     done = prony("profile", model, "--resume", path, "--max-time", "600")
     assert done.status == 0 and "Interrupted:" not in done.stdout, done.stderr
@@ -227,7 +227,7 @@ def test_what_cannot_be_resumed(prony, sweep, networks, model, workdir):
     refused(data, networks["mlp"], says="the model's size in bytes")
     other_weights = networks.get("mlp", "--batch", "dynamic", "--seed", "5")
     refused(data, other_weights, says="the model's fingerprint was")
-    refused(data, model, "--dim", "batch=1,2,4", says="the number of points was 2 and is 3")
+    refused(data, model, "--dim", "batch=1,2,4", says="the number of points was 2 and is now 3")
     refused(data, model, "--dim", "batch=1,3", says="a point was batch=2 and is batch=3")
     refused(data, model, "-b", "onnxrt-cpu[threads=2]", says="a backend was")
     refused(data, model, "--input", "input=ones", says="input 'input' was random")

@@ -372,9 +372,11 @@ static double drawn_speed(struct simulation *s)
 static double machine_at(struct simulation *s, double at_s)
 {
     const double keeps = exp(-DRIFT_S / DRIFT_MEMORY_S);
-    for (; s->drift_until_s < at_s; s->drift_until_s += DRIFT_S)
+    while (s->drift_until_s < at_s) {
         s->drift = keeps * s->drift +
                    sqrt(1 - keeps * keeps) * s->drift_sd * prn_random_normal(&s->random);
+        s->drift_until_s += DRIFT_S;
+    }
     return exp(s->drift);
 }
 

@@ -406,7 +406,7 @@ static void test_faults_in_values(void **state)
         {"\"footprint\": [1]", "\"footprint\": [2]",
          "profiles[0].footprint[0] is not the graph of its segment"},
         {"\"footprint\": [1]", "\"footprint\": []",
-         "profiles[0].footprint is not as long as there are graphs in segments"},
+         "profiles[0].footprint does not have one entry per graph in segments"},
         {"\"graph\": 1,", "\"graph\": 7,", "profiles[0].segments[1].graph is not one of graphs"},
         {"\"graph\": 1,", "\"graph\": null,", "profiles[0].segments[1].graph is not an integer"},
         {"\"graph\": null,", "\"graph\": 1,",
@@ -490,7 +490,7 @@ static void test_faults_between_parts(void **state)
         {drop_backend, "profiles[0].segments[1].results does not have one entry per backend"},
         {drop_total, "profiles[0].totals does not have one entry per backend"},
         {drop_segment, "profiles[0].segments does not begin and end with local code"},
-        {repeat_graph, "graphs[1].id is not above the id before it"},
+        {repeat_graph, "graphs[1].id is not greater than the id before it"},
         {fill_local_results,
          "profiles[0].segments[0].results must be empty: local code runs on no backend"},
     };

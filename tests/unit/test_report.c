@@ -679,7 +679,7 @@ static void test_faults_name_the_place(void **state)
          PRONY_EFORMAT},
         {"\"points\": [",
          "\"models\": [" A_MODEL ", " A_MODEL ", " A_MODEL "], \"points\": [], \"others\": [",
-         "models are not those of the points", PRONY_EFORMAT},
+         "models do not match the points", PRONY_EFORMAT},
         {"\"environment\": {", "\"environment\": 1, \"x\": {", "environment is not an object",
          PRONY_EFORMAT},
         {"\"path\": \"resnet50.onnx\"", "\"path\": null", "model.path is not a text",

@@ -261,7 +261,8 @@ static void test_faults(void **state)
         {"pools: x\n", "line 1: 'pools': not a list"},
         {"pools: []\n", "line 1: 'pools': an empty list; leave it out to serve this machine"},
         {"pools: [x]\n", "line 1: 'pools': not a map with 'name' and more"},
-        {"pools:\n- count: 1\n", "line 2: 'pools': a pool needs a 'name', that of its hardware"},
+        {"pools:\n- count: 1\n",
+         "line 2: 'pools': a pool needs a 'name': the name of its hardware"},
         {"pools:\n- name: a\n- name: a\n", "line 3: 'pools': 'a' is listed twice"},
         {"pools:\n- name: a/b\n", "line 2: 'name': 'a/b' can't be part of a backend, which is "
                                   "written hardware/software"},

@@ -795,7 +795,7 @@ static void test_recovered(void **state)
     node(&b, "c", "Add", 4);
     model_run(&b, 0, 10);
     struct prn_trace_options o = by_op();
-    assert_fails(&b, &o, PRONY_EFORMAT, "line 2: ',' or '}' is missing here; 1 event before it");
+    assert_fails(&b, &o, PRONY_EFORMAT, "line 2: expected ',' or '}' here; 1 event before it");
     o.recover = true;
     struct prn_trace *t = read_trace(&b, &o);
     assert_sum(op_group(t, "Add"), 2, 5);

@@ -138,6 +138,8 @@ export async function leave(page) {
     [page, ...(page.opened ?? [])].flatMap((p) => p.faults),
     [],
   );
+  // What a route is at when the page closes has nobody to answer.
+  for (const p of [page, ...(page.opened ?? [])]) await p.unrouteAll({ behavior: "ignoreErrors" });
   await page.context().close();
 }
 

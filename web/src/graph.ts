@@ -731,12 +731,14 @@ const said = (b: Backend, several: boolean): string => {
   const ns = (rows: OpsRow[]): number => rows.reduce((sum, r) => sum + (r.mean_ns ?? 0), 0);
   const kept = b.graph.flatMap((node, i) => (node.op === "Constant" ? [] : [i]));
   const alone = kept.filter((i) => !b.byNode.has(i)).length;
+  const many = b.elsewhere.length;
+  const share = percent(ns(b.elsewhere) / ns(total));
   return (
     (several ? `${shorten(b.row.view.name, 60)}: ` : "") +
     `${integer(alone)} of ${integer(kept.length)} nodes are ${b.missing}.` +
-    (b.elsewhere.length > 0
-      ? ` ${integer(b.elsewhere.length)} ${b.elsewhere.length === 1 ? "node" : "nodes"} of the runtime (${percent(ns(b.elsewhere) / ns(total))} of the time) ` +
-        `${b.elsewhere.length === 1 ? "has" : "have"} no place in the model's graph.`
+    (many > 0
+      ? ` ${integer(many)} ${many === 1 ? "node" : "nodes"} of the runtime (${share} of the time) ` +
+        `${many === 1 ? "has" : "have"} no place in the model's graph.`
       : "")
   );
 };
@@ -777,8 +779,8 @@ export function modelGraph(data: Profile, rows: Row[]): HTMLElement | null {
           const backends = chosen.map((row) => new Backend(row, sane));
           return figure(
             `The model's graph, by ${by.title === "FLOP/s" ? "FLOP/s" : by.title.toLowerCase()}`,
-            "The darker, the more; thick frames are modules, which a click opens and one with Alt closes again; dashed " +
-              "has no time of its own. Ctrl with the wheel zooms, dragging moves. " +
+            "The darker, the more. Thick frames are modules: a click opens one, Alt and a click closes it. " +
+              "Dashed nodes have no time of their own. Ctrl with the wheel zooms, dragging moves. " +
               backends.map((b) => said(b, backends.length > 1)).join(" "),
             picture(sane, backends, by, last),
             { label: "The model's graph", file: "graph", id: (r) => r.name, ...numbers(sane, backends) },

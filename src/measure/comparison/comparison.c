@@ -238,8 +238,7 @@ static int refuse_recorded(const struct prn_comparison_side *before,
                         after->name, before->name, recorded->name);
     if (before->profile->recorded)
         return prn_fail(err, PRONY_EUNSUPPORTED,
-                        "cannot compare '%s' with '%s': they are recorded programs; what 'prony "
-                        "profile' measured can be compared",
+                        "cannot compare '%s' with '%s': recorded programs cannot be compared",
                         after->name, before->name);
     return 0;
 }

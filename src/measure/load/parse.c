@@ -102,8 +102,7 @@ bool prn_load_wanted(const struct prn_load_settings *s)
 int prn_load_check(const struct prn_load_settings *s, struct prony_error *err)
 {
     if (s->duration_s > 0 && s->n_rates == 0 && s->workers == 0)
-        return prn_fail(err, PRONY_EUSAGE,
-                        "--duration is for --rate and --concurrency, and neither is given%s",
+        return prn_fail(err, PRONY_EUSAGE, "--duration needs --rate or --concurrency%s",
                         s->percentile > 0 ? "; --max-time limits --slo" : "");
     for (size_t i = 0; i < s->n_rates; i++)
         for (size_t k = 0; k < i; k++)

@@ -226,10 +226,10 @@ static int fail_uncut(const struct prn_cut_graph *g, const struct prn_cut_plan *
         }
     }
     if (!groups)
-        return prn_fail(g->err, PRONY_EUNSUPPORTED,
-                        "cannot cut '%s': it has no two operators with weights to cut between; "
-                        "name tensors to cut at",
-                        g->model->path);
+        return prn_fail(
+            g->err, PRONY_EUNSUPPORTED,
+            "cannot cut '%s': it has fewer than two operators with weights; name tensors to cut at",
+            g->model->path);
     if (fewest < SIZE_MAX)
         return prn_fail(g->err, PRONY_EUNSUPPORTED,
                         "cannot cut '%s': at least %zu tensors are alive between its operators "

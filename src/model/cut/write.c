@@ -272,7 +272,7 @@ static int read_stream(void *context, void *data, size_t len, struct prony_error
         return code;
     if (prn_pread_all(s->reading->fd, data, len, c->external_offset + s->done) < 0)
         return errno == ENODATA ? prn_fail(err, PRONY_EFORMAT,
-                                           "'%s' has changed since it was read: it ends early",
+                                           "'%s' has changed since it was read: it is shorter now",
                                            c->external_location)
                                 : prn_fail_errno(err, errno, "read", c->external_location);
     s->done += len;

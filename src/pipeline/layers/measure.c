@@ -63,8 +63,7 @@ int prn_layer_job_head(const struct prn_layer_job *job, const char *model_name,
     const char *name = prn_torch_dtype_name(dtype);
     if (job->cuts->n_layers > PRN_PIPELINE_LAYERS_MAX)
         return prn_fail(err, PRONY_ELIMIT,
-                        "'%s' has %zu layers, and a file of results %d at most; --cuts N joins "
-                        "neighbours",
+                        "'%s' has %zu layers, but a file of results holds at most %d; use --cuts N",
                         job->model->path, job->cuts->n_layers, PRN_PIPELINE_LAYERS_MAX);
     if (!name)
         return prn_fail(err, PRONY_EUNSUPPORTED,
@@ -257,8 +256,7 @@ static int check_old(struct chain *c, const struct prn_layer_entry *entry)
                  same_shapes(old->out, old->n_out, entry->out, entry->n_out)))
         return 0;
     return prn_fail(c->err, PRONY_EFORMAT,
-                    "in '%s' it takes or gives other shapes: the model was cut in other places, or "
-                    "is another",
+                    "it has other shapes in '%s': the model or its cuts have changed",
                     prn_layer_profile_path(c->profile));
 }
 
@@ -335,7 +333,7 @@ int prn_layer_keep(const struct prn_layer_job *job, const struct prn_layer_entry
                    struct prn_layer_measurement *measurement, struct prony_error *err)
 {
     if (!is_asked_for(job, entry->layer) || row->layer != entry->layer)
-        return prn_fail(err, PRONY_EFORMAT, "layer %lld wasn't to be measured",
+        return prn_fail(err, PRONY_EFORMAT, "layer %lld was not requested",
                         (long long)entry->layer);
     int code = prn_layer_profile_add(profile, entry, err);
     if (code < 0)
@@ -487,8 +485,7 @@ static int check_there(const struct prn_layer_job *job, const struct prn_layer_p
         bool there = prn_layer_profile_find(profile, (int64_t)i);
         if (there && !job->resume)
             return prn_fail(err, PRONY_EFORMAT,
-                            "'%s' has layer %zu already; --resume keeps what is there and measures "
-                            "the other layers",
+                            "'%s' already has layer %zu; --resume keeps it and measures the others",
                             prn_layer_profile_path(profile), i);
         *ret_left += !there;
     }

@@ -220,14 +220,14 @@ static int fail_text(const struct prn_layer_profile *p, const char *key, const c
                      const char *new, struct prony_error *err)
 {
     return prn_yaml_fail(p->yaml, prn_yaml_get(p->root, key), err,
-                         "'%s' is '%s', but what is to be added has '%s'", key, there, new);
+                         "'%s' is '%s', but the new results have '%s'", key, there, new);
 }
 
 static int fail_count(const struct prn_layer_profile *p, const char *key, int64_t there,
                       int64_t new, struct prony_error *err)
 {
     return prn_yaml_fail(p->yaml, prn_yaml_get(p->root, key), err,
-                         "'%s' is %lld, but what is to be added has %lld", key, (long long)there,
+                         "'%s' is %lld, but the new results have %lld", key, (long long)there,
                          (long long)new);
 }
 
@@ -359,7 +359,7 @@ int prn_layer_profile_add(struct prn_layer_profile *p, const struct prn_layer_en
                         "layer %lld of %lld: its number, memory or time is out of range",
                         (long long)entry->layer, (long long)p->head.layers);
     if (prn_layer_profile_find(p, entry->layer))
-        return prn_fail(err, PRONY_EFORMAT, "'%s' has layer %lld already", p->path,
+        return prn_fail(err, PRONY_EFORMAT, "'%s' already has layer %lld", p->path,
                         (long long)entry->layer);
     struct slot slot = {.entry = *entry, .node = entry_node(&p->arena, entry)};
     slot.entry.in = copy_shapes(&p->arena, entry->in, entry->n_in);

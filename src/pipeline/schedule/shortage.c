@@ -142,8 +142,8 @@ static int tell_of_limits(const struct prn_pipeline *p, const struct prn_schedul
         prn_format_significant(rate, round_to_worse((double)p->batch_size / period, 4, false), 4);
         prn_format_duration(latency, 1e9 * round_to_worse(prn_schedule_latency(p, &b), 3, true));
         snprintf(text, size,
-                 "no hosts reach what is asked for: the highest throughput that these can have is "
-                 "%s per second, the lowest latency %s%s",
+                 "no hosts meet the limits: the highest possible throughput is %s per second, the "
+                 "lowest latency %s%s",
                  rate, latency,
                  isfinite(goal->max_period_s) && isfinite(goal->max_latency_s)
                      ? ", each at the expense of the other"
@@ -160,7 +160,7 @@ int prn_schedule_shortage(const struct prn_pipeline *p, const struct prn_schedul
     bool told = false;
     int code = 0;
     if (count_hosts(p) == 0) {
-        snprintf(text, size, "there are no hosts of the device types that have a profile");
+        snprintf(text, size, "none of the hosts has a device type with a profile");
         return 0;
     }
     if (goal->objective == PRN_OBJECTIVE_COST)

@@ -75,15 +75,14 @@ static const struct {
 static void describe_state(struct report *r)
 {
     double percent = (exp(fabs(log(r->file->canary_ratio))) - 1) * 100;
-    prn_buffer_printf(&r->prose->line,
-                      " This fixed piece of work takes %.3g %% %s, so the machine wasn't in the "
-                      "same state; ",
-                      percent, r->file->canary_ratio > 1 ? "longer" : "less time");
-    prn_buffer_add(&r->prose->line,
-                   r->comparison->options.force
-                       ? "--force: differences are called as if it had been."
-                       : "a difference that isn't larger than that is not called one. Measure "
-                         "both again, one after the other; --force calls it one.");
+    prn_buffer_printf(
+        &r->prose->line,
+        " This fixed piece of work takes %.3g %% %s, so the machine was in a different state; ",
+        percent, r->file->canary_ratio > 1 ? "longer" : "less time");
+    prn_buffer_add(&r->prose->line, r->comparison->options.force
+                                        ? "--force: differences are judged anyway."
+                                        : "smaller differences are not counted. Measure both "
+                                          "again, one after the other, or use --force.");
 }
 
 static void describe_differences(struct report *r)
@@ -103,12 +102,10 @@ static void describe_differences(struct report *r)
 static void describe_machines(struct report *r)
 {
     if (r->file->counts[PRN_CHANGE_MACHINES] > 0)
-        prn_prose_paragraph(r->prose,
-                            "Times are not comparable across machines: the ratio may be the "
-                            "machine's. --force judges it as if there were one machine.");
+        prn_prose_paragraph(r->prose, "Times are not comparable across machines: the ratio may be "
+                                      "due to the machine. --force judges anyway.");
     else if (r->file->machines_differ)
-        prn_prose_paragraph(r->prose, "--force: differences are called as if there were one "
-                                      "machine.");
+        prn_prose_paragraph(r->prose, "--force: differences across machines are judged anyway.");
 }
 
 /* ---- What is wrong with rows ---- */
@@ -162,9 +159,8 @@ static void describe_weak(struct report *r)
         prn_comparison_row_text(r->view, &r->file->rows[i], &r->prose->line);
     }
     if (n > 0)
-        prn_prose_paragraph(r->prose, ": one launch, so its blocks had to be the units. That is "
-                                      "weak: they can't tell how the next process would differ, "
-                                      "often by 1 or 2 %%; --launches 5 can.");
+        prn_prose_paragraph(r->prose, ": one launch, so blocks were the units. That is weak: "
+                                      "processes often differ by 1 or 2 %%. Use --launches 5.");
 }
 
 static void describe_processors(struct report *r)

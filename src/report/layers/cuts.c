@@ -169,8 +169,8 @@ static void write_notes(const struct view *v, struct prn_prose *p)
                             prn_format_count(count, (double)(parameters - v->model->n_parameters)));
     if (uncounted > 0)
         prn_prose_paragraph(p,
-                            "The work of %zu node%s isn't known; 'prony model' says why. A layer "
-                            "that has one does more than its FLOPs (+).",
+                            "The work of %zu node%s isn't known; see 'prony model'. Layers with "
+                            "one do more than their FLOPs (+).",
                             uncounted, uncounted == 1 ? "" : "s");
 }
 

@@ -235,11 +235,10 @@ static void write_whole(const struct prn_layer_measurement *m, struct prn_prose 
     prn_buffer_add(&p->line, " with nothing fused across the cuts; the sum of the layers is ");
     add_relation(p, sum);
     prn_prose_paragraph(p, "%s",
-                        adds_up(m)
-                            ? "."
-                            : ": the layers do not add up. Of layers that take microseconds, "
-                              "starting a run is a part that the whole has once; otherwise "
-                              "measure again, with a longer --max-time, on a quiet machine.");
+                        adds_up(m) ? "."
+                                   : ": the layers do not add up. For layers of microseconds, "
+                                     "starting a run takes much of the time; otherwise measure "
+                                     "again, with a longer --max-time, on a quiet machine.");
     double saved_s = m->sum_s - fused->time_s;
     double half_s = hypot(fused->time_ci_s, m->sum_ci_s);
     prn_buffer_add(&p->line, "As it is, it takes ");
@@ -316,10 +315,9 @@ static void write_notes(const struct view *v, struct prn_prose *p)
     }
     double fixed_mb = fixed_memory(v);
     if (fixed_mb > 0 && v->m->n_rows > 1)
-        prn_prose_paragraph(p,
-                            "%.1f MB of each layer's memory are the runtime's own; the sum has "
-                            "them once.",
-                            fixed_mb);
+        prn_prose_paragraph(
+            p, "%.1f MB of each layer's memory belong to the runtime; the sum counts them once.",
+            fixed_mb);
     if (older > 0)
         prn_prose_paragraph(p, "%zu layer%s measured in an earlier run.", older,
                             older == 1 ? " was" : "s were");

@@ -40,7 +40,7 @@ static const struct prn_member trial_members[] = {
                "Share of requests over the limit, with its 95 % interval; null without requests.",
                .key = "share_over", .flags = PRN_NULL),
     PRN_BOOL(overloaded, "Requests came faster than they could be answered."),
-    PRN_BOOL(disturbed, "Other work ran on the machine meanwhile. Older files don't have it.",
+    PRN_BOOL(disturbed, "Other work ran on the machine during it. Older files don't have it.",
              .flags = PRN_OMIT),
     PRN_BOOL(confirms,
              "The rate was tried in a fresh process, after it had held in the search: only what "

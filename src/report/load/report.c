@@ -115,7 +115,7 @@ static void describe_flags(struct section *s)
     describe_flag(s, PRN_LOAD_FLAG_MISMATCH, "Outputs differ",
                   "requests that ran together gave other outputs than a lone one.");
     describe_flag(s, PRN_LOAD_FLAG_INTERRUPTED, "Interrupted",
-                  "the figures rest on what was measured until then.");
+                  "the figures use what was measured until then.");
 }
 
 /* ---- Limits ---- */
@@ -271,15 +271,13 @@ static void describe_limits(struct section *s)
         }
     }
     if (n > 0 && s->prose->look.verbose)
-        prn_prose_paragraph(s->prose,
-                            "A rate holds a limit when the whole 95 %% interval of the share of "
-                            "requests over it is within what the percentile allows, in the search "
-                            "and then in a fresh process, and fails when none of it is. The rate "
-                            "that is called held is 5 %% below that, because the next process and "
-                            "the next minute differ. Cost is "
-                            "that of a million requests at the rate that "
-                            "holds, Plain cost that of requests that follow each other without a "
-                            "pause.");
+        prn_prose_paragraph(
+            s->prose,
+            "A rate holds a limit when the whole 95 %% interval of the share of requests over it "
+            "is within what the percentile allows, in the search and then in a fresh process, and "
+            "fails when none of it is. The rate that is called held is 5 %% below that, because "
+            "the next process and the next minute differ. Cost is for a million requests at the "
+            "rate that holds, Plain cost for requests one after the other without a pause.");
 }
 
 /* ---- How sure it is ---- */
@@ -345,9 +343,8 @@ static void describe_method(struct section *s)
             "counts from when one was due, Wait is its mean until a worker was free and "
             "ran it, Busy how much of their time workers ran requests.");
     if (kinds.closed)
-        prn_prose_paragraph(s->prose,
-                            "In a closed loop each worker takes its next request as soon as it has "
-                            "answered one, which gives the most that can be answered.");
+        prn_prose_paragraph(s->prose, "In a closed loop each worker takes its next request as soon "
+                                      "as it has answered one; this measures capacity.");
     if (kinds.open || kinds.closed)
         prn_prose_paragraph(s->prose,
                             "Intervals are for 95 %%, over %lld launch%s; the first tenth of a "

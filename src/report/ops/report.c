@@ -462,7 +462,7 @@ void prn_ops_runs_text(const struct prn_result *r, struct prn_buffer *out)
     if (isfinite(slower) && fabs(slower) >= 0.005)
         prn_buffer_printf(out, ", which took %.3g %% %s than without it", 100 * fabs(slower),
                           slower < 0 ? "less" : "longer");
-    prn_buffer_add(out, averages ? ". Times are means of those; the profiler knows no others."
+    prn_buffer_add(out, averages ? ". Times are means of those; the profiler has no others."
                                  : ". Times are means of those, ± half of their 95 % intervals.");
 }
 
@@ -479,8 +479,7 @@ static void describe_runs(struct sections *s, const struct prn_result *r)
                           "Loop and Scan) and counts for both.",
                           100 * ops->nested);
     if (ops->cut)
-        prn_buffer_add(line, " The profiler drops what is beyond a million events: later runs are "
-                             "missing.");
+        prn_buffer_add(line, " The profiler stops after a million events: later runs are missing.");
     if (ops->lost_events > 0)
         prn_buffer_printf(line,
                           " %" PRId64 " events couldn't be read and are missing: names with "
@@ -508,8 +507,8 @@ static void describe_work(struct sections *s)
     prn_buffer_printf(&s->prose.line, "The work is known of nodes that take %.1f %% of the time",
                       100 * known_ns / whole);
     if (fused)
-        prn_buffer_add(&s->prose.line, "; of a fused node it is that of the one it is made of, "
-                                       "without what was fused into it");
+        prn_buffer_add(&s->prose.line,
+                       "; a fused node counts as its main node, without those fused into it");
     prn_prose_paragraph(&s->prose,
                         ". FLOP/s is left out where there is nothing to count, where the time is "
                         "known to no better than ±%.0f %%, or where a node takes less than %.0f "

@@ -68,7 +68,7 @@ static void check_point(struct prn_fields *r, const struct prn_field *at, void *
     const struct prn_profile *profile = r->context;
     const struct prn_point *point = record;
     if (point->n_swept != profile->points[0].n_swept)
-        prn_field_fault(r, at, "has not as many swept sizes as the first");
+        prn_field_fault(r, at, "has a different number of swept sizes than the first");
 }
 
 #define PRN_OF struct prn_point
@@ -321,7 +321,7 @@ static void check_profile(struct prn_fields *r, const struct prn_field *at, void
         profile->n_models = 1;
     else if (profile->recorded || profile->n_points == 0 ||
              profile->n_points % profile->n_models != 0)
-        prn_part_fault(r, at, "models", "are not those of the points");
+        prn_part_fault(r, at, "models", "do not match the points");
     if (!profile->models) {
         profile->models = prn_field_array(r, 1, sizeof *profile->models);
         if (profile->models)

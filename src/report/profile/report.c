@@ -427,7 +427,7 @@ static void describe_flags(struct report *r)
     if (count_flagged(r, PRN_FLAG_INTERRUPTED) > 0) {
         prn_buffer_add(&r->prose.line, "Interrupted: the figures");
         add_flagged(r, " of ", PRN_FLAG_INTERRUPTED);
-        warn(r, " rest on what was measured until then.");
+        warn(r, " use what was measured until then.");
     }
 }
 
@@ -443,13 +443,12 @@ static void describe_nan(struct report *r)
             const struct prn_output_check *o = &result->outputs[k];
             if (o->both_nan <= 0)
                 continue;
-            warn(
-                r,
-                "Output '%s' is NaN (not a number) in %s place%s, on %s and on the backend that it "
-                "is compared with, so nobody knows whether they agree there. Real inputs "
-                "(--inputs, --input) may give numbers.",
-                o->name, prn_format_integer(text, (uint64_t)o->both_nan),
-                o->both_nan == 1 ? "" : "s", r->view->calls[i]);
+            warn(r,
+                 "Output '%s' is NaN (not a number) in %s place%s, on %s and on the backend that "
+                 "it is compared with, so whether they agree there is unknown. Real inputs "
+                 "(--inputs, --input) may give numbers.",
+                 o->name, prn_format_integer(text, (uint64_t)o->both_nan),
+                 o->both_nan == 1 ? "" : "s", r->view->calls[i]);
             return;
         }
     }
@@ -496,7 +495,7 @@ static void describe_few_launches(struct report *r)
     const char *cure = s->launches > 0 && s->launches < PRN_UNITS_MIN ? "Use --launches 5."
                        : s->repeats > 0 && s->repeats < PRN_UNITS_MIN ? "Use more --repeats."
                                                                       : "Use a longer --max-time.";
-    warn(r, "No ±: %zu process%s can't tell how the next one would differ, often by 1 or 2 %%. %s",
+    warn(r, "No ±: %zu process%s cannot show how much processes differ, often by 1 or 2 %%. %s",
          fewest, fewest == 1 ? "" : "es", cure);
 }
 

@@ -197,7 +197,7 @@ static void check_footprint(struct prn_fields *r, const struct prn_field *in,
     struct prn_field p = prn_field_member(in, "footprint");
     size_t n = prn_field_count(r, &p, INT32_MAX);
     if (n != recorded->n_segments / 2)
-        prn_field_fault(r, &p, "is not as long as there are graphs in segments");
+        prn_field_fault(r, &p, "does not have one entry per graph in segments");
     for (size_t i = 0; i < n && r->code == 0; i++) {
         struct prn_field at = prn_field_element(&p, i);
         if (prn_field_integer_at(r, &at, 1, INT64_MAX) != recorded->segments[2 * i + 1].graph)
@@ -304,7 +304,7 @@ static void check_graph(struct prn_fields *r, const struct prn_field *at, void *
     if (graph->start.n_launches > 0)
         check_backends(r, at, "start", graph->start.n_launches);
     if (at->index > 0 && graph->id <= graph[-1].id)
-        prn_part_fault(r, at, "id", "is not above the id before it");
+        prn_part_fault(r, at, "id", "is not greater than the id before it");
 }
 
 #define PRN_OF struct prn_recorded_graph

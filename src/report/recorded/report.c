@@ -136,8 +136,8 @@ static void describe_times(struct report *r, const struct prn_recorded *recorded
                         "Total time is backend time plus local code time; %s took %s ms per run.",
                         r->view->local, text);
     if (recorded->local_ns < COLD_BELOW_NS && recorded->local_ns > COLD_SHARE * least_ns)
-        prn_prose_paragraph(&r->prose, "Waits for backends leave caches cold; without them, local "
-                                       "code this short takes less.");
+        prn_prose_paragraph(&r->prose, "Waiting for backends leaves caches cold; without it, local "
+                                       "code this short takes less time.");
 }
 
 static void describe_confidence(struct report *r)
@@ -190,10 +190,9 @@ static void describe_noise(struct report *r, const struct prn_recorded *recorded
 static void describe_compilation(struct report *r, const struct prn_recorded *recorded)
 {
     if (recorded->compiled)
-        prn_prose_paragraph(&r->prose,
-                            "Total time and cost are N/A because compilation happened in every "
-                            "run. A run of the same graphs in which nothing is compiled takes the "
-                            "place of these.");
+        prn_prose_paragraph(
+            &r->prose, "Total time and cost are N/A because compilation happened in every run. The "
+                       "next run of the same graphs without compilation replaces these.");
 }
 
 /* ---- Graphs that didn't run ---- */
@@ -205,7 +204,7 @@ static const char *why_not(const struct report *r, const struct prn_segment *seg
     const struct prn_recorded_graph *graph = prn_profile_graph(r->profile, segment->graph);
     if (result->n_failures > 0)
         return result->failures[0].message;
-    return graph && graph->local_reason ? graph->local_reason : "it wasn't run there";
+    return graph && graph->local_reason ? graph->local_reason : "it did not run there";
 }
 
 static bool did_not_run(const struct prn_segment *segment, size_t backend)
@@ -309,8 +308,8 @@ static void describe_unknown(struct report *r, const struct prn_recorded *record
             prn_buffer_printf(&r->prose.line, "%s%s", n++ ? ", " : "Total time and cost of ",
                               r->view->backends.names[i]);
     if (n > 0)
-        prn_prose_paragraph(&r->prose, " are N/A: no graph ran there, or one that didn't has no "
-                                       "local time to count instead.");
+        prn_prose_paragraph(
+            &r->prose, " are N/A: no graph ran there, or a graph that didn't has no local time.");
 }
 
 static void describe_failures(struct report *r, const struct prn_recorded *recorded)
@@ -319,8 +318,7 @@ static void describe_failures(struct report *r, const struct prn_recorded *recor
     size_t left = 0;
     if (add_flagged(r, recorded, PRN_FLAG_PARTIAL, "PARTIAL"))
         prn_prose_paragraph(&r->prose,
-                            ": not every graph ran there. The others count with the time "
-                            "that they take locally.");
+                            ": not every graph ran there. The others count with their local time.");
     describe_unknown(r, recorded);
     for (size_t k = 0; k < recorded->n_segments; k++)
         for (size_t i = 0; recorded->segments[k].graph && i < r->profile->n_results; i++) {
@@ -477,7 +475,7 @@ static int describe(struct report *r, const struct prn_recorded *recorded, struc
         return 0;
     }
     if (r->profile->n_results == 0)
-        prn_prose_paragraph(&r->prose, "No backend was asked for.");
+        prn_prose_paragraph(&r->prose, "No backend was given.");
     describe_profile(r, recorded);
     return r->layout == PRN_RECORDED_LAYOUT_SEGMENTS ? describe_graphs(r, recorded, err) : 0;
 }

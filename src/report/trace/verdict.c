@@ -121,7 +121,7 @@ int prn_trace_verdict(const struct prn_trace_report *r, struct prn_buffer *out,
 {
     const struct prn_trace *t = r->trace;
     char text[PRN_FORMAT_SIZE];
-    if (t->has_ledger && t->n_selected > 0)
+    if (t->has_ledger && t->ledger_nodes > 0)
         add_elsewhere(t, out);
     int code = add_cpu(t, out, err);
     if (code < 0)

@@ -101,10 +101,10 @@ static int check_elements(const struct ov_library *library, struct prony_error *
     OV_ELEMENT_MAP(OV_X)
 #undef OV_X
     if (!known)
-        return prn_fail(err, PRONY_EUNAVAILABLE,
-                        "OpenVINO %s in '%s' numbers element types as no release that prony knows; "
-                        "2026.4 is one; " HOW_TO_GET,
-                        library->version, library->loaded.path);
+        return prn_fail(
+            err, PRONY_EUNAVAILABLE,
+            "OpenVINO %s in '%s' has unknown numbers for element types; 2026.4 works; " HOW_TO_GET,
+            library->version, library->loaded.path);
     return 0;
 }
 

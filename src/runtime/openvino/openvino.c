@@ -344,7 +344,7 @@ static int place_inputs(struct prn_runtime *r, const struct prn_runtime_tensor *
         return 0;
     if (free_ports != missing)
         return prn_fail(err, PRONY_ERUNTIME,
-                        "%zu inputs of the compiled model have names that the model doesn't know",
+                        "%zu inputs of the compiled model have names that the model lacks",
                         free_ports);
     size_t port = 0;
     for (size_t i = 0; i < n; i++) {
@@ -496,7 +496,7 @@ static int ov_output(struct prn_runtime *r, size_t index, struct prn_runtime_ten
     if (tensor.dtype == PRN_DTYPE_STRING || tensor.dtype == PRN_DTYPE_UNDEFINED)
         return prn_fail(err, PRONY_EUNSUPPORTED, "output '%s' has a type that OpenVINO's C API %s",
                         tensor.name,
-                        tensor.dtype ? "doesn't hand out (string)" : "has and ONNX hasn't");
+                        tensor.dtype ? "doesn't hand out (string)" : "has but ONNX lacks");
     code = prn_dtype_bytes(tensor.dtype, r->dims, tensor.rank, &tensor.bytes);
     if (code < 0)
         return prn_fail(err, code, "output '%s' is too large", tensor.name);

@@ -20,8 +20,8 @@ static int torch_open(const struct prn_runtime_config *config, struct prn_runtim
             err, PRONY_EUNAVAILABLE,
             "PyTorch runs in Python: set PRONY_PYTHON to an interpreter that has torch and "
             "prony");
-    return prn_fail(err, PRONY_EUNAVAILABLE, "cannot run '%s', which PRONY_PYTHON names: %s",
-                    python, access(python, X_OK) < 0 ? strerror(errno) : "it isn't a program");
+    return prn_fail(err, PRONY_EUNAVAILABLE, "cannot run '%s' (from PRONY_PYTHON): %s", python,
+                    access(python, X_OK) < 0 ? strerror(errno) : "it isn't a program");
 }
 
 #define OPTIONS                                                                       \

@@ -28,7 +28,7 @@ static const char *parse_ipv6(const char *host, bool *ret_local)
 {
     struct in6_addr address;
     if (inet_pton(AF_INET6, host, &address) != 1)
-        return "what stands in the brackets is not an IPv6 address";
+        return "the text in brackets is not an IPv6 address";
     *ret_local = IN6_IS_ADDR_LOOPBACK(&address) ||
                  (IN6_IS_ADDR_V4MAPPED(&address) && address.s6_addr[12] == 127);
     return NULL;
@@ -38,7 +38,7 @@ static const char *parse_ipv4_or_name(const char *host, bool *ret_local)
 {
     struct in_addr address;
     if (strchr(host, ':'))
-        return "an IPv6 address stands in brackets: [::1]:50051";
+        return "an IPv6 address is written in brackets: [::1]:50051";
     if (strspn(host, "0123456789.") == strlen(host)) {
         if (inet_pton(AF_INET, host, &address) != 1)
             return "not an IPv4 address";

@@ -142,8 +142,8 @@ static int check_spec_part(const struct prn_config_reader *r, const char *key,
     if (code == 0 && spec.n_options == 0 &&
         strcmp(hardware ? spec.hardware : spec.software, text) == 0)
         return 0;
-    return prn_config_fail(
-        r, node, key, "'%s' can't be part of a backend, which is written hardware/software", text);
+    return prn_config_fail(r, node, key, "'%s' cannot be part of a backend (hardware/software)",
+                           text);
 }
 
 static int check_software(const struct prn_config_reader *r, const char *key,
@@ -284,7 +284,7 @@ static int read_pool(const struct prn_config_reader *r, const struct prn_yaml_no
         return prn_config_fail(r, node, "pools", "not a map with 'name' and more");
     int code = read_type(r, node, &pool.type);
     if (code == 0 && prn_yaml_is_null(prn_yaml_get(node, "name")))
-        code = prn_config_fail(r, node, "pools", "a pool needs a 'name', that of its hardware");
+        code = prn_config_fail(r, node, "pools", "a pool needs a 'name': the name of its hardware");
     if (code == 0)
         code = prn_config_read_map(r, "pools", node, pool_types[pool.type].keys,
                                    pool_types[pool.type].n_keys, &pool);

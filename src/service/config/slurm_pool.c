@@ -207,8 +207,7 @@ int prn_config_slurm_complete(const struct prn_config_reader *r, const struct pr
     const struct prn_yaml_node *session = prn_yaml_get(node, "session");
     if (pool->n_software == 0)
         return prn_config_fail(r, node, "software",
-                               "a pool of type slurm must say what its hosts have: nobody else "
-                               "can while none is there");
+                               "a pool of type slurm must list the software of its hosts");
     slurm->time_s = slurm->time_s > 0 ? slurm->time_s : TIME_S;
     slurm->session_s = slurm->session_s > 0 ? slurm->session_s : fmin(SESSION_S, slurm->time_s / 2);
     slurm->idle_s = slurm->idle_s > 0 ? slurm->idle_s : IDLE_S;
@@ -220,7 +219,6 @@ int prn_config_slurm_complete(const struct prn_config_reader *r, const struct pr
     slurm->options_line = line_of(node, "options");
     if (slurm->session_s > slurm->time_s)
         return prn_config_fail(r, session, "session",
-                               "longer than 'time', which a whole job may take (%g s)",
-                               slurm->time_s);
+                               "longer than 'time', the limit of a job (%g s)", slurm->time_s);
     return check_nodes_side(r, node, slurm);
 }

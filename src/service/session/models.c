@@ -398,7 +398,7 @@ static void take_message_locked(struct upload *u, struct prn_bytes *message) PRN
     else if (!message && !u->session)
         fail_upload(u, PRN_STATUS_INVALID_ARGUMENT, "there was no message");
     else if (message && u->session && component.first)
-        fail_upload(u, PRN_STATUS_INVALID_ARGUMENT, "only the first message says what it is");
+        fail_upload(u, PRN_STATUS_INVALID_ARGUMENT, "only the first message may name the file");
     else if (message && !u->session)
         begin_upload_locked(u, &component);
     if (!u->failed && message &&

@@ -436,9 +436,10 @@ static int check_enough(struct hardware *const *sorted, size_t n, struct prony_e
     for (size_t i = 0; i < n; i++) {
         same = i > 0 && sorted[i] == sorted[i - 1] ? same + 1 : 1;
         if (same > offered(sorted[i]))
-            return prn_fail(err, PRONY_ENOENT,
-                            "more than %zu hosts of '%.200s' are asked for, but there are no more",
-                            offered(sorted[i]), sorted[i]->name);
+            return prn_fail(
+                err, PRONY_ENOENT,
+                "more than %zu hosts of '%.200s' were requested; there are only that many",
+                offered(sorted[i]), sorted[i]->name);
     }
     return 0;
 }
@@ -501,8 +502,8 @@ static int check_quota(const struct prn_queue *queue, const struct prn_queue_req
         (used <= request->quota && request->n <= request->quota - used))
         return 0;
     return prn_fail(err, PRONY_ELIMIT,
-                    "%zu backends are asked for and %zu are held or waited for, but the user's "
-                    "limit is %zu; close sessions that aren't needed",
+                    "%zu backends were requested and %zu are held or queued, but the user's limit "
+                    "is %zu; close sessions that aren't needed",
                     request->n, used, request->quota);
 }
 
@@ -510,7 +511,7 @@ int prn_queue_ask(struct prn_queue *queue, const struct prn_queue_request *reque
                   struct prn_queue_session **ret_session, struct prony_error *err)
 {
     if (request->n == 0)
-        return prn_fail(err, PRONY_EUSAGE, "no hardware is asked for");
+        return prn_fail(err, PRONY_EUSAGE, "no hardware was requested");
     struct hardware **wanted = reallocarray(NULL, request->n, sizeof(struct hardware *));
     if (!wanted)
         return prn_fail_memory(err);

@@ -176,7 +176,7 @@ static struct prn_session *find_session_locked(struct prn_service *s, struct prn
         return NULL;
     }
     if (strcmp(session->owner.user, identity->user) != 0) {
-        prn_refuse(call, PRN_STATUS_PERMISSION_DENIED, "the session is somebody else's");
+        prn_refuse(call, PRN_STATUS_PERMISSION_DENIED, "the session belongs to another user");
         return NULL;
     }
     live_locked(session);
@@ -555,7 +555,7 @@ static void create_locked(struct prn_service *s, struct prn_rpc_call *call,
         return;
     }
     if (lookup_locked(s, session->id)) {
-        prn_refuse(call, PRN_STATUS_INVALID_ARGUMENT, "there is a session of this session_uuid");
+        prn_refuse(call, PRN_STATUS_INVALID_ARGUMENT, "this session_uuid is already in use");
         free_session(session);
         return;
     }

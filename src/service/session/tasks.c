@@ -341,7 +341,7 @@ bool prn_part_next_locked(struct prn_part *part)
             continue;
         if (!part->task->over && !held->ending)
             return true;
-        prn_task_fail(part, backend, PRONY_ECANCELED, "nobody is waiting for it any more");
+        prn_task_fail(part, backend, PRONY_ECANCELED, "the client is gone");
     }
     return false;
 }

@@ -70,7 +70,7 @@ static unsigned check_viewer(struct prn_http_request *request, struct prn_servic
         if (code == 0 && ret_viewer->identity.role != PRN_ROLE_WORKER)
             return 0;
         if (code < 0 && code != PRONY_EDENIED)
-            return fail(request, out, 503, "sign-ins can't be checked at present");
+            return fail(request, out, 503, "cannot check sign-ins at the moment");
     }
     const int port = prn_http_peer(request, peer);
     ret_viewer->signed_in_by = "loopback";
@@ -108,14 +108,14 @@ static bool is_json(const struct prn_http_request *request)
 static unsigned check_get(struct prn_http_request *request, struct prn_buffer *out)
 {
     if (is_from_elsewhere(request))
-        return fail(request, out, 403, "another site's page asks for this");
+        return fail(request, out, 403, "the request comes from another site");
     return 0;
 }
 
 static unsigned check_post(struct prn_http_request *request, struct prn_buffer *out)
 {
     if (is_from_elsewhere(request) || !is_of_this_origin(request))
-        return fail(request, out, 403, "another site's page asks for this");
+        return fail(request, out, 403, "the request comes from another site");
     if (!is_json(request))
         return fail(request, out, 415, "the body must be " JSON);
     return 0;
@@ -182,7 +182,7 @@ static unsigned try_token(struct prn_http_request *request, struct prn_service *
         return fail(request, out, 401, "the token isn't valid here");
     }
     if (code < 0)
-        return fail(request, out, 503, "tokens can't be checked at present");
+        return fail(request, out, 503, "cannot check tokens at the moment");
     if (!prn_token_hash(token, hash) || prn_signins_add(s->signins, hash, now_ns, secret, &err) < 0)
         return fail(request, out, 503, "the service is out of memory");
     PRN_LOG(s->log, PRN_LOG_INFO, "page.sign-in", PRN_LOG_TEXT("user", identity.user),
@@ -349,7 +349,7 @@ static unsigned show_list(struct prn_http_request *request, struct prn_service *
     prn_json_bool(&list.w, "more", list.more);
     prn_json_end(&list.w);
     if (code < 0 || prn_buffer_error(out, &err) < 0)
-        return fail(request, out, 503, "the history can't be read at present");
+        return fail(request, out, 503, "cannot read the history at the moment");
     return 200;
 }
 
@@ -380,7 +380,7 @@ static unsigned read_report(struct prn_http_request *request, struct prn_service
     int code = prn_history_report(s->history, id, whose(viewer), report, &err);
     if (code == PRONY_ENOENT)
         return fail(request, out, 404, "there is no such measurement");
-    return code < 0 ? fail(request, out, 503, "the history can't be read at present") : 0;
+    return code < 0 ? fail(request, out, 503, "cannot read the history at the moment") : 0;
 }
 
 static unsigned show_report(struct prn_http_request *request, void *context, struct prn_buffer *out)
@@ -415,7 +415,7 @@ static const char *plain_text(unsigned status)
     case 404:
         return "there is no such measurement";
     default:
-        return "the history can't be read at present";
+        return "cannot read the history at the moment";
     }
 }
 
@@ -430,7 +430,7 @@ static unsigned make_page(struct prn_http_request *request, const struct prn_buf
     prn_page_release(&page);
     malloc_trim(0); /* a large report took hundreds of megabytes, and the next may be tomorrow */
     if (code < 0)
-        return fail_plainly(request, out, 500, "no page can be made of this report");
+        return fail_plainly(request, out, 500, "this report has no page");
     prn_http_set_policy(request, prn_page_policy());
     return 200;
 }
@@ -518,7 +518,7 @@ static unsigned close_session(struct prn_http_request *request, void *context,
     int code = prn_session_close_own(s, &viewer.identity, label);
     json_decref(body);
     if (code == PRONY_EDENIED)
-        return fail(request, out, 403, "the session is somebody else's");
+        return fail(request, out, 403, "the session belongs to another user");
     return code < 0 ? fail(request, out, 404, "there is no such session") : 204;
 }
 

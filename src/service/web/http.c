@@ -411,7 +411,7 @@ static void check(struct prn_http_request *r, const char *method)
     if (!open && http->refusal)
         refuse(r, MHD_HTTP_FORBIDDEN, http->refusal);
     else if (!open && http->loopback_only && !is_for_loopback(r))
-        refuse(r, MHD_HTTP_FORBIDDEN, "this is not that host");
+        refuse(r, MHD_HTTP_FORBIDDEN, "unknown host name");
     else if (!r->route)
         refuse(r, MHD_HTTP_NOT_FOUND, "no such page");
     else if (r->route->post ? strcmp(method, MHD_HTTP_METHOD_POST) != 0 : !reads)
@@ -490,7 +490,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     if (!r->done && enter_lane(r))
         return MHD_YES;
     if (!r->done)
-        refuse(r, MHD_HTTP_SERVICE_UNAVAILABLE, "too much is asked for at present; try again");
+        refuse(r, MHD_HTTP_SERVICE_UNAVAILABLE, "too many requests at the moment; try again");
     return answer(r);
 }
 
