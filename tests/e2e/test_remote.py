@@ -592,7 +592,7 @@ def test_tokens_in_their_order(guarded, certificate, workdir):
     assert listed(PRONY_TOKEN="sesame").status == 0
     (workdir / "given").write_text("sesame\n")
     assert listed("--token-file", workdir / "given", PRONY_TOKEN="wrong").status == 0
-    assert "can't be a token" in listed(PRONY_TOKEN="two words").stderr
+    assert "does not hold a token" in listed(PRONY_TOKEN="two words").stderr
     own_file.write_text("sesame")
     assert listed().status == 0
 

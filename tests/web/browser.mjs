@@ -139,7 +139,9 @@ export async function leave(page) {
     [],
   );
   // What a route is at when the page closes has nobody to answer.
-  for (const p of [page, ...(page.opened ?? [])]) await p.unrouteAll({ behavior: "ignoreErrors" });
+  for (const p of [page, ...(page.opened ?? [])]) {
+    if (!p.isClosed()) await p.unrouteAll({ behavior: "ignoreErrors" });
+  }
   await page.context().close();
 }
 
