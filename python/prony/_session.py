@@ -17,9 +17,11 @@ from prony._progress import Progress
 from prony._runner import FileDescription, ModelRunner, Models
 from prony.errors import CreateSessionError, OctomlProfileError
 
-if TYPE_CHECKING:
+if sys.version_info >= (3, 11):
+    from typing import Self
+elif TYPE_CHECKING:
     from typing_extensions import Self
-
+if TYPE_CHECKING:
     from prony._context import Context
 
 _open: weakref.WeakSet[RemoteInferenceSession] = weakref.WeakSet()

@@ -351,6 +351,8 @@ static void name_rest(const struct prn_table *t, const size_t *widths, struct pr
     prn_buffer_printf(&line, "; %s shows %s.", t->what_shows, n == 1 ? "it" : "them");
     if (n > 0)
         prn_text_wrap(out, prn_buffer_text(&line), 0, 2, t->width_max);
+    if (line.error)
+        out->error = line.error;
     prn_buffer_release(&line);
 }
 

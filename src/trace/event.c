@@ -293,11 +293,10 @@ static bool shape_map(struct prn_event_parser *p, struct prn_scan *s, struct prn
         return false;
     prn_buffer_append(out, type.text, type.len);
     prn_buffer_add_char(out, '(');
-    if (!expect(s, ':', "':' is missing here") ||
-        !expect(s, '[', "a list of dimensions is missing"))
+    if (!expect(s, ':', "expected ':' here") || !expect(s, '[', "a list of dimensions is missing"))
         return false;
     for (bool first = true; *s->at != ']'; first = false) {
-        if (!first && !expect(s, ',', "',' or ']' is missing here"))
+        if (!first && !expect(s, ',', "expected ',' or ']' here"))
             return false;
         prn_buffer_add(out, first ? "" : "x");
         if (!shape_dimension(s, out))
@@ -311,12 +310,11 @@ static bool shape_map(struct prn_event_parser *p, struct prn_scan *s, struct prn
         p->odd = true;
         s->at++;
         prn_scan_space(s);
-        if (!prn_scan_text(s, &type) || !expect(s, ':', "':' is missing here") ||
-            !prn_scan_value(s))
+        if (!prn_scan_text(s, &type) || !expect(s, ':', "expected ':' here") || !prn_scan_value(s))
             return false;
         prn_scan_space(s);
     }
-    return expect(s, '}', "'}' is missing here");
+    return expect(s, '}', "expected '}' here");
 }
 
 /* `[{"float":[1,3]},…]` → "float(1x3),…". */
@@ -325,10 +323,10 @@ static bool shape_list(struct prn_event_parser *p, struct prn_scan *s, struct pr
     s->at++;
     prn_scan_space(s);
     for (bool first = true; *s->at != ']'; first = false) {
-        if (!first && !expect(s, ',', "',' or ']' is missing here"))
+        if (!first && !expect(s, ',', "expected ',' or ']' here"))
             return false;
         prn_buffer_add(out, first ? "" : ",");
-        if (!expect(s, '{', "a shape is missing here"))
+        if (!expect(s, '{', "expected a shape here"))
             return false;
         if (*s->at == '}') {
             prn_buffer_add(out, "none()");
@@ -422,7 +420,7 @@ static bool parse_shapes(struct prn_scan *s, const struct prn_trace_shapes *gues
     }
     const char *begin = s->at;
     if (*begin != '[' && *begin != '"')
-        return prn_scan_fail(s, "a list of shapes is missing here");
+        return prn_scan_fail(s, "expected a list of shapes here");
     if (!prn_scan_value(s))
         return false;
     e->shapes[which] = (struct span){.text = begin, .len = (size_t)(s->at - begin)};
@@ -509,7 +507,7 @@ static bool parse_event_key(struct prn_event_parser *p, struct prn_scan *s, unsi
                             int *ret_key)
 {
     if (*s->at != '"')
-        return prn_scan_fail(s, "a key is missing here");
+        return prn_scan_fail(s, "expected a key here");
     const char *begin = s->at;
     struct prn_scan_string string;
     size_t len;
@@ -535,7 +533,7 @@ static inline bool parse_args_key(struct prn_event_parser *p, struct prn_scan *s
                                   int *ret_key)
 {
     if (*s->at != '"')
-        return prn_scan_fail(s, "a key is missing here");
+        return prn_scan_fail(s, "expected a key here");
     const char *begin = s->at;
     unsigned char *slot = &p->key_slots[key_slot(begin + 1)];
     int key = *slot;
@@ -564,7 +562,7 @@ static inline bool next_member(struct prn_scan *s, bool *ret_done)
         return true;
     }
     if (*s->at != '}')
-        return prn_scan_fail(s, "',' or '}' is missing here");
+        return prn_scan_fail(s, "expected ',' or '}' here");
     s->at++;
     *ret_done = true;
     return true;
@@ -869,7 +867,7 @@ bool prn_event_parse(struct prn_event_parser *p, struct prn_scan *s,
     struct raw_event e = {0};
     struct prn_frame_match known;
     if (*s->at != '{')
-        return prn_scan_fail(s, "an event is missing here");
+        return prn_scan_fail(s, "expected an event here");
     if (!(prn_frames_match(&p->frames, s, &known) ? parse_framed(p, s, &known, &e)
                                                   : parse_members(p, s, &e)))
         return false;

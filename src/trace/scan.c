@@ -52,7 +52,7 @@ static bool scan_utf8(struct prn_scan *s)
 bool prn_scan_odd_text(struct prn_scan *s, struct prn_scan_string *ret_string)
 {
     if (*s->at != '"')
-        return prn_scan_fail(s, "a string is missing here");
+        return prn_scan_fail(s, "expected a string here");
     const char *begin = ++s->at;
     bool escaped = false;
     for (;;) {

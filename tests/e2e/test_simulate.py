@@ -359,14 +359,14 @@ def test_misuse(plan, simulate, prony, workdir, networks, mlp):
     plan(mlp, hosts=2)
     refused(simulate(mlp, "--format", "yaml"), 2, "use text, json, csv or html")
     refused(simulate(mlp, "--cuts", "99"), 2, "into 99 layers")
-    refused(simulate(mlp, "--backend", "r6i.large/onnxrt-cpu"), 1, "there is no 'r6i.large' here")
+    refused(simulate(mlp, "--backend", "r6i.large/onnxrt-cpu"), 1, "this machine is 'local', not 'r6i.large'")
     refused(simulate(mlp, "--backend", "nonsense"), 1, "no software 'nonsense'")
     refused(simulate(mlp, "--output", str(mlp), "--format", "json"), 2, "it is also the input")
     refused(simulate(workdir / "none.onnx"), 1, "none.onnx")
     refused(simulate(networks.get("mlp", "--layers", "5")), 2, "-b 2: no input of")
     for option in (["--cuts", "2"], ["--backend", "onnxrt-cpu"], ["--no-links"], ["--dim", "a=1"],
                    ["--launches", "2"], ["--duration", "1"], ["--timeout", "1"]):
-        refused(prony("schedule", "-m", "m", "-b", "2", *option), 2, f"{option[0]} is for --simulate and --run")
+        refused(prony("schedule", "-m", "m", "-b", "2", *option), 2, f"{option[0]} needs --simulate or --run")
     plan(mlp, hosts=2, mbps=1e-9, time=1e9)
     refused(simulate(mlp), 2, "the link from stage 1 to stage 2 takes", "--no-links")
 

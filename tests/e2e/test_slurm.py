@@ -333,7 +333,7 @@ def test_programs_that_arent_there_or_talk_nonsense(cluster, prony, workdir):
     (workdir / "serve.yml").write_text(config())
     serve = ("serve", "--config", "serve.yml", "--state", workdir / "state")
     done = prony(*serve, env={**cluster.env, "PATH": str(workdir)})
-    assert done.status and "cannot find the program 'sinfo'; is Slurm installed here?" in done.stderr
+    assert done.status and "there is no program 'sinfo': is Slurm installed here?" in done.stderr
     for program in ("sinfo", "sbatch", "squeue", "scancel"):
         (workdir / "some").mkdir(exist_ok=True)
         (workdir / "some" / program).symlink_to(shutil.which(program))

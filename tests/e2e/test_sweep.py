@@ -228,7 +228,7 @@ def test_what_cannot_be_resumed(prony, sweep, networks, model, workdir):
     other_weights = networks.get("mlp", "--batch", "dynamic", "--seed", "5")
     refused(data, other_weights, says="the model's fingerprint was")
     refused(data, model, "--dim", "batch=1,2,4", says="the number of points was 2 and is now 3")
-    refused(data, model, "--dim", "batch=1,3", says="a point was batch=2 and is batch=3")
+    refused(data, model, "--dim", "batch=1,3", says="a point was batch=2 and is now batch=3")
     refused(data, model, "-b", "onnxrt-cpu[threads=2]", says="a backend was")
     refused(data, model, "--input", "input=ones", says="input 'input' was random")
     refused(data, model, "--seed", "1", status=2, says="--seed is 1 here and 0")

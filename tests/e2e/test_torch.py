@@ -83,7 +83,7 @@ def test_python_is_named(tmp_path, how):
 
 @pytest.mark.parametrize("python, reason", [
     ("", "PyTorch runs in Python: set PRONY_PYTHON to an interpreter that has torch and prony"),
-    ("/nonexistent", "cannot run '/nonexistent', which PRONY_PYTHON names: No such file or directory"),
+    ("/nonexistent", "cannot run '/nonexistent' (from PRONY_PYTHON): No such file or directory"),
     ("/usr/bin/python3", "'/usr/bin/python3', which PRONY_PYTHON names, has no torch"),
 ])
 def test_why_not(prony, python, reason):

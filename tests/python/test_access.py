@@ -79,7 +79,7 @@ def test_without_a_terminal_nobody_is_asked(guarded):
     address, certificate, _ = guarded
     access = _access.resolve(address, ca_file=certificate)
     assert access.token is None
-    with pytest.raises(_native.Error, match="asks for a token, and there is none") as failed:
+    with pytest.raises(_native.Error, match="requires a token") as failed:
         _native.list_backends(**access.arguments())
     assert failed.value.code == _native.EDENIED
 

@@ -269,7 +269,7 @@ def test_each_backend_gets_its_form(server, open_session):
         failed.run([])
     missing = session.load("none", [(_native.FORMAT_FXPROTO, [("model.dat", b"x", None)], [], [],
                                      None)])
-    assert missing.failures == ["it takes graphs as ONNX, and there is no such form of this one"] * 2
+    assert missing.failures == ["it takes graphs as ONNX, but this graph has no such form"] * 2
 
 
 def test_inputs_are_picked_by_name(session):

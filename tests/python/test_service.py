@@ -169,7 +169,7 @@ def test_a_service_that_cannot_start_says_why(monkeypatch, tmp_path):
         _service.address()
     assert e.value.code == _native.EUNAVAILABLE
     monkeypatch.setenv("PRONY_PROGRAM", str(tmp_path / "nothing"))
-    with pytest.raises(_native.Error, match="which PRONY_PROGRAM names"):
+    with pytest.raises(_native.Error, match="from PRONY_PROGRAM"):
         _service.address()
 
 
@@ -183,7 +183,7 @@ def test_tokens_of_others_stay_here(monkeypatch):
 def test_embedded_on_the_command_line(tmp_path):
     done = subprocess.run([_native.program(), "serve", "--embedded", "--state", tmp_path],
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 2 and "--embedded keeps no state" in done.stderr
+    assert done.returncode == 2 and "--state cannot be combined with --embedded" in done.stderr
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     done = subprocess.run([_native.program(), "serve", "--embedded"], stdin=subprocess.DEVNULL,

@@ -512,7 +512,7 @@ static void places_that_are_not(void **state)
     assert_refused(&(struct prn_cut_options){.patterns = constant, .n_patterns = 1}, PRONY_EUSAGE,
                    "each layer that needs it computes it");
     assert_refused(&(struct prn_cut_options){0}, PRONY_EUNSUPPORTED,
-                   "no two operators with weights");
+                   "fewer than two operators with weights");
     assert_refused(&(struct prn_cut_options){.n_layers = 2}, PRONY_EUSAGE, "places for 1 at most");
     cut(&(struct prn_cut_options){.n_layers = 1});
     assert_layers("x > Relu Add Exp > !y");

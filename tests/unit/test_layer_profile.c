@@ -149,7 +149,7 @@ static void what_does_not_belong_together(void **state)
     assert_int_equal(prn_layer_profile_open(path, &head, &profile, &err), 0);
     struct prn_layer_entry entry = entry_of(1);
     assert_int_equal(prn_layer_profile_add(profile, &entry, &err), PRONY_EFORMAT);
-    assert_contains(err.text, "has layer 1 already");
+    assert_contains(err.text, "already has layer 1");
     entry = entry_of(49);
     assert_int_equal(prn_layer_profile_add(profile, &entry, &err), PRONY_EUSAGE);
     entry = entry_of(2);

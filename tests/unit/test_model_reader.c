@@ -739,9 +739,9 @@ static void test_refuses_bad_tensors(void **state)
         {1, PRONY_EFORMAT, (int64_t[]){2}, 1, 0,
          "has 0 entries of data, its type and shape need 2"},
         {8, PRONY_EFORMAT, (int64_t[]){2}, 1, 0, "has 0 strings of data"},
-        {1, PRONY_ELIMIT, (int64_t[]){huge, huge}, 2, 4, "'t' has an impossible shape"},
-        {1, PRONY_ELIMIT, (int64_t[]){huge << 22}, 1, 4, "'t' has an impossible shape"},
-        {1, PRONY_ELIMIT, (int64_t[]){-1}, 1, 4, "'t' has an impossible shape, -1"},
+        {1, PRONY_ELIMIT, (int64_t[]){huge, huge}, 2, 4, "'t' has an invalid shape"},
+        {1, PRONY_ELIMIT, (int64_t[]){huge << 22}, 1, 4, "'t' has an invalid shape"},
+        {1, PRONY_ELIMIT, (int64_t[]){-1}, 1, 4, "'t' has an invalid shape, -1"},
         {0, PRONY_EFORMAT, (int64_t[]){1}, 1, 4, "'t' has no element type"},
         {1, PRONY_ELIMIT, deep, PRN_RANK_MAX + 1, 4, "'t' has 33 dimensions, more than 32"},
     };
@@ -761,7 +761,7 @@ static void test_refuses_bad_typed_fields(void **state)
     put_bytes(&t, 7, "\1", 1);
     struct prn_buffer g = message();
     put_message(&g, 5, &t);
-    expect_graph_refused(&g, PRONY_EFORMAT, "'t' has data of another type");
+    expect_graph_refused(&g, PRONY_EFORMAT, "'t' has data of a different type");
 
     t = tensor("t", PRN_DTYPE_FLOAT, (int64_t[]){1}, 1);
     put_bytes(&t, 4, "12345", 5);

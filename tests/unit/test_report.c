@@ -493,7 +493,7 @@ static void test_nothing_that_the_data_does_not_say(void **state)
     expect_text(p, "N/A", "Throughput  ");
     p = single();
     p->results[0].n_launches = 4;
-    expect_text(p, "No ±: 4 processes can't tell", "0.63 %");
+    expect_text(p, "No ±: 4 processes cannot show", "0.63 %");
     p = single();
     p->results[0].flags = PRN_FLAG_UNSTABLE;
     p->results[0].launches[0].settled = p->results[0].launches[1].settled = false;

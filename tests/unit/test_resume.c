@@ -75,7 +75,7 @@ static void contradictions_are_named(void **state)
         {{.seed = 1, .precision = NAN, .smallest_difference = NAN, .warmups = -1, .tolerance = NAN},
          "--seed is 1"},
         {{.seed = 0, .precision = 0.5, .smallest_difference = NAN, .warmups = -1, .tolerance = NAN},
-         "--precision is 0.5 here and 0.01"},
+         "--precision is 0.5, but 0.01"},
         {{.seed = 0, .precision = NAN, .smallest_difference = 0, .warmups = -1, .tolerance = NAN},
          "--difference is 0"},
         {{.seed = 0,
@@ -84,16 +84,16 @@ static void contradictions_are_named(void **state)
           .launches = 4,
           .warmups = -1,
           .tolerance = NAN},
-         "--launches is 4 here and 5"},
+         "--launches is 4, but 5"},
         {{.seed = 0,
           .precision = NAN,
           .smallest_difference = NAN,
           .repeats = 4,
           .warmups = -1,
           .tolerance = NAN},
-         "--repeats is 4 here and 0"},
+         "--repeats is 4, but 0"},
         {{.precision = NAN, .smallest_difference = NAN, .warmups = -1, .tolerance = 0.5},
-         "--tolerance is 0.5 here and 0.001"},
+         "--tolerance is 0.5, but 0.001"},
     };
     for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
         struct prn_settings s = cases[i].asked;

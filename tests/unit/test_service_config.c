@@ -264,12 +264,12 @@ static void test_faults(void **state)
         {"pools:\n- count: 1\n",
          "line 2: 'pools': a pool needs a 'name': the name of its hardware"},
         {"pools:\n- name: a\n- name: a\n", "line 3: 'pools': 'a' is listed twice"},
-        {"pools:\n- name: a/b\n", "line 2: 'name': 'a/b' can't be part of a backend, which is "
-                                  "written hardware/software"},
-        {"pools:\n- name: 'a[b'\n", "line 2: 'name': 'a[b' can't be part of a backend, which is "
-                                    "written hardware/software"},
-        {"pools:\n- name: ' a'\n", "line 2: 'name': ' a' can't be part of a backend, which is "
-                                   "written hardware/software"},
+        {"pools:\n- name: a/b\n", "line 2: 'name': 'a/b' cannot be part of a backend "
+                                  "(hardware/software)"},
+        {"pools:\n- name: 'a[b'\n", "line 2: 'name': 'a[b' cannot be part of a backend "
+                                    "(hardware/software)"},
+        {"pools:\n- name: ' a'\n", "line 2: 'name': ' a' cannot be part of a backend "
+                                   "(hardware/software)"},
         {"pools:\n- name: \"a\\tb\"\n", "line 2: 'name': a text with control characters"},
         {"pools:\n- name: ''\n", "line 2: 'name': empty"},
         {"pools:\n- name: a\n  cores: 1\n",
@@ -278,8 +278,8 @@ static void test_faults(void **state)
         {"pools:\n- name: a\n  type: cloud\n",
          "line 3: 'type': unknown type of pool 'cloud' (known: local, slurm)"},
         {"pools:\n- name: a\n  type: slurm\n",
-         "line 2: 'software': a pool of type slurm must say what its hosts have: nobody else can "
-         "while none is there"},
+         "line 2: 'software': a pool of type slurm must list the software of its "
+         "hosts"},
         {"pools:\n- name: a\n  type: slurm\n  count: 1\n",
          "line 4: unknown key 'count' (known: name, type, processor, usd_per_hour, software, "
          "partition, constraint, gres, account, qos, time, session, idle, join, poll, hosts, "
@@ -304,7 +304,7 @@ static void test_faults(void **state)
         {SLURM "  idle: -5s\n", "line 5: 'idle': '-5s' is not a duration such as 30s or 10m"},
         {SLURM "  hosts: 0\n", "line 5: 'hosts': '0' is not a whole number from 1 to 10000"},
         {SLURM "  time: 10m\n  session: 20m\n",
-         "line 6: 'session': longer than 'time', which a whole job may take (600 s)"},
+         "line 6: 'session': longer than 'time', the limit of a job (600 s)"},
         {SLURM "  options: [--mem=1, -x n1]\n",
          "line 5: 'options': '-x n1' isn't written --option or --option=value"},
         {SLURM "  options: --wra=rm\n",
@@ -328,8 +328,8 @@ static void test_faults(void **state)
         {"pools:\n- name: a\n  software: tvm-cpu\n",
          "line 3: 'software': unknown software 'tvm-cpu' (known: " KNOWN ")"},
         {"pools:\n- name: a\n  software: 'onnxrt-cpu[x]'\n",
-         "line 3: 'software': 'onnxrt-cpu[x]' can't be part of a backend, which is written "
-         "hardware/software"},
+         "line 3: 'software': 'onnxrt-cpu[x]' cannot be part of a backend "
+         "(hardware/software)"},
         {"presets: [a]\n", "line 1: 'presets': not a map of names and lists of backends"},
         {"presets: {a: []}\n", "line 1: 'a': an empty list"},
         {"presets: {a: ~}\n", "line 1: 'a': not a text"},
@@ -407,7 +407,7 @@ static void test_tls_pair(void **state)
     static const struct {
         const char *certificate, *key, *fault;
     } cases[] = {
-        {"tls/cert.pem", "tls/other.pem", "isn't that of the certificate in"},
+        {"tls/cert.pem", "tls/other.pem", "does not match the certificate in"},
         {"tls/key.pem", "tls/key.pem", "key.pem' holds no certificate in PEM format"},
         {"tls/cert.pem", "tls/cert.pem", "cert.pem' holds no key in PEM format without a password"},
     };

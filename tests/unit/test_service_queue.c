@@ -156,7 +156,7 @@ static void test_several_of_a_kind(void **state)
     struct prn_queue_host *second = add(f, "a", &workers[1]);
     assert_null(ask_own(f, both, 3));
     assert_string_equal(f->err.text,
-                        "more than 2 hosts of 'a' are asked for, but there are no more");
+                        "more than 2 hosts of 'a' were requested; there are only that many");
     struct prn_queue_session *one = ask_own(f, both, 2);
     struct prn_queue_session *two = ask_own(f, both, 2);
     struct prn_queue_session *three = ask(f, "a");
@@ -381,7 +381,7 @@ static void test_quota(void **state)
     assert_int_equal(prn_queue_user_backends(f->queue, "ann"), 3);
     assert_string_equal(prn_queue_session_user(session), "ann");
     assert_int_equal(try_ask(f, "ann", 3, "a", NULL, &other), PRONY_ELIMIT);
-    assert_string_equal(f->err.text, "1 backends are asked for and 3 are held or waited for, but "
+    assert_string_equal(f->err.text, "1 backends were requested and 3 are held or queued, but "
                                      "the user's limit is 3; close sessions that aren't needed");
     /* Waiting counts; another user has their own; a limit that was lowered only stops more. */
     assert_int_equal(try_ask(f, "ann", 4, "a", NULL, &other), 0);

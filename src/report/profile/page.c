@@ -295,6 +295,8 @@ static void write_decision(struct prn_json_writer *w, const struct prn_view *vie
     prn_json_text(w, "outputs", agreements[d.outputs]);
     prn_json_text(w, "cure", cure.len > 0 ? prn_buffer_text(&cure) : NULL);
     prn_json_end(w);
+    if (cure.error)
+        w->out->error = cure.error;
     prn_buffer_release(&cure);
 }
 
@@ -305,6 +307,8 @@ static void write_warnings(struct prn_json_writer *w, const struct prn_view *vie
     if (!view->profile->recorded)
         prn_view_warnings(view, &lines);
     prn_json_text(w, "warnings", prn_buffer_text(&lines));
+    if (lines.error)
+        w->out->error = lines.error;
     prn_buffer_release(&lines);
 }
 

@@ -277,6 +277,5 @@ int prn_slurm_outcome(uint64_t job, const volatile int *hurry,
                 prn_slurm_parse_sacct(prn_buffer_text(&out), ret_outcome);
     }
     prn_buffer_release(&out);
-    return known ? 0
-                 : prn_fail(err, PRONY_ENOENT, "Slurm has no record of how job %s ended", number);
+    return known ? 0 : prn_fail(err, PRONY_ENOENT, "Slurm doesn't know how job %s ended", number);
 }

@@ -133,7 +133,7 @@ static int slurm_run_start(struct running *r, struct prony_error *err)
     close_end(&r->output);
     close_end(&r->complaint);
     if (error == ENOENT)
-        return prn_fail(err, PRONY_ENOENT, "cannot find the program '%s'; is Slurm installed here?",
+        return prn_fail(err, PRONY_ENOENT, "there is no program '%s': is Slurm installed here?",
                         r->call->argv[0]);
     return prn_fail_errno(err, error, "run", r->call->argv[0]);
 }

@@ -169,7 +169,7 @@ static void tend_worker_locked(struct prn_slurm_job *job, const struct prn_confi
     if (job->leaving || job->cancel)
         return;
     if (!pool) {
-        leave_locked(job, "the pool no longer exists");
+        leave_locked(job, "there is no such pool any more");
         return;
     }
     if (job->row.end_s > 0) {
