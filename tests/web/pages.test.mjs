@@ -201,7 +201,7 @@ test("figures of a comparison are the JSON's", async () => {
 test("figures of a history are the JSON's, and each series has its own curve", async () => {
   const page = await open("history");
   const { series } = made("history");
-  const marks = () => page.locator("figure svg .mark").count();
+  const marks = (n) => document.querySelectorAll("figure svg .mark").length === n;
   for (const [i, one] of series.entries()) {
     if (i > 0) await page.selectOption('select[aria-label="Series"]', String(i));
     const shown = await rows(page, "Reports");
@@ -213,7 +213,7 @@ test("figures of a history are the JSON's, and each series has its own curve", a
     });
     // A dot for each report that didn't fail, and both ends of each level.
     const ends = one.segments.reduce((sum, segment) => sum + Math.min(2, segment.reports), 0);
-    assert.equal(await marks(), one.measured + ends);
+    await page.waitForFunction(marks, one.measured + ends);
     if (one.changes.length === 0) continue;
     const [change] = await rows(page, "Changes");
     assert.equal(change.Report.text, String(one.changes[0].report));
