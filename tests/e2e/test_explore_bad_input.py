@@ -30,7 +30,7 @@ BROKEN = {
     "invalid UTF-8": (*in_node(b"a_kernel", b"\xff_kernel"), "UTF-8"),
     "overlong UTF-8": (*in_node(b"a_kernel", b"\xc0\xaf_kernel"), "UTF-8"),
     "a surrogate in UTF-8": (*in_node(b"a_kernel", b"\xed\xa0\x80_kernel"), "UTF-8"),
-    "an unescaped quote": (in_node(b"a_kernel", b'a"b_kernel')[0], NODE + 3, "missing"),
+    "an unescaped quote": (in_node(b"a_kernel", b'a"b_kernel')[0], NODE + 3, "expected"),
     "an unescaped backslash": (in_node(b"a_kernel", b"a\\d_kernel")[0], None, "escape"),
     "a raw newline": (in_node(b"a_kernel", b"a\n_kernel")[0], None, ""),
     "a time out of range": (in_node(b'"dur" :5', b'"dur" :1e400')[0], None, "out of range"),

@@ -36,7 +36,7 @@ static const char *text_of(const struct prn_symbol *symbol)
 
 static void describe(struct prn_buffer *out, const struct prn_trace_event *e)
 {
-    static const char *const categories[] = {"none", "node", "kernel", "session", "other"};
+    static const char *const categories[] = {"none", "node", "kernel", "api", "session", "other"};
     prn_buffer_printf(out, "%s", categories[e->category]);
     if (e->category != PRN_TRACE_NONE)
         prn_buffer_printf(out, " %" PRId64 "+%" PRId64 " %" PRIx64 " %s %d %s %s %s %s %.*s",
