@@ -121,7 +121,7 @@ def test_release(release, wheel):
     assert {path.name for path in release.iterdir()} == {
         "SHA256SUMS", f"prony-{version}.tar.gz", wheel.name, f"prony_{version}_{machine}.deb",
         f"libprony-dev_{version}_{machine}.deb"}
-    assert wheel.name.startswith(f"prony-{version}-cp311-abi3-manylinux_2_")
+    assert wheel.name.startswith(f"prony-{version}-cp310-abi3-manylinux_2_")
     sh("sha256sum", "--check", "--strict", "SHA256SUMS", cwd=release)
 
 
