@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -38,30 +37,13 @@ static bool says_out_of_memory(const char *words)
     return false;
 }
 
-/* What the process has mapped to write to, which is what the limit counts; 0: not known. */
-static int64_t memory_in_use(const struct prn_executor *x)
-{
-    char path[64];
-    char line[256];
-    long long kib = 0;
-    pid_t process = prn_pidfd_process(x->handle.fds[PRN_EXECUTOR_HANDLE_PIDFD]);
-    snprintf(path, sizeof path, "/proc/%d/status", (int)process);
-    FILE *file = process > 0 ? fopen(path, "re") : NULL;
-    while (file && fgets(line, sizeof line, file))
-        if (strncmp(line, "VmData:", 7) == 0)
-            kib = strtoll(line + 7, NULL, 10);
-    if (file)
-        fclose(file);
-    return kib * 1024;
-}
-
 /* A runtime that gets no memory doesn't know that there is a limit. */
 static int explain_memory(const struct prn_executor *x, int code, struct prony_error *err)
 {
     if (!err || x->handle.memory_bytes <= 0 || !says_out_of_memory(err->text))
         return code;
     const long long limit = x->handle.memory_bytes >> 20;
-    const long long used = x->alive ? memory_in_use(x) >> 20 : 0;
+    const long long used = prn_executor_data(x) >> 20;
     const struct prony_error why = *err;
     if (used > 0)
         return prn_fail(err, code, "the memory limit is %lld MiB, of which %lld were in use: %s",

@@ -50,4 +50,7 @@ enum prn_executor_ending prn_executor_reap(struct prn_executor *x, int *ret_stat
 /* The number that a process has here, from its pidfd; -1 when it has ended. */
 pid_t prn_pidfd_process(int pidfd);
 
+/* What it has mapped to write to, which is what the limit on memory counts; -1: not known. */
+int64_t prn_executor_data(const struct prn_executor *x);
+
 #endif

@@ -363,6 +363,11 @@ int64_t prn_executor_peak(const struct prn_executor *x)
     return status_bytes(x, "VmHWM");
 }
 
+int64_t prn_executor_data(const struct prn_executor *x)
+{
+    return status_bytes(x, "VmData");
+}
+
 int64_t prn_executor_waited_ns(const struct prn_executor *x, int64_t *ret_threads)
 {
     char path[64];
