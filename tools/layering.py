@@ -7,7 +7,9 @@ The public headers stand alone. A tag or a function that begins with prn_ is def
 alone is each runtime's own.
 A header with functions has a .c of its name beside it, or its name says that it speaks for its folder
 (SPEAKERS). No static function has a name that many files would give (BARE): run, but profile_run.
+A folder holds at most FILES_MAX files, folders not counted: what needs more needs rooms.
 """
+import collections
 import pathlib
 import re
 import sys
@@ -36,6 +38,7 @@ ROOMS = {
 DEFINITION = re.compile(r"^(?:(?:struct|union|enum) (prn_\w+) \{|[a-z][\w *]*?\b(prn_\w+)\([^;{}]*\)[^;{}]*\n\{)",
                         re.MULTILINE)
 DECLARATION = re.compile(r"^(?!static|typedef|extern)[A-Za-z][\w *]*?\bprn_\w+\([^{}]*?\)[^{};]*;", re.MULTILINE)
+FILES_MAX = 40
 SPEAKERS = "parts", "report", "json"  # and the folder's own name
 BARE = "run measure load release finish begin start work set_defaults drain prepare".split()
 STATIC = re.compile(rf"^static [\w *]*?\b({'|'.join(BARE)})\([^;{{}}]*\)[^;{{}}]*\n\{{", re.MULTILINE)
@@ -111,6 +114,10 @@ def faults(root):
             if name in defined and name != "prn_runtime":
                 yield f"{where}:{line}: {name} is defined in {defined[name]} too"
             defined.setdefault(name, f"{where}:{line}")
+    sizes = collections.Counter(path.parent for path in source.rglob("*") if path.is_file())
+    for folder, n in sorted(sizes.items()):
+        if n > FILES_MAX:
+            yield f"{folder.relative_to(root)}: {n} files, which is more than {FILES_MAX}"
     for path in sorted((root / "include").rglob("*.h")):
         for line, quoted, name in includes(path):
             if quoted:

@@ -72,6 +72,15 @@ def test_names_of_files(tmp_path, path, text, fault):
     assert check(tmp_path) == (1 if fault else 0, fault and fault + "\n")
 
 
+@pytest.mark.parametrize("files, fault", [(40, ""), (41, "src/base: 41 files, which is more than 40\n")])
+def test_a_folder_has_few_files(tmp_path, files, fault):
+    (tmp_path / "src" / "base" / "room").mkdir(parents=True)
+    (tmp_path / "src" / "base" / "room" / "a.c").touch()
+    for i in range(files):
+        (tmp_path / "src" / "base" / f"a{i}.c").touch()
+    assert check(tmp_path) == (1 if fault else 0, fault)
+
+
 def test_public_header_stands_alone(tmp_path):
     header = tmp_path / "include" / "prony" / "prony.h"
     header.parent.mkdir(parents=True)
