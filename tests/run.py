@@ -255,7 +255,7 @@ def pytest_jobs(build, arguments, scratch):
                    if name in os.environ} | SANITIZERS
     torch = {**common, "PYTHONPATH": str(build / "python")}
     # PyTorch calls its compiler without quotes, so that its folder needs a name without spaces.
-    (scratch / "torch").symlink_to(build / "venv-torch")
+    (scratch / "torch").symlink_to(os.environ.get("PRONY_VENV_TORCH", build / "venv-torch"))
     for folders, python, env in ((("cli", "e2e"), sys.executable, common),
                                  (("python",), scratch / "torch/bin/python", torch)):
         files = [path for folder in folders for path in sorted((TESTS / folder).glob("test_*.py"))]

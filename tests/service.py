@@ -3,6 +3,7 @@ models. A service that is stopped must leave nothing behind; what it said to cli
 its files lie, and tokens are never said at all."""
 import contextlib
 import hashlib
+import io
 import itertools
 import os
 import pathlib
@@ -312,7 +313,7 @@ class Client:
         ("octoml_profile.RemoteInference", rpc.RemoteInferenceStub,
          "Ping ListSupportedBackends CreateSession WaitUntilSessionReady Heartbeat CloseSession "
          "LoadModelComponent LoadCachedModelComponent LoadModel Run"),
-        ("prony.Prony", own_rpc.PronyStub, "Status Runs Measure"),
+        ("prony.Prony", own_rpc.PronyStub, "Status Admin Runs Measure"),
         ("prony.Workers", own_rpc.WorkersStub, "Attach Fetch")) for name in names.split()}
     STREAMS = ("Runs", "Measure", "Attach", "Fetch")
 
@@ -573,6 +574,15 @@ def endless():
         [("y", TensorProto.FLOAT, [4])],
         [numpy_helper.from_array(np.array(True), "yes"),
          numpy_helper.from_array(np.float32(1), "one")])
+
+
+def start_endless_measurement(session):
+    """Of endless(), which must have been uploaded."""
+    count = io.BytesIO()
+    np.save(count, np.array(1 << 60))
+    session.upload(count.getvalue(), name="n.npy")
+    return session.client.start("Measure", own.MeasureRequest(
+        session_uuid=session.uuid, model_id=1, model_file="model.onnx", inputs=["n=@n.npy"]))
 
 
 def slow_to_load():

@@ -19,12 +19,14 @@ LAYERS = ("base format spec model trace runtime exec measure record pipeline rep
 ROOMS = {
     "measure/check": "comparison",
     "measure/trend": "comparison",
+    "measure/ops": "machine",
     "pipeline/simulate": "schedule",
     # A profile may hold load, operators and a recording, each of which is written by its own room; those and
     # comparisons share what is written of a profile.
-    "report/profile": "load ops recorded",
+    "report/profile": "load machine ops recorded",
     "report/load": "profile",
-    "report/ops": "profile",
+    "report/machine": "profile",
+    "report/ops": "machine profile",
     "report/recorded": "profile",
     "report/comparison": "profile",
     "report/check": "profile",

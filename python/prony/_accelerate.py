@@ -21,6 +21,12 @@ from torch.compiler import is_dynamo_compiling
 if TYPE_CHECKING:
     from prony._context import Context
 
+# Everything that captures graphs imports this first. Below, Dynamo has other settings (2.6), or loses
+# graphs while it tells of compilations (2.7).
+if torch.__version__ < (2, 8):
+    raise ImportError(f"prony needs PyTorch 2.8 or later, and this is {torch.__version__}: "
+                      "pip install 'prony[torch]'", name="torch")
+
 F = TypeVar("F", bound=Callable[..., Any])
 LocalBackend = str | Callable[..., Any]
 Compiler = Callable[..., Callable[..., Any]]

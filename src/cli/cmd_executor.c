@@ -1,7 +1,9 @@
-/* `prony executor`: the process that prony starts for a runtime. Hidden; speaks on descriptor 3. */
+/* `prony executor` and `prony job`: the processes that prony starts for a runtime, and a worker to
+ * measure. Hidden; they speak on descriptor 3. */
 #include "cli/command.h"
 
 #include "exec/executor.h"
+#include "record/net.h"
 
 static int executor_run(const void *options, const struct prn_strings *arguments,
                         struct prony_error *err)
@@ -19,5 +21,24 @@ const struct prn_command prn_command_executor = {
     .summary = "serve a runtime to prony",
     .description = "Started by prony itself.",
     .run = executor_run,
+    .hidden = true,
+};
+
+static int job_run(const void *options, const struct prn_strings *arguments,
+                   struct prony_error *err)
+{
+    (void)options;
+    (void)arguments;
+    const struct prn_net *net;
+    int code = prn_net_load(&net, err);
+    return code < 0 ? code : net->job(err);
+}
+
+const struct prn_command prn_command_job = {
+    .name = "job",
+    .arguments = "",
+    .summary = "measure for a worker",
+    .description = "Started by prony itself.",
+    .run = job_run,
     .hidden = true,
 };

@@ -6,12 +6,15 @@
 #include "cli/libraries.h"
 #include "cli/server.h"
 #include "exec/drive.h"
+#include "measure/machine/machine.h"
+#include "measure/ops/ops.h"
 #include "measure/resume.h"
 #include "record/remote_job.h"
 #include "report/load/report.h"
 #include "report/profile/json.h"
 #include "report/profile/report.h"
 #include "report/saved.h"
+#include "store/machine.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -183,8 +186,6 @@ static int read_models(const struct profile_options *o, const struct prn_strings
     struct prn_job_model *models = PRN_ARENA_ARRAY(arena, arguments->n, struct prn_job_model);
     if (!models)
         return prn_fail_memory(err);
-    if (arguments->n > 1 && o->server.address)
-        return prn_fail(err, PRONY_EUSAGE, "several models cannot be combined with --server");
     for (size_t i = 0; i < arguments->n; i++) {
         models[i] = model_of(arguments->items[i], arena);
         int code = prn_output_spares(o->output, models[i].path, err);
@@ -270,6 +271,25 @@ static int run_there(const struct profile_options *o, const struct prn_job *job,
     return code;
 }
 
+/* What 'prony machine' saved of this machine, if it did, tells how far from the limit operators
+ * are.
+ */
+static int add_roofs(struct prn_profile *profile, struct prony_error *err)
+{
+    struct prn_machine *machine = PRN_ARENA_NEW(&profile->arena, struct prn_machine);
+    if (!machine)
+        return prn_fail_memory(err);
+    struct prony_error reason;
+    int code = prn_machine_load(&profile->arena, machine, &reason);
+    if (code < 0 && code != PRONY_ENOENT && code != PRONY_EUSAGE)
+        prn_warn("how far from the limit it is isn't told: %s", reason.text);
+    if (code < 0)
+        return 0;
+    profile->machine = machine;
+    prn_ops_roofs(profile);
+    return 0;
+}
+
 static int profile_measure(const struct profile_options *o, const struct prn_job *prepared,
                            struct prony_error *err)
 {
@@ -283,6 +303,8 @@ static int profile_measure(const struct profile_options *o, const struct prn_job
     int code = o->server.address ? run_there(o, &job, &profile, &lost, err)
                                  : prn_job_run(&job, &profile, err);
     prn_progress_end();
+    if (code == 0 && job.ops && !o->server.address)
+        code = add_roofs(profile, err);
     if (code == 0)
         code = report(o, &session, profile, err);
     if (code >= 0 && lost.code < 0)

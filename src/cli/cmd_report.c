@@ -1,24 +1,36 @@
 /* `prony report`: shows a saved profile again, or compares several. */
 #include "cli/command.h"
 
-#include "cli/output.h"
 #include "cli/comparison.h"
-#include "cli/recorded.h"
+#include "cli/output.h"
 #include "report/profile/json.h"
 #include "report/profile/report.h"
+#include "report/prose.h"
+#include "report/recorded/report.h"
 #include "report/saved.h"
 
+#include <errno.h>
 #include <math.h>
+#include <sys/stat.h>
 
 /* More than anybody reads in one report. */
 #define FILES_MAX 100
+
+/* Options that only recorded programs have. */
+#define LAYOUT_UNSET (-1)
+
+struct recorded_options {
+    int layout; /* enum prn_recorded_layout, or LAYOUT_UNSET */
+    bool verbose;
+    const char *details; /* folder; NULL: none */
+};
 
 struct report_options {
     int format; /* enum prn_report_format */
     int table;  /* enum prn_report_table */
     int colour; /* enum prn_colour */
     const char *output;
-    struct prn_recorded_options recorded;
+    struct recorded_options recorded;
     struct prn_comparison_options comparison;
 };
 
@@ -58,6 +70,93 @@ static const struct prn_option options_table[] = {
     {0},
 };
 
+/* ---- Recorded programs ---- */
+
+/* The first of the options that was given; NULL: none. */
+static const char *first_option(const struct recorded_options *o)
+{
+    if (o->layout != LAYOUT_UNSET)
+        return "--layout";
+    return o->details ? "--details" : NULL;
+}
+
+/* Fails when the options don't go with the profile, read from `name` (NULL: several are compared),
+ * or with the format. */
+static int check_recorded(const struct recorded_options *o, const struct prn_profile *profile,
+                          const char *name, enum prn_report_format format, struct prony_error *err)
+{
+    const char *option = first_option(o);
+    if (!option)
+        return 0;
+    if (!profile)
+        return prn_fail(err, PRONY_EUSAGE, "%s cannot be combined with several files", option);
+    if (!profile->recorded)
+        return prn_fail(err, PRONY_EUSAGE,
+                        "%s needs a recorded program; '%s' is the profile of a model", option,
+                        name);
+    if (format != PRN_REPORT_FORMAT_TEXT && format != PRN_REPORT_FORMAT_MARKDOWN)
+        return prn_fail(err, PRONY_EUSAGE, "%s needs --format text or md, not %s", option,
+                        prn_report_formats[format]);
+    if (o->details && o->layout > PRN_RECORDED_LAYOUT_SUMMARY)
+        return prn_fail(err, PRONY_EUSAGE, "--details cannot be combined with --layout %s",
+                        prn_recorded_layouts[o->layout]);
+    return 0;
+}
+
+struct details {
+    const char *folder;
+    struct prn_prose prose; /* says where they are */
+};
+
+static int write_detail(const char *name, const char *label, const struct prn_buffer *text,
+                        void *context, struct prony_error *err)
+{
+    struct details *d = context;
+    struct prn_buffer path = PRN_BUFFER_INIT(8192);
+    prn_buffer_printf(&path, "%s/%s", d->folder, name);
+    int code = prn_buffer_error(&path, err);
+    if (code == 0)
+        code = prn_output(prn_buffer_text(&path), text, err);
+    if (code == 0)
+        prn_prose_paragraph(&d->prose, "Details of %s: %s", label, prn_buffer_text(&path));
+    prn_buffer_release(&path);
+    return code;
+}
+
+static int write_details(const struct prn_profile *profile, const struct recorded_options *o,
+                         const struct prn_look *look, struct prn_buffer *out,
+                         struct prony_error *err)
+{
+    if (mkdir(o->details, 0777) < 0 && errno != EEXIST)
+        return prn_fail_errno(err, errno, "create", o->details);
+    struct prn_look wide = *look;
+    wide.width = SIZE_MAX; /* a path is copied as a whole, or not at all */
+    struct details d = {.folder = o->details, .prose = prn_prose_init(&wide, out)};
+    int code = prn_recorded_details(profile, o->verbose, write_detail, &d, err);
+    prn_prose_release(&d.prose);
+    return code;
+}
+
+/* Details are written first; the report names their files. */
+static int output_recorded(const char *path, const struct prn_profile *profile,
+                           const struct recorded_options *o, const struct prn_look *look,
+                           struct prony_error *err)
+{
+    enum prn_recorded_layout layout = o->layout == LAYOUT_UNSET
+                                          ? PRN_RECORDED_LAYOUT_SUMMARY
+                                          : (enum prn_recorded_layout)o->layout;
+    struct prn_buffer out = PRN_BUFFER_INIT(PRN_REPORT_MAX);
+    int code = prn_recorded_report(profile, layout, look, &out, err);
+    if (code == 0 && o->details)
+        code = write_details(profile, o, look, &out, err);
+    if (code == 0)
+        code = prn_output(path, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
+/* ---- All of them ---- */
+
 static int show(const struct report_options *o, const struct prn_profile *profile, const char *name,
                 struct prony_error *err)
 {
@@ -67,7 +166,7 @@ static int show(const struct report_options *o, const struct prn_profile *profil
     if (profile->recorded && table != PRN_REPORT_TABLE_RESULTS)
         return prn_fail(err, PRONY_EUSAGE, "'%s' is a recorded program; it has no table '%s'", name,
                         prn_report_tables[table]);
-    int code = prn_recorded_check(&o->recorded, profile, name, format, err);
+    int code = check_recorded(&o->recorded, profile, name, format, err);
     if (code < 0)
         return code;
     struct prn_look look =
@@ -75,7 +174,7 @@ static int show(const struct report_options *o, const struct prn_profile *profil
     look.markdown = markdown;
     look.more = "--verbose, --format html";
     if (profile->recorded && (markdown || format == PRN_REPORT_FORMAT_TEXT))
-        return prn_recorded_output(o->output, profile, &o->recorded, &look, err);
+        return output_recorded(o->output, profile, &o->recorded, &look, err);
     return prn_output_profile(o->output, profile, format, table, &look, err);
 }
 
@@ -94,7 +193,7 @@ static int report_run(const void *options, const struct prn_strings *arguments,
     if (code == 0 && several && o->table != PRN_REPORT_TABLE_RESULTS)
         code = prn_fail(err, PRONY_EUSAGE, "--table takes one file");
     if (code == 0 && several)
-        code = prn_recorded_check(&o->recorded, NULL, NULL, format, err);
+        code = check_recorded(&o->recorded, NULL, NULL, format, err);
     if (code == 0 && several) {
         struct prn_look look =
             prn_output_look(o->output, o->recorded.verbose, (enum prn_colour)o->colour);
@@ -115,7 +214,7 @@ static void report_defaults(void *options)
 {
     struct report_options *o = options;
     o->comparison.fail_over = NAN;
-    o->recorded.layout = PRN_LAYOUT_UNSET;
+    o->recorded.layout = LAYOUT_UNSET;
 }
 
 const struct prn_command prn_command_report = {

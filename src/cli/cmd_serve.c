@@ -2,6 +2,7 @@
 #include "cli/command.h"
 
 #include "cli/libraries.h"
+#include "cli/output.h"
 #include "cli/server.h"
 #include "exec/scratch.h"
 #include "record/net.h"
@@ -29,6 +30,7 @@ struct options {
     const char *python;
     const char *log;
     bool embedded;
+    const char *backup, *restore;
 };
 
 /* One line per address, so that a script can read where to connect. */
@@ -77,6 +79,29 @@ static void keep_memory(void)
 #endif
 }
 
+static int keep_state(const struct prn_net *net, const struct options *o,
+                      const struct prn_serve_options *options, struct prony_error *err)
+{
+    struct prn_buffer out = PRN_BUFFER_INIT(4096);
+    int code = net->backup(options, o->backup ? o->backup : o->restore, !o->backup, &out, err);
+    if (code == 0)
+        code = prn_output(NULL, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
+static int check_options(const struct options *o, struct prony_error *err)
+{
+    if (o->embedded && o->state)
+        return prn_fail(err, PRONY_EUSAGE, "--state cannot be combined with --embedded");
+    if (o->backup && o->restore)
+        return prn_fail(err, PRONY_EUSAGE, "--backup cannot be combined with --restore");
+    if (o->embedded && (o->backup || o->restore))
+        return prn_fail(err, PRONY_EUSAGE, "%s cannot be combined with --embedded",
+                        o->backup ? "--backup" : "--restore");
+    return 0;
+}
+
 static int serve_run(const void *opaque, const struct prn_strings *arguments,
                      struct prony_error *err)
 {
@@ -93,14 +118,16 @@ static int serve_run(const void *opaque, const struct prn_strings *arguments,
                                         .python = o->python,
                                         .log_format = o->log,
                                         .ready = ready};
-    if (o->embedded && o->state)
-        return prn_fail(err, PRONY_EUSAGE, "--state cannot be combined with --embedded");
     keep_memory();
-    int code = prn_libraries_use(&o->libraries, NULL, err);
+    int code = check_options(o, err);
+    if (code == 0)
+        code = prn_libraries_use(&o->libraries, NULL, err);
     if (code == 0)
         code = prn_net_load(&net, err);
     if (code < 0)
         return code;
+    if (o->backup || o->restore)
+        return keep_state(net, o, &options, err);
     return o->embedded ? serve_embedded(net, &options, err) : net->serve(&options, err);
 }
 
@@ -127,6 +154,10 @@ static const struct prn_option option_table[] = {
                "for the program that starts it: ends when standard input does, keeps no state, and "
                "listens "
                "where only this user can connect"),
+    PRN_OPTION(TEXT, 0, "backup", "FILE", FIELD(backup),
+               "save tokens and history to FILE and exit; a service may be using them"),
+    PRN_OPTION(TEXT, 0, "restore", "FILE", FIELD(restore),
+               "make the state from such a file, where there is none, and exit"),
     {0},
 };
 
@@ -145,7 +176,9 @@ const struct prn_command prn_command_serve = {
     .examples = "# this machine, for yourself\n"
                 "prony serve\n"
                 "# for a team: with TLS, tokens and pools of hardware\n"
-                "prony serve --config /etc/prony.yml",
+                "prony serve --config /etc/prony.yml\n"
+                "# save its tokens and history while it runs\n"
+                "prony serve --config /etc/prony.yml --backup prony.backup",
     .options = option_table,
     .options_size = sizeof(struct options),
     .run = serve_run,

@@ -221,6 +221,11 @@ static int write_text(const struct prn_remote_status *s, const char *address,
     if (s->uptime_ms >= 0)
         add_uptime(out, s->uptime_ms);
     prn_buffer_add(out, s->draining ? ", takes no new sessions\n" : "\n");
+    if (s->notice && s->notice[0]) {
+        prn_buffer_add(out, "Notice: ");
+        prn_text_clean(out, s->notice);
+        prn_buffer_add_char(out, '\n');
+    }
     int code = hardware_table(s, out, err);
     if (code == 0)
         code = session_table(s, out, err);

@@ -11,6 +11,7 @@
     X(history)      \
     X(view)         \
     X(explore)      \
+    X(machine)      \
     X(model)        \
     X(layers)       \
     X(backends)     \
@@ -21,6 +22,7 @@
     X(schedule)     \
     X(serve)        \
     X(token)        \
+    X(admin)        \
     X(worker)       \
     X(executor)     \
     X(job)          \

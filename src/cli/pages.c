@@ -145,7 +145,7 @@ static const struct man_term statuses[] = {
     {"1", "Something failed, such as a file, a library or a requested backend, or --fail-over "
           "could not decide."},
     {"2", "Misuse: an option or argument is unknown, missing or malformed."},
-    {"3", "A regression: with --fail-over, something became slower."},
+    {"3", "A regression: with --fail-over, something became slower; in check, a limit is broken."},
     {"4", "A mismatch: with --fail-on-mismatch, outputs of backends differ."},
     {"130", "Interrupted before there was anything to report."},
     {NULL, NULL},
@@ -158,8 +158,9 @@ static const struct man_term variables[] = {
     {"PRONY_PYTHON",
      "The Python interpreter, with torch and prony, that runs graphs of PyTorch programs."},
     {"PRONY_TOKEN", "The token for a service, unless --token-file is given."},
-    {"XDG_CONFIG_HOME, XDG_STATE_HOME", "Where tokens, the history and the state of a service are "
-                                        "kept, instead of ~/.config and ~/.local/state."},
+    {"XDG_CONFIG_HOME, XDG_STATE_HOME",
+     "Where tokens, the history, records of machines and the "
+     "state of a service are kept, instead of ~/.config and ~/.local/state."},
     {"BROWSER", "The browser for 'prony view'."},
     {"TMPDIR", "Where temporary files are made, instead of /tmp."},
     {NULL, NULL},

@@ -129,6 +129,12 @@ void prn_server_show(struct prn_remote_config *config, struct prn_server_shown *
     config->context = shown;
 }
 
+static void show_notice(void *context, const char *text)
+{
+    (void)context;
+    prn_announce("notice", "%s", text);
+}
+
 /* ---- Connecting ---- */
 
 int prn_server_config(const struct prn_server_options *o, struct prn_token *token,
@@ -138,6 +144,7 @@ int prn_server_config(const struct prn_server_options *o, struct prn_token *toke
         .address = o->address,
         .insecure = o->insecure,
         .ca_file = o->ca_file,
+        .noticed = show_notice,
     };
     int code = prn_connect_token(&config, NULL, o->token_file, token, err);
     if (code == 0 && !config.token && prn_remote_is_secure(o->address, o->insecure, o->ca_file) &&

@@ -278,7 +278,7 @@ static int serve_bind(struct server *s, struct prony_error *err)
         code = s->ops->bind(s->slot->runtime, tensors, n, err);
         unmap_inputs(&s->slot->inputs);
         s->slot->inputs = inputs;
-        if (code == 0 && s->ops->made && s->opening.config.cache_folder)
+        if (code == 0 && s->ops->made && (!s->row->compiles || s->opening.config.cache_folder))
             s->made_fd = s->ops->made(s->slot->runtime);
     } else {
         unmap_inputs(&inputs);

@@ -271,7 +271,16 @@ static int count_work(struct maker *m, size_t index, struct prn_point *point,
     return code;
 }
 
-/* Says how the saved inputs were made, where the job itself doesn't. */
+static bool is_recalled(const struct maker *m, const char *name)
+{
+    for (size_t i = 0; i < m->n_sources; i++)
+        if (strcmp(m->sources[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Says how the saved inputs were made, where the job itself doesn't. Models share those that have
+ * the same name. */
 static int recall_sources(struct maker *m, const struct prn_profile *saved, struct prony_error *err)
 {
     size_t n = 0;
@@ -283,7 +292,7 @@ static int recall_sources(struct maker *m, const struct prn_profile *saved, stru
     for (size_t i = 0; i < saved->n_models; i++)
         for (size_t k = 0; k < saved->points[i].n_inputs; k++) {
             const struct prn_profile_input *input = &saved->points[i].inputs[k];
-            if (input->source &&
+            if (input->source && !is_recalled(m, input->name) &&
                 prn_input_source_recall(input->name, input->source, &m->sources[m->n_sources]))
                 m->n_sources++;
         }

@@ -108,8 +108,9 @@ enum prn_verdict {
     PRN_VERDICT_UNSURE, /* more launches or time would tell */
 };
 
-struct prn_ops;  /* measure/ops/ops.h */
-struct prn_load; /* measure/load/load.h */
+struct prn_ops;     /* measure/ops/ops.h */
+struct prn_load;    /* measure/load/load.h */
+struct prn_machine; /* measure/machine/machine.h */
 
 struct prn_result {
     /* the backend */
@@ -370,6 +371,7 @@ struct prn_profile {
     struct prn_environment environment; /* of the first host, where there are hosts */
     double timer_ns;                    /* cost of one reading of the clock */
     double canary_best_ns;
+    struct prn_machine *machine; /* what it can do; NULL: nobody measured that */
     size_t n_hosts;
     struct prn_profile_host *hosts; /* of a service, in the order of the backends; none: here */
     struct prn_result *results;     /* in the order asked for */

@@ -13,8 +13,17 @@
 
 #define INPUTS_FOLDER "inputs"
 #define TEST_DATA_FOLDER "inputs/test_data"
+#define MODELS_FOLDER "models"
 
-/* Takes the descriptor. */
+static bool is_there(const struct prn_files *files, const char *name)
+{
+    for (size_t i = 0; i < files->n; i++)
+        if (strcmp(files->items[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* Takes the descriptor; the name is copied. */
 static int add(struct prn_files *files, const char *name, int fd, struct prony_error *err)
 {
     struct prn_remote_file *items = prn_array_grow(files->items, files->n, sizeof *items);
@@ -28,7 +37,6 @@ static int add(struct prn_files *files, const char *name, int fd, struct prony_e
     return 0;
 }
 
-/* Opens a file; the name is copied. */
 static int add_file(struct prn_files *files, const char *name, const char *path,
                     struct prony_error *err)
 {
@@ -36,37 +44,47 @@ static int add_file(struct prn_files *files, const char *name, const char *path,
     return fd < 0 ? prn_fail_errno(err, errno, "open", path) : add(files, name, fd, err);
 }
 
-static int add_external(struct prn_files *files, const char *path, const struct prn_model *model,
-                        struct prony_error *err)
+/* A name in a folder there. */
+static int join(const char *folder, const char *name, char *ret_path, struct prony_error *err)
 {
-    int folder;
-    int code = prn_external_folder(path, &folder, err);
+    if (snprintf(ret_path, PATH_MAX, "%s%s", folder, name) >= PATH_MAX)
+        return prn_fail(err, PRONY_ELIMIT, "the name '%.64s...' is too long", name);
+    return 0;
+}
+
+static int add_external(struct prn_files *files, const char *folder, const char *path,
+                        const struct prn_model *model, struct prony_error *err)
+{
+    int here;
+    int code = prn_external_folder(path, &here, err);
     if (code < 0)
         return code;
     for (size_t i = 0; code == 0 && i < model->n_external_files; i++) {
         const char *location = model->external_files[i];
-        int fd = prn_external_open(folder, location);
-        if (strcmp(location, PRN_FILES_MODEL) == 0)
+        char name[PATH_MAX];
+        code = join(folder, location, name, err);
+        if (code == 0 && is_there(files, name))
             code = prn_fail(err, PRONY_EUNSUPPORTED,
-                            "'%s' keeps data in '%s', which is what a service calls the model",
+                            "'%s' keeps data in '%s', which is what a service calls another file",
                             path, location);
-        if (code == 0 && fd < 0)
-            code = prn_fail_errno(err, errno, "open", location);
-        else if (code < 0 && fd >= 0)
-            close(fd);
-        else if (code == 0)
-            code = add(files, location, fd, err);
+        int fd = code == 0 ? prn_external_open(here, location) : -1;
+        if (code == 0)
+            code =
+                fd < 0 ? prn_fail_errno(err, errno, "open", location) : add(files, name, fd, err);
     }
-    close(folder);
+    close(here);
     return code;
 }
 
-int prn_files_add_model(struct prn_files *files, const char *path, const struct prn_model *model,
-                        struct prony_error *err)
+int prn_files_add_model(struct prn_files *files, const char *folder, const char *path,
+                        const struct prn_model *model, struct prony_error *err)
 {
-    int code = add_file(files, PRN_FILES_MODEL, path, err);
+    char name[PATH_MAX];
+    int code = join(folder, PRN_FILES_MODEL, name, err);
+    if (code == 0)
+        code = add_file(files, name, path, err);
     if (code == 0 && model->n_external_files > 0)
-        code = add_external(files, path, model, err);
+        code = add_external(files, folder, path, model, err);
     return code;
 }
 
@@ -124,6 +142,7 @@ static bool is_named(const struct prn_texts *texts, const char *input, struct pr
     return false;
 }
 
+/* What the folder of inputs has for a model, unless another one sent it. */
 static int add_folder(struct prn_files *files, const struct prn_files_wanted *wanted,
                       const struct prn_model *model, struct prn_arena *arena,
                       struct prony_error *err)
@@ -133,9 +152,9 @@ static int add_folder(struct prn_files *files, const struct prn_files_wanted *wa
     for (size_t i = 0; code == 0 && i < model->n_inputs; i++) {
         char name[64];
         char path[PATH_MAX];
-        if (is_named(&wanted->inputs, model->inputs[i]->name, arena))
-            continue;
         snprintf(name, sizeof name, TEST_DATA_FOLDER "/input_%zu.pb", i);
+        if (is_there(files, name) || is_named(&wanted->inputs, model->inputs[i]->name, arena))
+            continue;
         if (snprintf(path, sizeof path, "%s/input_%zu.pb", folder, i) >= PATH_MAX)
             return prn_fail(err, PRONY_EUSAGE, "--inputs: the path is too long");
         code = add_file(files, name, path, err);
@@ -143,20 +162,39 @@ static int add_folder(struct prn_files *files, const struct prn_files_wanted *wa
     return code;
 }
 
-static int add_wanted(struct prn_files *files, const struct prn_files_wanted *wanted,
-                      struct prn_arena *arena, struct prn_files_sent *sent, struct prony_error *err)
+/* The first model lies where a service looks for one, the others in folders of their own. */
+static int add_one(struct prn_files *files, const struct prn_files_wanted *wanted, size_t i,
+                   struct prn_arena *arena, const char **ret_file, struct prony_error *err)
 {
     struct prn_model *model;
-    const char **inputs = PRN_ARENA_ARRAY(arena, wanted->inputs.n + 1, const char *);
-    int code = inputs ? prn_model_open(wanted->model_path, &model, err) : prn_fail_memory(err);
+    char folder[32] = "";
+    char name[64];
+    if (i > 0)
+        snprintf(folder, sizeof folder, MODELS_FOLDER "/%zu/", i);
+    snprintf(name, sizeof name, "%s" PRN_FILES_MODEL, folder);
+    *ret_file = prn_arena_strdup(arena, name);
+    int code =
+        *ret_file ? prn_model_open(wanted->models.items[i], &model, err) : prn_fail_memory(err);
     if (code < 0)
         return code;
-    code = prn_files_add_model(files, wanted->model_path, model, err);
-    for (size_t i = 0; code == 0 && i < wanted->inputs.n; i++)
-        code = add_input(files, wanted->inputs.items[i], i, arena, &inputs[i], err);
+    code = prn_files_add_model(files, folder, wanted->models.items[i], model, err);
     if (code == 0 && wanted->inputs_folder)
         code = add_folder(files, wanted, model, arena, err);
     prn_model_free(model);
+    return code;
+}
+
+static int add_wanted(struct prn_files *files, const struct prn_files_wanted *wanted,
+                      struct prn_arena *arena, struct prn_files_sent *sent, struct prony_error *err)
+{
+    const char **models = PRN_ARENA_ARRAY(arena, wanted->models.n, const char *);
+    const char **inputs = PRN_ARENA_ARRAY(arena, wanted->inputs.n + 1, const char *);
+    int code = models && inputs ? 0 : prn_fail_memory(err);
+    for (size_t i = 0; code == 0 && i < wanted->inputs.n; i++)
+        code = add_input(files, wanted->inputs.items[i], i, arena, &inputs[i], err);
+    for (size_t i = 0; code == 0 && i < wanted->models.n; i++)
+        code = add_one(files, wanted, i, arena, &models[i], err);
+    sent->models = (struct prn_texts){models, wanted->models.n};
     sent->inputs = (struct prn_texts){inputs, wanted->inputs.n};
     sent->inputs_folder = wanted->inputs_folder ? TEST_DATA_FOLDER : NULL;
     return code;

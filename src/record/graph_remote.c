@@ -152,7 +152,7 @@ static int graph_remote_load(struct prony_graph *graph, const char *path,
     struct prn_files files = PRN_FILES_INIT;
     int code = make_place(graph, err);
     if (code == 0 && is_wanted(graph, graph->forms)) {
-        code = prn_files_add_model(&files, path, model, err);
+        code = prn_files_add_model(&files, "", path, model, err);
         if (code == 0)
             code = load_form(graph, graph->forms, files.items, files.n, err);
     }

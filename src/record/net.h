@@ -68,6 +68,9 @@ struct prn_net {
     const struct prn_remote_ops *remote;
     /* Until a signal ends it. */
     int (*serve)(const struct prn_serve_options *options, struct prony_error *err);
+    /* Saves its state to a file, or makes it of one; what was done is appended to `out`. */
+    int (*backup)(const struct prn_serve_options *options, const char *file, bool restore,
+                  struct prn_buffer *out, struct prony_error *err);
     int (*work)(const struct prn_worker_options *options, struct prony_error *err);
     /* A measurement for a worker, which has put a job on a descriptor. */
     int (*job)(struct prony_error *err);

@@ -64,7 +64,16 @@ struct prn_remote_config {
     void (*queued)(void *context, const struct prn_remote_place *place); /* may be NULL */
     /* `done` bytes of a file are sent; all at once when the service has it already. May be NULL. */
     void (*uploading)(void *context, const char *file, uint64_t done, uint64_t total);
+    /* The service has something to say to its users, once for each text. Called by any thread. May
+     * be NULL. */
+    void (*noticed)(void *context, const char *text);
     void *context;
+};
+
+/* What an administrator orders (`prony admin`). */
+struct prn_remote_order {
+    const char *action;
+    const char *target, *text; /* NULL: none */
 };
 
 /* ---- What a service offers ---- */
@@ -170,6 +179,9 @@ struct prn_remote_measure {
     uint64_t model;
     const char *model_file;
     const char *model_name; /* what people call it; the folders of a path stay here */
+    /* Several side by side, the first of them that one: names that differ, and files there. */
+    const struct prn_job_model *models;
+    size_t n_models; /* 0: it is alone */
     struct prn_texts dims, shapes, inputs;
     const char *inputs_folder;
     const struct prn_settings *settings;
@@ -217,6 +229,10 @@ struct prn_remote_ops {
                 struct prn_remote_offer *ret_offer, struct prony_error *err);
     int (*status)(struct prn_remote *remote, struct prn_arena *arena,
                   struct prn_remote_status *ret_status, struct prony_error *err);
+
+    /* Appends a line that says what was done. */
+    int (*admin)(struct prn_remote *remote, const struct prn_remote_order *order,
+                 struct prn_buffer *out, struct prony_error *err);
 
     /* Returns when all hosts are the session's, or waiting was cancelled. */
     int (*open)(struct prn_remote *remote, const struct prn_spec *backends, size_t n,

@@ -88,7 +88,13 @@ static int check_profile(const struct work *w, size_t host, const struct prn_pro
                          struct prony_error *err)
 {
     size_t at = 0;
-    bool fits = p->n_points == w->profile->n_points && !p->recorded;
+    /* An older service knows of the first model alone. */
+    if (p->n_models == 1 && w->profile->n_models > 1)
+        return prn_fail(err, PRONY_EUNSUPPORTED,
+                        "'%s' measures one model at a time: its prony is older than this one",
+                        w->remote->config.address);
+    bool fits =
+        p->n_points == w->profile->n_points && p->n_models == w->profile->n_models && !p->recorded;
     for (size_t i = 0; fits && i < w->profile->n_results; i++) {
         size_t backend = i % w->n_backends;
         if (prn_remote_host(w->backends, backend) != host)
@@ -119,10 +125,26 @@ static void take_result(struct prn_result *to, const struct prn_result *from)
         to->runtime_version = own.runtime_version;
 }
 
+/* Hosts compare outputs of models on their own; the one that found most differences counts. */
+static void take_outputs(struct prn_profile *to, const struct prn_profile *from)
+{
+    for (size_t i = 0; i < to->n_points; i++) {
+        const struct prn_point *point = &from->points[i];
+        if (to->points[i].n_outputs > 0 &&
+            to->points[i].outputs_differing >= point->outputs_differing)
+            continue;
+        to->points[i].n_outputs = point->n_outputs;
+        to->points[i].outputs = point->outputs;
+        to->points[i].outputs_differing = point->outputs_differing;
+    }
+}
+
 /* Puts the latest of each host where it belongs; it is borrowed from the hosts' profiles. */
 static int gather(struct work *w, struct prony_error *err)
 {
     struct prn_profile *p = w->profile;
+    for (size_t i = 0; i < p->n_points; i++)
+        p->points[i].n_outputs = 0;
     for (size_t h = 0; h < w->n_hosts; h++) {
         const struct prn_profile *latest = w->hosts[h].latest;
         size_t at = 0;
@@ -131,6 +153,7 @@ static int gather(struct work *w, struct prony_error *err)
                 take_result(&p->results[i], &latest->results[at++]);
         if (!latest)
             continue;
+        take_outputs(p, latest);
         p->hosts[h].environment = latest->environment;
         p->hosts[h].timer_ns = latest->timer_ns;
         p->hosts[h].canary_best_ns = latest->canary_best_ns;
@@ -258,10 +281,67 @@ static int take_event(void *context, const struct prn_remote_event *event, struc
     return code;
 }
 
+static const char *without_folders(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* What a service calls a model: by its name without folders, and a number where two are alike. */
+static const char *name_there(struct work *w, size_t index)
+{
+    const struct prn_profile_model *models = w->profile->models;
+    const char *own = without_folders(models[index].name);
+    bool alike = false;
+    for (size_t i = 0; i < w->profile->n_models; i++)
+        alike |= i != index && strcmp(without_folders(models[i].name), own) == 0;
+    if (!alike)
+        return own;
+    struct prn_buffer text = PRN_BUFFER_INIT((size_t)64 << 10);
+    prn_buffer_printf(&text, "%s, model %zu", own, index + 1);
+    const char *kept = prn_buffer_error(&text, NULL) == 0
+                           ? prn_arena_strdup(&w->arena, prn_buffer_text(&text))
+                           : NULL;
+    prn_buffer_release(&text);
+    return kept;
+}
+
+/* Several models side by side; nothing where there is one. */
+static int name_models(struct work *w, const struct prn_files_sent *sent,
+                       struct prn_remote_measure *request, struct prony_error *err)
+{
+    size_t n = w->profile->n_models;
+    if (n < 2)
+        return 0;
+    struct prn_job_model *models = PRN_ARENA_ARRAY(&w->arena, n, struct prn_job_model);
+    if (!models)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < n; i++) {
+        models[i] = (struct prn_job_model){name_there(w, i), sent->models.items[i]};
+        if (!models[i].name)
+            return prn_fail_memory(err);
+    }
+    request->models = models;
+    request->n_models = n;
+    return 0;
+}
+
+static int send_models(struct work *w, struct prn_files_sent *ret_sent, struct prony_error *err)
+{
+    const struct prn_job *job = w->job;
+    const char **paths = PRN_ARENA_ARRAY(&w->arena, job->n_models, const char *);
+    if (!paths)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < job->n_models; i++)
+        paths[i] = job->models[i].path;
+    const struct prn_files_wanted wanted = {
+        {paths, job->n_models}, job->inputs, job->inputs_folder};
+    return prn_files_send(w->ops, w->connection, &wanted, w->n_backends, &w->arena, ret_sent, err);
+}
+
 static int measure_there(struct work *w, struct prony_error *err)
 {
     const struct prn_job *job = w->job;
-    const struct prn_files_wanted wanted = {job->models->path, job->inputs, job->inputs_folder};
     struct prn_files_sent sent;
     struct prn_settings settings = w->profile->settings;
     for (size_t i = 0; settings.reference && i < w->profile->n_results; i++)
@@ -269,7 +349,7 @@ static int measure_there(struct work *w, struct prony_error *err)
             settings.reference = prn_result_spec(&w->profile->results[i]);
             break;
         }
-    int code = prn_files_send(w->ops, w->connection, &wanted, w->n_backends, &w->arena, &sent, err);
+    int code = send_models(w, &sent, err);
     if (code < 0)
         return code;
     struct prn_remote_measure request = {
@@ -286,7 +366,8 @@ static int measure_there(struct work *w, struct prony_error *err)
         .timeout_s = job->timeout_s,
         .resume = job->resume,
     };
-    return w->ops->measure(w->connection, &request, take_event, w, err);
+    code = name_models(w, &sent, &request, err);
+    return code == 0 ? w->ops->measure(w->connection, &request, take_event, w, err) : code;
 }
 
 /* When every host fails with the same words, it is the job that is wrong. */

@@ -10,6 +10,7 @@ struct prn_remote_hardware {
     const char *name, *processor, *note;
     double usd_per_hour;
     int64_t hosts, free, waiting;
+    bool paused;
 };
 
 struct prn_remote_session {
@@ -20,15 +21,15 @@ struct prn_remote_session {
 };
 
 struct prn_remote_worker {
-    const char *name, *hardware, *state, *sandbox, *session, *note;
+    const char *id, *name, *hardware, *state, *sandbox, *session, *user, *note;
     size_t n_software;
     const char *const *software;
-    int64_t connected_ms;
+    int64_t connected_ms, held_ms;
 };
 
 /* Texts may be NULL; numbers that weren't said are -1, or NAN. */
 struct prn_remote_status {
-    const char *version;
+    const char *version, *notice;
     int64_t uptime_ms;
     bool draining;
     size_t n_hardware, n_sessions, n_workers;

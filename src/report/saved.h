@@ -18,7 +18,8 @@
     X(TRACE_COMPARISON, "a saved comparison of traces", "view", "prony.trace-comparison/") \
     X(LAYER_PROFILE, "a saved layer profile", "view", "prony.layer-profile/")              \
     X(LAYERS, "a saved list of layers", "view", "prony.layers/")                           \
-    X(SCHEDULE, "a saved schedule", "view", "prony.schedule/")
+    X(SCHEDULE, "a saved schedule", "view", "prony.schedule/")                             \
+    X(MACHINE, "a saved record of a machine", "machine", "prony.machine/")
 
 enum prn_saved_kind {
     PRN_SAVED_UNKNOWN,
@@ -30,8 +31,9 @@ enum prn_saved_kind {
 
 /* A set of kinds is a sum of these. */
 #define PRN_SAVED_BIT(kind) (1U << PRN_SAVED_##kind)
-#define PRN_SAVED_SHOWN \
-    ((1U << PRN_SAVED_COUNT) - 1 - PRN_SAVED_BIT(MODEL) - PRN_SAVED_BIT(UNKNOWN))
+#define PRN_SAVED_SHOWN                                                            \
+    ((1U << PRN_SAVED_COUNT) - 1 - PRN_SAVED_BIT(MODEL) - PRN_SAVED_BIT(MACHINE) - \
+     PRN_SAVED_BIT(UNKNOWN))
 
 struct prn_saved {
     const char *text, *command;

@@ -4,6 +4,7 @@
 #include "report/check/report.h"
 #include "report/comparison/report.h"
 #include "report/layers/json.h"
+#include "report/machine/report.h"
 #include "report/profile/json.h"
 #include "report/recorded/json.h"
 #include "report/trend/report.h"
@@ -46,6 +47,7 @@ static const struct {
     {PRN_COMPARISON_SCHEMA, &prn_comparison_schema, NULL, false},
     {PRN_CHECK_SCHEMA, &prn_check_schema, NULL, false},
     {PRN_LAYERS_SCHEMA, &prn_layers_schema, NULL, false},
+    {PRN_MACHINE_SCHEMA, &prn_machine_schema, NULL, true},
     {PRN_TREND_SCHEMA, &prn_trend_schema, NULL, false},
     {PRN_TREND_LIST_SCHEMA, &prn_trend_list_schema, NULL, false},
     {PRN_PRUNED_SCHEMA, &prn_pruned_schema, NULL, false},

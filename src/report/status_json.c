@@ -30,6 +30,7 @@ static void write_hardware(struct prn_json_writer *w, const struct prn_remote_ha
     known(w, "hosts", h->hosts);
     known(w, "free", h->free);
     known(w, "waiting", h->waiting);
+    prn_json_bool(w, "paused", h->paused);
     prn_json_text(w, "note", h->note);
     prn_json_end(w);
 }
@@ -57,6 +58,7 @@ static void write_session(struct prn_json_writer *w, const struct prn_remote_ses
 static void write_worker(struct prn_json_writer *w, const struct prn_remote_worker *k)
 {
     prn_json_object(w, NULL);
+    prn_json_text(w, "id", k->id);
     prn_json_text(w, "name", k->name);
     prn_json_text(w, "hardware", k->hardware);
     prn_json_text(w, "state", k->state);
@@ -64,6 +66,8 @@ static void write_worker(struct prn_json_writer *w, const struct prn_remote_work
     prn_json_text(w, "sandbox", k->sandbox);
     known(w, "connected_ms", k->connected_ms);
     prn_json_text(w, "session", k->session);
+    prn_json_text(w, "user", k->user);
+    known(w, "held_ms", k->held_ms);
     prn_json_text(w, "note", k->note);
     prn_json_end(w);
 }
@@ -103,6 +107,7 @@ void prn_status_write_json(const struct prn_remote_status *status,
     prn_json_text(&w, "version", s->version);
     known(&w, "uptime_ms", s->uptime_ms);
     prn_json_bool(&w, "draining", s->draining);
+    prn_json_text(&w, "notice", s->notice);
     if (viewer)
         write_viewer(&w, viewer);
     prn_json_array(&w, "hardware");

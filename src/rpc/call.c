@@ -1,10 +1,13 @@
 #include "rpc/call.h"
 
+#include "base/clock.h"
+
 #include <grpc/slice.h>
 #include <grpc/support/alloc.h>
 #include <grpc/support/time.h>
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -182,6 +185,7 @@ static void call_begin(struct prn_rpc_call *call)
     bool surplus_call = server->n_calls++ >= CALLS_MAX;
     pthread_mutex_unlock(&server->lock);
     copy_metadata(call);
+    call->begun_ns = prn_monotonic_ns();
     call->peer = grpc_call_get_peer(call->core);
     if (!call->slot->handle)
         call->deadline = call->details.deadline;
@@ -201,6 +205,12 @@ static void call_begin(struct prn_rpc_call *call)
 }
 
 static void finish_now(struct prn_rpc_call *call);
+
+static void tell_finished(struct prn_rpc_call *call, enum prn_status status, const char *text)
+{
+    if (call->server->config.finished)
+        call->server->config.finished(call, status, text, prn_monotonic_ns() - call->begun_ns);
+}
 
 static void hand_message(struct prn_rpc_call *call, bool ok)
 {
@@ -222,6 +232,8 @@ static void hand_message(struct prn_rpc_call *call, bool ok)
 static void end(struct prn_rpc_call *call)
 {
     struct prn_server *server = call->server;
+    if (!call->finished)
+        tell_finished(call, PRN_STATUS_CANCELLED, "");
     if (call->method->ended)
         call->method->ended(call, call->cancelled != 0);
     grpc_call_unref(call->core);
@@ -357,6 +369,16 @@ const char *prn_rpc_call_peer(const struct prn_rpc_call *call)
     return call->peer ? call->peer : "";
 }
 
+void prn_rpc_call_set_user(struct prn_rpc_call *call, const char *user)
+{
+    snprintf(call->user, sizeof call->user, "%s", user);
+}
+
+const char *prn_rpc_call_user(const struct prn_rpc_call *call)
+{
+    return call->user;
+}
+
 int64_t prn_rpc_call_deadline_ns(const struct prn_rpc_call *call)
 {
     gpr_timespec at = gpr_convert_clock_type(call->deadline, GPR_CLOCK_MONOTONIC);
@@ -488,6 +510,8 @@ static void finish_with(struct prn_rpc_call *call, grpc_byte_buffer *last, enum 
     pthread_mutex_unlock(&call->lock);
     if (over && last)
         grpc_byte_buffer_destroy(last);
+    if (!over)
+        tell_finished(call, status, text);
     if (now)
         finish_now(call);
 }

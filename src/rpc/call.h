@@ -51,6 +51,8 @@ struct prn_rpc_call {
     grpc_metadata_array received;
     grpc_call_details details; /* of a method that isn't in the table */
     char *peer;
+    char user[68];
+    int64_t begun_ns;
     char *text; /* holds the entries' texts */
     struct prn_call_entry *entries;
     size_t n_entries;

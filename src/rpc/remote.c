@@ -6,6 +6,7 @@
  */
 #include "rpc/remote.h"
 
+#include "base/text.h"
 #include "base/clock.h"
 #include "base/buffer.h"
 #include "exec/executor.h"
@@ -22,7 +23,8 @@
 #include <unistd.h>
 
 #define CLOSE_S 1.0
-#define BEAT_EVERY_S 10
+#define BEAT_EVERY_S 10.0 /* or three times in a lease */
+#define BEAT_LEAST_S 0.02
 #define BEAT_S 10.0
 #define POLL_S 90.0        /* of one WaitUntilSessionReady */
 #define TELL_NS 1000000000 /* between two times that the place in the queue is told */
@@ -331,6 +333,33 @@ static bool announce_beat(struct prn_remote *r, struct prn_stream *stream)
     return go_on;
 }
 
+/* Told once, until it is another one. */
+static void take_notice(struct prn_remote *r, const char *text)
+{
+    uint32_t hash = text && text[0] ? 2166136261u : 0;
+    for (const char *c = hash ? text : ""; *c; c++)
+        hash = (hash ^ (unsigned char)*c) * 16777619u;
+    pthread_mutex_lock(&r->lock);
+    bool fresh = hash != r->notice;
+    r->notice = hash;
+    pthread_mutex_unlock(&r->lock);
+    if (!fresh || !hash || !r->config.noticed)
+        return;
+    struct prn_buffer clean = PRN_BUFFER_INIT((size_t)16 << 10);
+    prn_text_clean(&clean, text);
+    r->config.noticed(r->config.context, prn_buffer_text(&clean));
+    prn_buffer_release(&clean);
+}
+
+static void take_beat(struct prn_remote *r, const struct prn_bytes *bytes)
+{
+    ProtobufCMessage *reply = NULL;
+    if (prn_rpc_unpack(bytes, &octoml_profile__heartbeat_reply__descriptor, &reply, NULL) < 0)
+        return;
+    take_notice(r, ((OctomlProfile__HeartbeatReply *)reply)->notice);
+    protobuf_c_message_free_unpacked(reply, NULL);
+}
+
 static void beat(struct prn_remote *r)
 {
     OctomlProfile__HeartbeatRequest request = OCTOML_PROFILE__HEARTBEAT_REQUEST__INIT;
@@ -348,15 +377,17 @@ static void beat(struct prn_remote *r)
         code = prn_stream_receive(stream, 0, &reply, NULL);
     announce_beat(r, NULL);
     prn_stream_free(stream);
-    if (code == 0 && reply)
+    if (code == 0 && reply) {
         mark_alive(r);
+        take_beat(r, reply);
+    }
     prn_bytes_free(reply);
 }
 
 /* Waits for the next beat; false when there will be none. */
 static bool wait_for_beat(struct prn_remote *r)
 {
-    struct timespec when = prn_timespec(prn_monotonic_ns() + BEAT_EVERY_S * INT64_C(1000000000));
+    struct timespec when = prn_timespec(prn_monotonic_ns() + (int64_t)(r->beat_every_s * 1e9));
     pthread_mutex_lock(&r->lock);
     while (!r->stop && pthread_cond_timedwait(&r->wake, &r->lock, &when) != ETIMEDOUT)
         ;
@@ -461,7 +492,12 @@ static int take_created(struct prn_remote *r, const OctomlProfile__CreateSession
         return prn_remote_odd(r, "without a session", err);
     memcpy(r->session, reply->result_value->session_uuid.data, sizeof r->session);
     *ret_ready = reply->result_value->ready;
+    const double third_s = reply->result_value->lease_s / 3;
+    r->beat_every_s = BEAT_EVERY_S;
+    if (reply->result_value->has_lease_s && third_s < BEAT_EVERY_S)
+        r->beat_every_s = third_s > BEAT_LEAST_S ? third_s : BEAT_LEAST_S;
     r->has_runs = reply->result_value->has_runs && reply->result_value->runs;
+    take_notice(r, reply->result_value->notice);
     take_place(r, reply->result_value->queue);
     return 0;
 }
@@ -512,6 +548,7 @@ static int create_session(struct prn_remote *r, const struct prn_spec *backends,
     request.backends = wire_backends(backends, n, &arena);
     request.n_backends = n;
     request.has_own_hosts = request.own_hosts = r->config.own_hosts;
+    request.has_beats = request.beats = true;
     request.has_session_uuid = 1;
     request.session_uuid = (ProtobufCBinaryData){sizeof r->session, r->session};
     int code = request.backends ? 0 : prn_fail_memory(err);
@@ -607,6 +644,7 @@ const struct prn_remote_ops prn_remote_operations = {
     .ping = ping,
     .list = prn_remote_list,
     .status = prn_remote_status,
+    .admin = prn_remote_admin,
     .open = open_session,
     .close = close_session,
     .upload = prn_remote_upload,

@@ -59,6 +59,23 @@ static Prony__Pipeline *wire_pipeline(const struct prn_simulation_setup *setup,
     return p;
 }
 
+/* Memory belongs to `arena`; texts are borrowed. */
+static int wire_models(const struct prn_remote_measure *m, struct prn_arena *arena,
+                       Prony__MeasureRequest *request, struct prony_error *err)
+{
+    Prony__MeasuredModel *models = PRN_ARENA_ARRAY(arena, m->n_models, Prony__MeasuredModel);
+    request->models = PRN_ARENA_ARRAY(arena, m->n_models, Prony__MeasuredModel *);
+    if (!models || !request->models)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < m->n_models; i++) {
+        prony__measured_model__init(&models[i]);
+        models[i].file = (char *)(uintptr_t)m->models[i].path;
+        models[i].name = (char *)(uintptr_t)m->models[i].name;
+        request->models[request->n_models++] = &models[i];
+    }
+    return 0;
+}
+
 struct texts {
     struct prn_buffer settings, load, resume, layers;
 };
@@ -114,6 +131,8 @@ static int pack_request(const struct prn_remote *r, const struct prn_remote_meas
     int code = write_texts(m, &t, err);
     if (code == 0 && m->pipeline && !(request.pipeline = wire_pipeline(m->pipeline, &arena)))
         code = prn_fail_memory(err);
+    if (code == 0 && m->n_models > 0)
+        code = wire_models(m, &arena, &request, err);
     if (code == 0) {
         fill_request(r, m, &t, &request);
         *ret_out = prn_rpc_pack(&request.base);

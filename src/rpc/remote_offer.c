@@ -3,6 +3,7 @@
 #include "rpc/remote_parts.h"
 
 #include "base/buffer.h"
+#include "base/text.h"
 
 #include <remote_inference.pb-c.h>
 #include <math.h>
@@ -150,6 +151,7 @@ static void read_hardware(struct keeper *k, const Prony__HardwareStatus *from,
         .hosts = known(from->has_hosts, from->hosts),
         .free = known(from->has_free, from->free),
         .waiting = known(from->has_waiting, from->waiting),
+        .paused = from->has_paused && from->paused,
     };
 }
 
@@ -176,15 +178,18 @@ static void read_worker(struct keeper *k, const Prony__WorkerStatus *from,
                         struct prn_remote_worker *to)
 {
     *to = (struct prn_remote_worker){
+        .id = keep(k, from->id),
         .name = keep(k, from->name),
         .hardware = keep(k, from->hardware),
         .state = keep(k, from->state),
         .sandbox = keep(k, from->sandbox),
         .session = keep(k, from->session),
+        .user = keep(k, from->user),
         .note = keep(k, from->note),
         .n_software = from->n_software,
         .software = keep_all(k, from->software, from->n_software),
         .connected_ms = known(from->has_connected_ms, from->connected_ms),
+        .held_ms = known(from->has_held_ms, from->held_ms),
     };
 }
 
@@ -208,6 +213,7 @@ int prn_remote_read_status(const Prony__StatusReply *from, struct prn_arena *are
     struct prn_remote_status status = {0};
     struct prn_remote_status *to = &status;
     to->version = keep(k, from->version);
+    to->notice = keep(k, from->notice);
     to->uptime_ms = known(from->has_uptime_ms, from->uptime_ms);
     to->draining = from->has_draining && from->draining;
     to->sessions_others = known(from->has_sessions_others, from->sessions_others);
@@ -244,4 +250,23 @@ int prn_remote_status(struct prn_remote *r, struct prn_arena *arena,
     code = prn_remote_read_status((Prony__StatusReply *)reply, arena, ret_status, err);
     protobuf_c_message_free_unpacked(reply, NULL);
     return code;
+}
+
+int prn_remote_admin(struct prn_remote *r, const struct prn_remote_order *order,
+                     struct prn_buffer *out, struct prony_error *err)
+{
+    Prony__AdminRequest request = PRONY__ADMIN_REQUEST__INIT;
+    ProtobufCMessage *reply = NULL;
+    request.action = (char *)(uintptr_t)order->action;
+    request.target = (char *)(uintptr_t)order->target;
+    request.text = (char *)(uintptr_t)order->text;
+    int code =
+        prn_remote_call(r, "/prony.Prony/Admin", &request.base, &prony__admin_reply__descriptor,
+                        PRN_REMOTE_CALL_S, &reply, NULL, err);
+    if (code < 0)
+        return code;
+    prn_text_clean(out, ((Prony__AdminReply *)reply)->done);
+    prn_buffer_add_char(out, '\n');
+    protobuf_c_message_free_unpacked(reply, NULL);
+    return prn_buffer_error(out, err);
 }

@@ -37,6 +37,7 @@ struct prn_remote {
     struct prn_stream *runs; /* through which the last run went; NULL: none */
     int64_t ran_ns;          /* when that ended */
     bool has_runs;           /* the service has such streams */
+    double beat_every_s;
     size_t n_hashes;
     struct prn_remote_hash *hashes;
     /* the heartbeat's */
@@ -47,6 +48,7 @@ struct prn_remote {
     bool stop;
     struct prn_stream *beat; /* under way; NULL: none */
     int64_t alive_ns;        /* when the service last said that the session lives */
+    uint32_t notice;         /* a hash of what was last told; 0: nothing */
 };
 
 /* A call of one message and one answer. While a session is open, it is repeated for as long as the
@@ -94,6 +96,8 @@ void prn_loan_settle(struct prn_loan *loan);
 /* The operations, by file. */
 int prn_remote_list(struct prn_remote *r, struct prn_arena *arena,
                     struct prn_remote_offer *ret_offer, struct prony_error *err);
+int prn_remote_admin(struct prn_remote *r, const struct prn_remote_order *order,
+                     struct prn_buffer *out, struct prony_error *err);
 int prn_remote_status(struct prn_remote *r, struct prn_arena *arena,
                       struct prn_remote_status *ret_status, struct prony_error *err);
 int prn_remote_upload(struct prn_remote *r, struct prn_remote_model *model,

@@ -43,6 +43,9 @@ static void raise_descriptors(void)
     (void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+_Static_assert(PRN_RPC_KEEPALIVE_MS + PRN_RPC_KEEPALIVE_TIMEOUT_MS == PRN_SERVER_SILENCE_MS,
+               "what the header says");
+
 static grpc_server *create_core(size_t message_max)
 {
     int most = message_max < INT_MAX ? (int)message_max : INT_MAX;

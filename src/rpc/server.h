@@ -45,6 +45,9 @@ enum prn_status {
 struct prn_server;
 struct prn_rpc_call;
 
+/* How long a connection may be silent, pings unanswered, before it is given up. */
+#define PRN_SERVER_SILENCE_MS 10000
+
 enum prn_method_kind {
     PRN_METHOD_UNARY,
     PRN_METHOD_CLIENT_STREAM,
@@ -76,6 +79,11 @@ struct prn_server_config {
     void *service;                    /* what prn_rpc_call_service() gives */
     size_t threads;                   /* 0: 2 */
     size_t message_max;               /* bytes of one message that is accepted */
+    /* Each call, once, when it is answered, or when its client has gone before:
+     * PRN_STATUS_CANCELLED. Called by whoever answers, with whatever locks that has. May be NULL.
+     */
+    void (*finished)(struct prn_rpc_call *call, enum prn_status status, const char *text,
+                     int64_t took_ns);
 };
 
 PRONY_MUST_CHECK int prn_server_new(const struct prn_server_config *config,
@@ -112,6 +120,9 @@ void *prn_rpc_call_data(const struct prn_rpc_call *call);
 const char *prn_rpc_call_metadata(const struct prn_rpc_call *call, const char *key);
 /* "ipv4:127.0.0.1:40112", for logs. */
 const char *prn_rpc_call_peer(const struct prn_rpc_call *call);
+/* Who calls, once that is known, for those who watch; "": not known. Cut where it is too long. */
+void prn_rpc_call_set_user(struct prn_rpc_call *call, const char *user);
+const char *prn_rpc_call_user(const struct prn_rpc_call *call);
 /* On CLOCK_MONOTONIC, in ns; INT64_MAX: none. */
 int64_t prn_rpc_call_deadline_ns(const struct prn_rpc_call *call);
 bool prn_rpc_call_over(const struct prn_rpc_call *call);
@@ -131,6 +142,9 @@ void prn_rpc_call_send(struct prn_rpc_call *call, struct prn_out *out);
  * nothing. `text` is copied; NULL: "". */
 void prn_rpc_call_finish(struct prn_rpc_call *call, struct prn_out *out);
 void prn_rpc_call_fail(struct prn_rpc_call *call, enum prn_status status, const char *text);
+
+/* "OK", "NOT_FOUND". */
+const char *prn_status_name(enum prn_status status);
 
 /* Health of services as grpc.health.v1 has it, answered by the server itself; without a name: all
  * of it. */

@@ -28,6 +28,28 @@ enum prn_status prn_status_of(int code)
     }
 }
 
+const char *prn_status_name(enum prn_status status)
+{
+    static const char *const names[] = {"OK",
+                                        "CANCELLED",
+                                        "UNKNOWN",
+                                        "INVALID_ARGUMENT",
+                                        "DEADLINE_EXCEEDED",
+                                        "NOT_FOUND",
+                                        "ALREADY_EXISTS",
+                                        "PERMISSION_DENIED",
+                                        "RESOURCE_EXHAUSTED",
+                                        "FAILED_PRECONDITION",
+                                        "ABORTED",
+                                        "OUT_OF_RANGE",
+                                        "UNIMPLEMENTED",
+                                        "INTERNAL",
+                                        "UNAVAILABLE",
+                                        "DATA_LOSS",
+                                        "UNAUTHENTICATED"};
+    return (size_t)status < PRN_ARRAY_SIZE(names) ? names[status] : "UNKNOWN";
+}
+
 int prn_status_code(enum prn_status status)
 {
     switch (status) {

@@ -103,7 +103,8 @@ struct prn_runtime_ops {
     int (*begin_profiling)(struct prn_runtime *runtime, struct prony_error *err);
     /* Optional, of one that compiles. The first names a file with what `made` gave for this model
      * before, NULL: none, before load; the second is a file, for the caller to close, with what
-     * bind has compiled by now, -1: nothing new. */
+     * bind has compiled by now, -1: nothing new. Of one that doesn't compile the latter is the
+     * model as it optimised it, if an option asks for that. */
     void (*reuse)(struct prn_runtime *runtime, const char *path);
     int (*made)(struct prn_runtime *runtime);
     void (*close)(struct prn_runtime *runtime); /* NULL does nothing */

@@ -125,6 +125,7 @@ bool prn_access(struct prn_rpc_call *call, struct prn_identity *ret_identity)
 {
     if (!authenticate(call, ret_identity))
         return false;
+    prn_rpc_call_set_user(call, ret_identity->user);
     if (ret_identity->role != PRN_ROLE_WORKER)
         return true;
     prn_refuse(call, PRN_STATUS_PERMISSION_DENIED, "the token is a worker's, not a user's");
@@ -135,6 +136,7 @@ bool prn_access_worker(struct prn_rpc_call *call, struct prn_identity *ret_ident
 {
     if (!authenticate(call, ret_identity))
         return false;
+    prn_rpc_call_set_user(call, ret_identity->user);
     if (ret_identity->role != PRN_ROLE_USER)
         return true;
     prn_refuse(call, PRN_STATUS_PERMISSION_DENIED,

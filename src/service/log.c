@@ -9,6 +9,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -40,6 +41,8 @@ struct prn_log {
     pthread_mutex_t lock;
     int fd;
     enum prn_log_format format;
+    bool keeps_all;
+    atomic_uint_fast64_t lost;
     size_t n_events PRN_GUARDED(events);
     struct event events[EVENTS_MAX] PRN_GUARDED(events);
 };
@@ -66,6 +69,16 @@ void prn_log_free(struct prn_log *log)
         return;
     pthread_mutex_destroy(&log->lock);
     free(log);
+}
+
+void prn_log_keep_all(struct prn_log *log)
+{
+    log->keeps_all = true;
+}
+
+uint64_t prn_log_lost(const struct prn_log *log)
+{
+    return atomic_load_explicit(&log->lost, memory_order_relaxed);
 }
 
 int prn_log_format_parse(const char *text, enum prn_log_format *ret_format, struct prony_error *err)
@@ -178,24 +191,24 @@ static void add_field(struct prn_buffer *out, enum prn_log_format format,
 static void add_head(struct prn_buffer *out, enum prn_log_format format, enum prn_log_level level,
                      const char *event)
 {
-    struct timespec now;
+    int64_t now_ms = prn_wall_clock_ms();
+    time_t now = now_ms / 1000;
     struct tm tm;
     char time[32] = "";
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (gmtime_r(&now.tv_sec, &tm))
+    if (gmtime_r(&now, &tm))
         strftime(time, sizeof time, "%Y-%m-%dT%H:%M:%S", &tm);
     prn_buffer_printf(out,
                       format == PRN_LOG_FORMAT_JSON
                           ? "{\"time\":\"%s.%03dZ\",\"level\":\"%s\",\"event\":\"%s\""
                           : "%s.%03dZ %s %s",
-                      time, (int)(now.tv_nsec / 1000000), level_names[level], event);
+                      time, (int)(now_ms % 1000), level_names[level], event);
 }
 
 void prn_log_write(struct prn_log *log, enum prn_log_level level, const char *event,
                    const struct prn_log_field *fields, size_t n)
 {
     uint64_t suppressed = 0;
-    if (!log || !allow(log, event, &suppressed))
+    if (!log || (!log->keeps_all && !allow(log, event, &suppressed)))
         return;
     struct prn_buffer line = PRN_BUFFER_INIT(LINE_MAX_BYTES);
     add_head(&line, log->format, level, event);
@@ -204,10 +217,8 @@ void prn_log_write(struct prn_log *log, enum prn_log_level level, const char *ev
     if (suppressed > 0)
         add_field(&line, log->format, &PRN_LOG_INTEGER("suppressed", suppressed));
     prn_buffer_add(&line, log->format == PRN_LOG_FORMAT_JSON ? "}\n" : "\n");
-    if (!line.error) {
-        /* One write, so that lines of several threads and processes don't mix. */
-        ssize_t written = write(log->fd, line.data, line.len);
-        (void)written;
-    }
+    /* One write, so that lines of several threads and processes don't mix. */
+    if (line.error || write(log->fd, line.data, line.len) != (ssize_t)line.len)
+        atomic_fetch_add_explicit(&log->lost, 1, memory_order_relaxed);
     prn_buffer_release(&line);
 }

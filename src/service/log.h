@@ -57,6 +57,11 @@ struct prn_log;
 struct prn_log *prn_log_new(int fd, enum prn_log_format format);
 void prn_log_free(struct prn_log *log); /* NULL does nothing */
 
+/* Nothing is held back, however often it comes. Before the first line. */
+void prn_log_keep_all(struct prn_log *log);
+/* Lines that couldn't be written, whole. */
+uint64_t prn_log_lost(const struct prn_log *log);
+
 /* "text" or "json". */
 PRONY_MUST_CHECK int prn_log_format_parse(const char *text, enum prn_log_format *ret_format,
                                           struct prony_error *err);

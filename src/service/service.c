@@ -4,9 +4,11 @@
 #include "base/clock.h"
 #include "instance/cache.h"
 #include "instance/names.h"
+#include "service/audit.h"
 #include "service/pool.h"
 #include "service/slurm/command.h"
 #include "service/slurm/slurm.h"
+#include "service/store/backup.h"
 #include "service/store/history.h"
 #include "service/store/state.h"
 #include "service/web/dashboard.h"
@@ -51,6 +53,7 @@ static const struct prn_method methods[] = {
     {REMOTE "LoadModel", PRN_METHOD_UNARY, prn_load_model, NULL, NULL, prn_task_ended},
     {REMOTE "Run", PRN_METHOD_UNARY, prn_run, NULL, NULL, prn_task_ended},
     {PRONY "Status", PRN_METHOD_UNARY, prn_status, NULL, NULL, NULL},
+    {PRONY "Admin", PRN_METHOD_UNARY, prn_admin, NULL, NULL, NULL},
     {PRONY "Runs", PRN_METHOD_BOTH, prn_runs_begin, prn_runs_message, prn_runs_sent,
      prn_task_ended},
     {PRONY "Measure", PRN_METHOD_SERVER_STREAM, prn_measure_model, NULL, prn_task_sent,
@@ -92,50 +95,6 @@ bool prn_service_wait_locked(struct prn_service *s, pthread_cond_t *condition, i
     return pthread_cond_timedwait(condition, &s->lock, &until) != ETIMEDOUT;
 }
 
-/* ---- What is measured of the service itself ---- */
-
-static void collect(void *opaque)
-{
-    struct prn_service *s = opaque;
-    struct prn_metric *hosts = prn_metrics_gauge(
-        s->metrics, "prony_hosts", "Hosts, by hardware and state.", "hardware", "state");
-    struct prn_metric *waiting = prn_metrics_gauge(
-        s->metrics, "prony_sessions_waiting", "Sessions that wait for hardware.", "hardware", NULL);
-    struct prn_metric *sessions =
-        prn_metrics_gauge(s->metrics, "prony_sessions", "Open sessions.", NULL, NULL);
-    struct prn_metric *cache = prn_metrics_gauge(
-        s->metrics, "prony_cache_bytes", "Bytes of the cache, and its limit.", "kind", NULL);
-    struct prn_blobs_stats stats;
-    struct prn_queue_hardware counts;
-    prn_blobs_stats(s->blobs, &stats);
-    prn_meter_set(prn_metric_meter(cache, "used", NULL), (double)stats.bytes);
-    prn_meter_set(prn_metric_meter(cache, "limit", NULL), (double)stats.limit_bytes);
-    prn_service_lock(s);
-    prn_meter_set(prn_metric_meter(sessions, NULL, NULL), (double)s->n_sessions);
-    for (size_t i = 0; prn_queue_hardware(s->queue, i, &counts); i++) {
-        prn_meter_set(prn_metric_meter(hosts, counts.name, "free"), (double)counts.free);
-        prn_meter_set(prn_metric_meter(hosts, counts.name, "held"), (double)counts.held);
-        prn_meter_set(prn_metric_meter(waiting, counts.name, NULL), (double)counts.waiting);
-    }
-    prn_slurm_collect_locked(s);
-    prn_service_unlock(s);
-}
-
-static struct prn_meter *counter(struct prn_service *s, const char *name, const char *help)
-{
-    return prn_metric_meter(prn_metrics_counter(s->metrics, name, help, NULL, NULL), NULL, NULL);
-}
-
-static void make_metrics(struct prn_service *s)
-{
-    s->metrics = prn_metrics_new();
-    prn_metrics_on_write(s->metrics, collect, s);
-    s->counted.created = counter(s, "prony_sessions_total", "Sessions created.");
-    s->counted.uploaded = counter(s, "prony_uploaded_bytes_total", "Bytes uploaded.");
-    s->counted.lost = counter(s, "prony_hosts_lost_total", "Hosts lost during a session.");
-    s->counted.runs = counter(s, "prony_runs_total", "Run calls answered.");
-}
-
 /* ---- Set-up ---- */
 
 /* What sessions of an earlier process left behind goes. */
@@ -157,6 +116,8 @@ static int open_state(struct prn_service *s, struct prony_error *err) PRN_ALONE
     int code = prn_state_open(s->config.state_folder, true, &s->state, err);
     if (code == 0)
         code = open_sessions_folder(s, err);
+    if (code == 0)
+        code = prn_audit_open(s->config.audit_file, &s->audit, err);
     if (code == 0)
         code = prn_tokens_new(s->state, &s->tokens, err);
     if (code == 0)
@@ -213,13 +174,17 @@ static int listen_all(struct prn_service *s, const struct prn_server_tls *tls,
 static int start_server(struct prn_service *s, const char **addresses,
                         struct prony_error *err) PRN_ALONE
 {
-    const struct prn_server_config config = {
-        .methods = methods, .service = s, .message_max = s->config.limits.message_bytes};
+    const struct prn_server_config config = {.methods = methods,
+                                             .service = s,
+                                             .message_max = s->config.limits.message_bytes,
+                                             .finished = prn_watch_call};
     char *certificate = NULL;
     char *key = NULL;
     int code = prn_config_read_tls(&s->config, &certificate, &key, err);
     const struct prn_server_tls tls = {certificate, key};
     const struct prn_http_tls http_tls = {certificate, key};
+    if (code == 0)
+        prn_watch_certificate(s, certificate);
     if (code == 0)
         code = prn_server_new(&config, &s->server, err);
     if (code == 0)
@@ -322,6 +287,8 @@ static void reload_tls(struct prn_service *s, const struct prn_config *after)
         code = prn_http_set_tls(s->http, &(struct prn_http_tls){certificate, key}, &err);
     if (code < 0)
         PRN_LOG(s->log, PRN_LOG_ERROR, "config.tls", PRN_LOG_TEXT("error", err.text));
+    else
+        prn_watch_certificate(s, certificate);
     free(certificate);
     free(key);
 }
@@ -411,12 +378,25 @@ static void service_drain(struct prn_service *s, const sigset_t *signals)
     prn_service_unlock(s);
 }
 
+/* The file was renamed, to be kept: what comes goes into a new one. */
+static void reopen_audit(struct prn_service *s)
+{
+    struct prony_error err;
+    if (prn_audit_reopen(s->audit, &err) < 0)
+        PRN_LOG(s->log, PRN_LOG_ERROR, "audit", PRN_LOG_TEXT("error", err.text));
+    else if (s->audit)
+        PRN_LOG(s->log, PRN_LOG_INFO, "audit.reopened",
+                PRN_LOG_INTEGER("lost", prn_audit_lost(s->audit)));
+}
+
 static void serve_until_signal(struct prn_service *s, const sigset_t *signals)
 {
     for (;;) {
         int signal = next_signal(signals, -1);
         if (signal == SIGHUP)
             reload(s);
+        if (signal == SIGHUP || signal == SIGUSR1)
+            reopen_audit(s);
         if (signal == SIGTERM || signal == SIGINT)
             break;
     }
@@ -458,6 +438,7 @@ static void service_release(struct prn_service *s) PRN_ALONE
     prn_pool_free(s->pool);
     prn_queue_free(s->queue);
     prn_leases_release(&s->leases);
+    prn_leases_release(&s->times);
     prn_history_free(s->history);
     prn_blobs_close(s->blobs);
     prn_tokens_free(s->tokens);
@@ -465,6 +446,7 @@ static void service_release(struct prn_service *s) PRN_ALONE
         close(s->sessions_fd);
     prn_state_close(s->state);
     prn_metrics_free(s->metrics);
+    prn_audit_close(s->audit);
     prn_log_free(s->log);
     prn_config_release(&s->config);
     while (s->old_configs) {
@@ -583,10 +565,11 @@ int prn_serve(const struct prn_serve_options *options, struct prony_error *err)
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGHUP);
+    sigaddset(&signals, SIGUSR1);
     pthread_sigmask(SIG_BLOCK, &signals, &before);
     signal(SIGPIPE, SIG_IGN);
     s->log = prn_log_new(STDERR_FILENO, log_format);
-    make_metrics(s);
+    prn_watch_start(s);
     const char **addresses =
         PRN_ARENA_ARRAY(&s->config.arena, s->config.n_listen + 1, const char *);
     code = addresses ? 0 : prn_fail_memory(err);
@@ -611,5 +594,18 @@ int prn_serve(const struct prn_serve_options *options, struct prony_error *err)
     prn_server_free(s->server);
     service_release(s);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return code;
+}
+
+int prn_backup_command(const struct prn_serve_options *options, const char *file, bool restore,
+                       struct prn_buffer *out, struct prony_error *err)
+{
+    struct prn_config config;
+    int code = prn_config_load(options, &config, err);
+    if (code < 0)
+        return code;
+    code = restore ? prn_backup_restore(config.state_folder, file, out, err)
+                   : prn_backup_write(config.state_folder, file, out, err);
+    prn_config_release(&config);
     return code;
 }

@@ -9,7 +9,8 @@
  *     web/      HTTP: the page, sign-ins, metrics
  *
  * and beside them `service` (set-up, timer, reload, drain), `access` (who calls), `lists` (what
- * there is), `status` (how it is), `log`, and `pool`, the threads for disk work.
+ * there is), `status` (how it is), `admin` (what an administrator orders), `watch` (metrics),
+ * `log`, `audit`, and `pool`, the threads for disk work.
  *
  * One lock guards all that changes. It is never held while something is waited for: the network's
  * threads answer and go, disk work is the pool's, and each host of this machine has a thread of its
@@ -34,7 +35,10 @@
 #include <sys/queue.h>
 
 #define PRN_SESSION_BUCKETS 4096
+#define PRN_NOTICE_SIZE 1024
+#define PRN_ENDED_KEPT 256
 
+struct prn_audit;
 struct prn_blobs;
 struct prn_history;
 struct prn_host;
@@ -78,6 +82,7 @@ struct prn_service {
     struct prn_blobs *blobs;
     struct prn_history *history;
     struct prn_log *log;
+    struct prn_audit *audit; /* NULL: none is kept */
     struct prn_metrics *metrics;
     struct prn_http *http;
     struct prn_signins *signins;
@@ -88,6 +93,7 @@ struct prn_service {
     struct prn_pool *pool;
     struct prn_queue *queue PRN_LOCKED;
     struct prn_leases leases PRN_LOCKED;
+    struct prn_leases times PRN_LOCKED; /* limits of time of sessions */
     int sessions_fd;
     char sessions_folder[PATH_MAX];
     char cache[PATH_MAX];          /* folder of what its one user's compilers made; "": none */
@@ -95,8 +101,8 @@ struct prn_service {
     struct prn_session *buckets[PRN_SESSION_BUCKETS] PRN_LOCKED;
     size_t n_sessions PRN_LOCKED;               /* in the table */
     struct prn_session_list closing PRN_LOCKED; /* not in it, but not gone either */
-    /* What the timer looks at, so that it needn't look at all sessions and hosts: each list has one
-     * time to wait, so the first in it is the first that is due. */
+    /* What the timer looks at, so that it needn't look at all sessions and hosts: each list is in
+     * order of time, so the first in it is the first that is due. */
     struct prn_session_list asks[PRN_ASK_KINDS] PRN_LOCKED;
     struct prn_host_list silent PRN_LOCKED, ending PRN_LOCKED;
     struct prn_host *hosts PRN_LOCKED;
@@ -117,8 +123,17 @@ struct prn_service {
     bool stopping PRN_LOCKED; /* starts no workers */
     bool ended PRN_LOCKED;    /* the timer's end */
     int64_t start_ns;
+    uint64_t n_attached PRN_LOCKED;          /* workers, ever */
+    char notice[PRN_NOTICE_SIZE] PRN_LOCKED; /* an administrator's, to all; "": none */
+    /* Of the last sessions that ended, why: their clients ask. */
+    struct prn_ended {
+        uint8_t id[16];
+        char why[96];
+    } ended_last[PRN_ENDED_KEPT] PRN_LOCKED;
+    size_t n_ended PRN_LOCKED; /* ever */
     struct {
         struct prn_meter *created, *uploaded, *lost, *runs;
+        struct prn_metric *ended, *granted, *tasks, *deaths, *refused;
     } counted;
 };
 
@@ -162,6 +177,34 @@ PRONY_MUST_CHECK int prn_status_write(struct prn_service *s, const struct prn_id
                                       const char *signed_in_by, struct prn_buffer *out,
                                       struct prony_error *err);
 
+/* admin.c */
+
+struct prn_admin_order {
+    const char *action;        /* of the table there */
+    const char *target, *text; /* NULL: none */
+};
+
+void prn_admin(struct prn_rpc_call *call, struct prn_bytes *message);
+/* Without the lock: for an administrator; PRONY_EDENIED for others. Appends a line, without its
+ * end, that says what was done. */
+PRONY_MUST_CHECK int prn_admin_do(struct prn_service *s, const struct prn_identity *who,
+                                  const char *from, const struct prn_admin_order *what,
+                                  struct prn_buffer *done, struct prony_error *err);
+
+/* watch.c: metrics of the service itself */
+
+void prn_watch_start(struct prn_service *s);
+/* For struct prn_server_config. */
+void prn_watch_call(struct prn_rpc_call *call, enum prn_status status, const char *text,
+                    int64_t took_ns);
+/* The one in use, PEM; NULL: none. */
+void prn_watch_certificate(struct prn_service *s, const char *pem);
+void prn_watch_granted_locked(const struct prn_session *session) PRN_HOLDS(prn_service);
+/* What its hosts took since they were granted, or since the last time, is its user's. */
+void prn_watch_charge_locked(struct prn_session *session) PRN_HOLDS(prn_service);
+/* All of its parts are done. */
+void prn_watch_task_locked(const struct prn_task *task) PRN_HOLDS(prn_service);
+
 /* service.c */
 
 void prn_service_lock(struct prn_service *s) PRN_TAKES(prn_service);
@@ -176,5 +219,9 @@ void prn_service_look_by_locked(struct prn_service *s, int64_t ns) PRN_HOLDS(prn
 
 /* `prony serve`, for struct prn_net. */
 int prn_serve(const struct prn_serve_options *options, struct prony_error *err) PRN_ALONE;
+
+/* `prony serve --backup` and `--restore`, for struct prn_net. */
+int prn_backup_command(const struct prn_serve_options *options, const char *file, bool restore,
+                       struct prn_buffer *out, struct prony_error *err);
 
 #endif

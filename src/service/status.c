@@ -48,7 +48,10 @@ static int report_hardware_locked(struct report *r) PRN_HOLDS(prn_service)
         row->hosts = counts.hosts;
         row->free = counts.free;
         row->waiting = counts.waiting;
-        row->note = prn_slurm_note_locked(r->service, counts.name, &r->arena);
+        row->has_paused = true;
+        row->paused = counts.paused;
+        row->note = counts.paused ? prn_arena_strdup(&r->arena, "paused by an administrator")
+                                  : prn_slurm_note_locked(r->service, counts.name, &r->arena);
         r->reply.n_hardware++;
     }
     return 0;
@@ -79,6 +82,8 @@ static int report_session_locked(struct report *r, const struct prn_session *ses
          i++)
         row->note = prn_slurm_place_note_locked(
             r->service, hardware, prn_queue_session_place(session->place, hardware), &r->arena);
+    if (!row->note)
+        row->note = prn_session_limit_note_locked(session, &r->arena);
     row->models = session->n_models;
     row->runs = session->runs;
     row->idle_ms = session->open_calls ? 0 : MS(r->now_ns - session->life_ns);
@@ -166,22 +171,55 @@ static int report_sessions_locked(struct report *r) PRN_HOLDS(prn_service)
     return 0;
 }
 
+/* Why no further session gets it; NULL: one would. */
+static const char *bars_locked(const struct prn_host *host) PRN_HOLDS(prn_service)
+{
+    if (!host->place)
+        return NULL;
+    if (prn_queue_host_draining(host->place))
+        return "draining";
+    return prn_queue_host_disabled(host->place) ? "disabled" : NULL;
+}
+
+static const char *worker_state_locked(const struct prn_host *host) PRN_HOLDS(prn_service)
+{
+    const char *bars = bars_locked(host);
+    return host->held ? "held" : bars ? bars : "free";
+}
+
+/* Names of users are told to administrators and to themselves. */
+static void report_holder_locked(const struct report *r, const struct prn_session *session,
+                                 Prony__WorkerStatus *row) PRN_HOLDS(prn_service)
+{
+    row->session = (char *)(uintptr_t)session->label;
+    if (r->identity->role != PRN_ROLE_ADMIN && strcmp(session->owner.user, r->identity->user) != 0)
+        return;
+    row->user = (char *)(uintptr_t)session->owner.user;
+    row->has_held_ms = true;
+    row->held_ms = MS(r->now_ns - session->ready_ns);
+}
+
 static int report_worker_locked(struct report *r, const struct prn_host *host,
                                 Prony__WorkerStatus *row) PRN_HOLDS(prn_service)
 {
     const Prony__Hello *hello = host->hello;
+    char id[PRN_HOST_ID_SIZE];
+    const char *bars;
     prony__worker_status__init(row);
+    row->id = prn_arena_strdup(&r->arena, prn_host_id(host, id));
     row->name = hello->host;
     row->hardware = hello->hardware;
-    row->state = prn_arena_strdup(&r->arena, host->held ? "held" : "free");
+    row->state = prn_arena_strdup(&r->arena, worker_state_locked(host));
     row->sandbox = hello->sandbox;
     row->note = prn_slurm_worker_note_locked(host, &r->arena);
+    if (host->held && (bars = bars_locked(host)))
+        row->note = prn_arena_strdup(&r->arena, bars);
     row->has_connected_ms = true;
     row->connected_ms = MS(r->now_ns - host->connected_ns);
     if (host->held)
-        row->session = (char *)(uintptr_t)host->held->session->label;
+        report_holder_locked(r, host->held->session, row);
     row->software = PRN_ARENA_ARRAY(&r->arena, hello->n_software + 1, char *);
-    if (!row->state || !row->software)
+    if (!row->id || !row->state || !row->software)
         return PRONY_ENOMEM;
     for (size_t i = 0; i < hello->n_software; i++) {
         struct prn_buffer text = PRN_BUFFER_INIT(4096);
@@ -246,6 +284,7 @@ static int report_all_locked(struct report *r) PRN_HOLDS(prn_service)
     r->reply.has_uptime_ms = r->reply.has_draining = true;
     r->reply.uptime_ms = MS(r->now_ns - s->start_ns);
     r->reply.draining = s->draining;
+    r->reply.notice = s->notice[0] ? s->notice : NULL;
     r->reply.has_session_memory_bytes = s->config.limits.session_memory_bytes > 0;
     r->reply.session_memory_bytes = s->config.limits.session_memory_bytes;
     r->reply.has_run_timeout_s = true;

@@ -8,6 +8,7 @@
 #include "trace/demangle.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "base/io.h"
 #include "base/spawn.h"
 #include "base/text.h"
@@ -23,7 +24,6 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define TEXT_BYTES_MAX ((size_t)64 << 20)
@@ -38,13 +38,6 @@ struct child {
     size_t output_bytes_max;
     pid_t pid;
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static bool fits_line(const char *name)
 {
@@ -170,7 +163,7 @@ static int demangle_start(struct child *c, struct prony_error *err)
  * another one yet. */
 static int wait_for_end(const struct child *c, int timeout_ms, struct prony_error *err)
 {
-    const int64_t deadline = now_ms() + timeout_ms;
+    const int64_t deadline = prn_monotonic_ns() / 1000000 + timeout_ms;
     struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, c->pid, 0), .events = POLLIN};
     int code = 0;
     for (;;) {
@@ -181,7 +174,7 @@ static int wait_for_end(const struct child *c, int timeout_ms, struct prony_erro
         }
         if (info.si_pid == c->pid)
             break;
-        int64_t left_ms = deadline - now_ms();
+        int64_t left_ms = deadline - prn_monotonic_ns() / 1000000;
         if (left_ms <= 0) {
             code = prn_fail(err, PRONY_ETIMEDOUT, "'%s' took longer than %d ms", c->command,
                             timeout_ms);

@@ -22,30 +22,30 @@ enum event_key { KEY_CAT, KEY_PID, KEY_TID, KEY_DUR, KEY_TS, KEY_PH, KEY_NAME, K
 
 /* Those of `args` that are read, and those that are only known, so that one that comes twice is
  * found. */
-#define ARGS_KEYS(X)                                 \
-    X(OP, "op_name")                                 \
-    X(PROVIDER, "provider")                          \
-    X(INPUTS, "input_type_shape")                    \
-    X(OUTPUTS, "output_type_shape")                  \
-    X(BLOCK_X, "block_x")                            \
-    X(BLOCK_Y, "block_y")                            \
-    X(BLOCK_Z, "block_z")                            \
-    X(GRID_X, "grid_x")                              \
-    X(GRID_Y, "grid_y")                              \
-    X(GRID_Z, "grid_z")                              \
-    X(STREAM, "stream")                              \
-    X(FIRST_UNREAD, "node_index")                    \
-    X(THREADS, "thread_scheduling_stats")            \
-    X(ACTIVATION, "activation_size")                 \
-    X(PARAMETER, "parameter_size")                   \
-    X(OUTPUT, "output_size")                         \
-    X(IN_USE, "mem_bytes_in_use")                    \
-    X(REQUESTED, "mem_bytes_requested_in_use")       \
-    X(REQUESTED_DELTA, "mem_requested_in_use_delta") \
-    X(PEAK, "mem_in_use_peak")                       \
-    X(IN_USE_DELTA, "mem_in_use_delta")              \
-    X(HELD, "mem_arena_held")                        \
-    X(HELD_DELTA, "mem_arena_held_delta")
+#define ARGS_KEYS(X)                           \
+    X(OP, "op_name")                           \
+    X(PROVIDER, "provider")                    \
+    X(INPUTS, "input_type_shape")              \
+    X(OUTPUTS, "output_type_shape")            \
+    X(BLOCK_X, "block_x")                      \
+    X(BLOCK_Y, "block_y")                      \
+    X(BLOCK_Z, "block_z")                      \
+    X(GRID_X, "grid_x")                        \
+    X(GRID_Y, "grid_y")                        \
+    X(GRID_Z, "grid_z")                        \
+    X(STREAM, "stream")                        \
+    X(IN_USE, "mem_bytes_in_use")              \
+    X(REQUESTED, "mem_bytes_requested_in_use") \
+    X(IN_USE_DELTA, "mem_in_use_delta")        \
+    X(PEAK, "mem_in_use_peak")                 \
+    X(HELD, "mem_arena_held")                  \
+    X(HELD_DELTA, "mem_arena_held_delta")      \
+    X(FIRST_UNREAD, "node_index")              \
+    X(THREADS, "thread_scheduling_stats")      \
+    X(ACTIVATION, "activation_size")           \
+    X(PARAMETER, "parameter_size")             \
+    X(OUTPUT, "output_size")                   \
+    X(REQUESTED_DELTA, "mem_requested_in_use_delta")
 
 enum args_key {
 #define X(name, text) ARG_##name,
@@ -81,6 +81,7 @@ struct raw_event {
     const struct prn_trace_shapes *known_shapes[2]; /* when remembered */
     struct span dimensions[6];
     int64_t stream;
+    int64_t memory[ARG_HELD_DELTA - ARG_IN_USE + 1];
     unsigned args;
     struct span args_as_is;
 };
@@ -603,6 +604,26 @@ static bool parse_identity(struct prn_scan *s, int64_t *ret_identity)
     return true;
 }
 
+/* Bytes, as a string or a number. What is neither, or doesn't fit, tells nothing. */
+static bool parse_bytes(struct prn_scan *s, int key, struct raw_event *e)
+{
+    const char *p = s->at;
+    if (!skip_value(s))
+        return false;
+    p += *p == '"';
+    bool negative = *p == '-';
+    p += negative;
+    int64_t value = 0;
+    const char *digits = p;
+    while (prn_scan_is_digit(*p) && p - digits < 18)
+        value = 10 * value + (*p++ - '0');
+    bool ended = p > digits && (*p == '"' || p == s->at);
+    if (!ended)
+        e->args &= ~(1u << key);
+    e->memory[key - ARG_IN_USE] = negative ? -value : value;
+    return true;
+}
+
 static bool parse_arg(struct prn_event_parser *p, struct prn_scan *s, int key,
                       const struct prn_trace_name *guess, struct raw_event *e)
 {
@@ -622,6 +643,13 @@ static bool parse_arg(struct prn_event_parser *p, struct prn_scan *s, int key,
         return parse_shapes(s, guess ? guess->outputs : NULL, 1, e);
     case ARG_STREAM:
         return parse_identity(s, &e->stream);
+    case ARG_IN_USE:
+    case ARG_REQUESTED:
+    case ARG_IN_USE_DELTA:
+    case ARG_PEAK:
+    case ARG_HELD:
+    case ARG_HELD_DELTA:
+        return parse_bytes(s, key, e);
     default:
         return parse_dimension(s, &e->dimensions[key - ARG_BLOCK_X]);
     }
@@ -860,6 +888,23 @@ static bool parse_framed(struct prn_event_parser *p, struct prn_scan *s,
     return true;
 }
 
+/* All of it or nothing: ONNX Runtime writes these together. */
+static void take_memory(const struct raw_event *e, struct prn_trace_mem *ret_mem)
+{
+    const unsigned all = ((1u << (ARG_HELD_DELTA + 1)) - 1) & ~((1u << ARG_IN_USE) - 1);
+    if ((e->args & all) != all)
+        return;
+    const int64_t *m = e->memory;
+    struct prn_trace_mem mem = {.in_use = m[0],
+                                .requested = m[ARG_REQUESTED - ARG_IN_USE],
+                                .in_use_delta = m[ARG_IN_USE_DELTA - ARG_IN_USE],
+                                .peak = m[ARG_PEAK - ARG_IN_USE],
+                                .held = m[ARG_HELD - ARG_IN_USE],
+                                .held_delta = m[ARG_HELD_DELTA - ARG_IN_USE]};
+    mem.known = mem.in_use >= 0 && mem.requested >= 0 && mem.peak >= 0 && mem.held >= 0;
+    *ret_mem = mem;
+}
+
 bool prn_event_parse(struct prn_event_parser *p, struct prn_scan *s,
                      struct prn_trace_event *ret_event)
 {
@@ -878,6 +923,7 @@ bool prn_event_parse(struct prn_event_parser *p, struct prn_scan *s,
         event.duration_ns = e.duration_ns;
         event.thread = e.category == PRN_TRACE_KERNEL ? e.stream : e.thread;
         event.name = e.name;
+        take_memory(&e, &event.memory);
         p->odd = false;
         if (!find_texts(p, s, &e, &event))
             return false;

@@ -17,6 +17,7 @@
 #ifndef PRN_TRACE_READER_H
 #define PRN_TRACE_READER_H
 
+#include "trace/memory.h"
 #include "trace/source.h"
 #include "trace/symbols.h"
 
@@ -76,6 +77,7 @@ struct prn_trace_event {
     const struct prn_symbol *op, *provider; /* NULL: none */
     const struct prn_symbol *shape;         /* of the inputs */
     const struct prn_symbol *dimensions;    /* of a kernel: "b256x1x1,g1x1x1" */
+    struct prn_trace_mem memory;            /* of a node, if it is `known` */
     const char *args; /* as they stand, '{' to '}'; valid until the next event */
     size_t args_len;
 };

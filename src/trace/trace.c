@@ -42,6 +42,7 @@ struct strand {
     int64_t oldest_ns; /* where the earliest of its nodes begins; INT64_MAX: none */
     const struct prn_trace_name *first; /* node that came first; NULL: none, or not remembered */
     struct kernel_counts kernels;
+    struct prn_trace_run_memory memory;
     struct prn_ledger *ledger;
 };
 
@@ -156,14 +157,18 @@ static int touch(struct pass *p, struct prn_trace_table *table, size_t strand,
     if (group->pending[strand].count == 0 && list_touched(table, strand, group) < 0)
         return PRONY_ENOMEM;
     add(p, &group->pending[strand], sum->count, sum->ns);
+    prn_trace_use_add(&group->pending[strand].memory, &sum->memory);
     return 0;
 }
 
 /* An event of a group, in the strand that is being read. */
 static int touch_event(struct pass *p, struct prn_trace_table *table, struct prn_trace_group *group,
-                       int64_t ns)
+                       int64_t ns, const struct prn_trace_use *memory)
 {
-    return touch(p, table, p->current, group, &(struct prn_trace_sum){1, ns});
+    struct prn_trace_sum sum = {.count = 1, .ns = ns};
+    if (memory)
+        sum.memory = *memory;
+    return touch(p, table, p->current, group, &sum);
 }
 
 static int add_to_order(struct prn_trace_order *order, int64_t ns)
@@ -202,6 +207,8 @@ static int end_run_of_table(struct pass *p, struct prn_trace_table *table, size_
         struct prn_trace_sum *pending = &group->pending[strand];
         if (run == 0)
             group->first = *pending;
+        if (p->selected || run == 0)
+            prn_trace_use_most(&group->memory, &pending->memory);
         if (p->selected && code == 0)
             code = settle(p, table, group, pending, err);
         *pending = (struct prn_trace_sum){0};
@@ -443,9 +450,9 @@ static int take_kernel(struct pass *p, const struct prn_trace_event *event, stru
     strand->kernels.kernels++;
     if (!p->launched && !named && !strstr(event->name->symbol.text, "hipMem"))
         strand->kernels.unresolved++;
-    if (touch_event(p, &p->trace->gpu, seen->groups[0], event->duration_ns) < 0 ||
+    if (touch_event(p, &p->trace->gpu, seen->groups[0], event->duration_ns, NULL) < 0 ||
         (seen->groups[1] &&
-         touch_event(p, &p->trace->mapping, seen->groups[1], event->duration_ns) < 0) ||
+         touch_event(p, &p->trace->mapping, seen->groups[1], event->duration_ns, NULL) < 0) ||
         keep_late(p, event, seen) < 0)
         return prn_fail_memory(err);
     if (event->name->role == PRN_TRACE_ROLE_KERNEL_TIME)
@@ -468,11 +475,22 @@ static int add_to_ledger(struct pass *p, const struct prn_trace_event *event)
     return prn_ledger_node(strand->ledger, event->thread, event->start_ns, event->duration_ns);
 }
 
+static struct prn_trace_use take_memory(struct pass *p, const struct prn_trace_event *event)
+{
+    struct prn_trace *t = p->trace;
+    if (!event->memory.known)
+        return (struct prn_trace_use){0};
+    return prn_trace_memory_take(&t->memory, &event->memory, event->provider,
+                                 event->name->transient ? NULL : &event->name->symbol, t->n_runs,
+                                 &p->strands[p->current].memory);
+}
+
 static int take_node(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
 {
     struct prn_trace *t = p->trace;
     if (add_to_ledger(p, event) < 0)
         return prn_fail_memory(err);
+    struct prn_trace_use use = take_memory(p, event);
     const struct prn_symbol *shape = event->shape ? event->shape : &unknown_shape;
     struct seen *seen;
     int code = look_up(p, event, shape, &seen, err);
@@ -485,7 +503,8 @@ static int take_node(struct pass *p, const struct prn_trace_event *event, struct
     }
     struct prn_trace_table *tables[] = {&t->cpu[0], &t->cpu[1], &t->mapped};
     for (size_t i = 0; i < PRN_ARRAY_SIZE(tables); i++)
-        if (seen->groups[i] && touch_event(p, tables[i], seen->groups[i], event->duration_ns) < 0)
+        if (seen->groups[i] &&
+            touch_event(p, tables[i], seen->groups[i], event->duration_ns, &use) < 0)
             return prn_fail_memory(err);
     return 0;
 }
@@ -501,10 +520,11 @@ static bool overlaps(const struct pass *p, const struct prn_trace_event *event)
     return p->trace->n_runs > 0 && !far && since < p->last_run.duration_ns;
 }
 
-static int add_run(struct pass *p, const struct prn_trace_event *event, int64_t node_ns)
+static int add_run(struct pass *p, const struct prn_trace_event *event, int64_t node_ns,
+                   const struct prn_trace_run_memory *memory)
 {
     struct prn_trace *t = p->trace;
-    struct prn_trace_run run = {event->start_ns, event->duration_ns, node_ns};
+    struct prn_trace_run run = {event->start_ns, event->duration_ns, node_ns, *memory};
     uint64_t n = t->n_runs;
     t->overlapping += overlaps(p, event);
     p->last_run = run;
@@ -578,6 +598,8 @@ static int absorb(struct pass *p, size_t into, size_t from, struct prony_error *
     a->kernels.kernels += b->kernels.kernels;
     a->kernels.unresolved += b->kernels.unresolved;
     a->events += b->events;
+    prn_trace_run_memory_add(&a->memory, &b->memory);
+    b->memory = (struct prn_trace_run_memory){0};
     b->events = 0;
     b->kernels = (struct kernel_counts){0};
     b->oldest_ns = INT64_MAX;
@@ -642,12 +664,15 @@ static int end_run(struct pass *p, const struct prn_trace_event *event, struct p
     if (!p->strands[own].ledger && !(p->strands[own].ledger = prn_ledger_new()))
         return prn_fail_memory(err);
     prn_ledger_close(p->strands[own].ledger, event->start_ns, event->duration_ns, &ledger);
+    const struct prn_trace_run_memory memory = p->strands[own].memory;
+    p->strands[own].memory = (struct prn_trace_run_memory){0};
+    prn_trace_memory_end_run(&t->memory, t->n_runs, &memory);
     code = end_run_of_groups(p, own, t->n_runs, err);
     if (code == 0 && p->selected)
         code = settle_ledger(t, &ledger, err);
     if (t->n_runs == 0)
         t->first_ledger = ledger;
-    if (code == 0 && add_run(p, event, ledger.node) < 0)
+    if (code == 0 && add_run(p, event, ledger.node, &memory) < 0)
         code = prn_fail_memory(err);
     t->n_runs++;
     p->selected = prn_run_selection_has(p->selection, t->n_runs);
@@ -759,7 +784,7 @@ static int add_to_run(struct pass *p, uint64_t run, size_t begin, size_t end,
     for (size_t i = begin; i < end; i++)
         for (size_t k = 0; k < PRN_ARRAY_SIZE(tables); k++)
             if (p->late[i].groups[k] &&
-                touch_event(p, tables[k], p->late[i].groups[k], p->late[i].duration_ns) < 0)
+                touch_event(p, tables[k], p->late[i].groups[k], p->late[i].duration_ns, NULL) < 0)
                 return prn_fail_memory(err);
     struct kernel_counts counts = {.kernels = end - begin};
     if (run == 0)

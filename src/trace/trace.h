@@ -1,6 +1,6 @@
 /*
  * What a trace says: runs, groups of events with their times, where a run's time goes. One pass
- * over the events; memory grows with the number of distinct groups and by 24 bytes per run.
+ * over the events; memory grows with the number of distinct groups and by 72 bytes per run.
  *
  * A run's events come before its own `model_run`. So events are added up in each group's `pending`,
  * and move to the totals when the run ends, if it is one of those selected. A trace without any
@@ -45,6 +45,7 @@ struct prn_trace_key {
 struct prn_trace_sum {
     uint64_t count;
     int64_t ns;
+    struct prn_trace_use memory; /* of one run; not in totals over runs */
 };
 
 /* The times of the first selected runs, in their order: what persists from one to the next. */
@@ -61,6 +62,7 @@ struct prn_trace_group {
     struct prn_trace_sum *pending; /* runs being read, by strand */
     size_t n_pending;
     struct prn_sketch per_run;    /* ns per selected run, 0 where it didn't occur */
+    struct prn_trace_use memory;  /* of a CPU table */
     struct prn_trace_order order; /* of a CPU table; without runs where it didn't occur */
 };
 
@@ -99,6 +101,7 @@ enum prn_ledger_row {
 
 struct prn_trace_run {
     int64_t start_ns, duration_ns, node_ns;
+    struct prn_trace_run_memory memory;
 };
 
 struct prn_trace_options {
@@ -151,6 +154,7 @@ struct prn_trace {
     bool has_execute;
     struct prn_trace_run *runs;   /* the first ones, up to `runs_max` */
     struct prn_trace_order order; /* of whole runs */
+    struct prn_trace_memory memory;
     /* inside */
     struct prn_arena arena;
     struct prn_symbols programs;     /* of kernels whose name says more than that */

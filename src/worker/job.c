@@ -196,6 +196,8 @@ static int check_files(const Prony__MeasureRequest *request, struct prony_error 
 {
     int code = request->model_file ? check_file("the model", request->model_file, err)
                                    : prn_fail(err, PRONY_EUSAGE, "no file is named as the model");
+    for (size_t i = 0; code == 0 && i < request->n_models; i++)
+        code = check_file("a model", request->models[i]->file, err);
     if (code == 0 && request->inputs_folder)
         code = check_file("the folder of inputs", request->inputs_folder, err);
     /* A name may hold such signs too: whatever could be a file is looked at. */
@@ -275,16 +277,32 @@ static void limit(const Prony__Job *order)
         prn_executor_advise("the service allows no more (limits.run_timeout)");
 }
 
+/* The models by the names that their files have here. */
+static int list_models(const Prony__MeasureRequest *request, struct prn_arena *arena,
+                       struct prn_job *job, struct prony_error *err)
+{
+    size_t n = request->n_models > 0 ? request->n_models : 1;
+    if (n > PRN_MODELS_MAX)
+        return prn_fail(err, PRONY_ELIMIT, "%zu models are more than %d", n, PRN_MODELS_MAX);
+    struct prn_job_model *models = PRN_ARENA_ARRAY(arena, n, struct prn_job_model);
+    if (!models)
+        return prn_fail_memory(err);
+    models[0] = (struct prn_job_model){.path = request->model_file};
+    for (size_t i = 0; i < request->n_models; i++)
+        models[i] = (struct prn_job_model){.name = request->models[i]->name,
+                                           .path = request->models[i]->file};
+    job->models = models;
+    job->n_models = n;
+    return 0;
+}
+
 static int run_job(const Prony__Job *order, struct prn_job_told *told,
                    struct prn_profile **ret_profile, struct prony_error *err)
 {
     const Prony__MeasureRequest *request = order->request;
     struct prn_arena arena = PRN_ARENA_INIT(ARENA_BYTES);
     struct prn_profile *resume = NULL;
-    const struct prn_job_model model = {.path = request->model_file};
     struct prn_job job = {
-        .models = &model,
-        .n_models = 1,
         .backends = texts(order->backends, order->n_backends),
         .dims = texts(request->dims, request->n_dims),
         .shapes = texts(request->shapes, request->n_shapes),
@@ -297,7 +315,9 @@ static int run_job(const Prony__Job *order, struct prn_job_told *told,
         .checkpoint = tell_checkpoint,
         .context = told,
     };
-    int code = read_resume(request, order->hardware, &resume, err);
+    int code = list_models(request, &arena, &job, err);
+    if (code == 0)
+        code = read_resume(request, order->hardware, &resume, err);
     job.resume = resume;
     if (code == 0)
         code = read_settings(request, &arena, &job, err);
@@ -313,6 +333,8 @@ static void describe(const Prony__Job *order, struct prn_profile *profile)
 {
     if (order->request->model_name)
         profile->models->path = order->request->model_name;
+    for (size_t i = 0; i < order->request->n_models; i++)
+        profile->models[i].path = order->request->models[i]->name;
     for (size_t i = 0; i < profile->n_results; i++) {
         struct prn_result *r = &profile->results[i];
         if (order->processor)

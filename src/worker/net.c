@@ -16,6 +16,7 @@ const struct prn_net prn_net = {
     .version = VERSION(PRONY_VERSION_MAJOR, PRONY_VERSION_MINOR, PRONY_VERSION_PATCH),
     .remote = &prn_remote_operations,
     .serve = prn_serve,
+    .backup = prn_backup_command,
     .work = prn_work,
     .token = prn_token_command,
     .job = prn_job_main,

@@ -285,6 +285,8 @@ static int send_error(struct worker *w, uint64_t id, OctomlProfile__ErrorCode co
     memcpy(text, why->text, sizeof text);
     error.message = text;
     error.code = code;
+    error.has_prony_code = true;
+    error.prony_code = why->code;
     Prony__WorkerReport report = report_of(id, PRONY__WORKER_REPORT__BODY_ERROR);
     report.error = &error;
     return send_report(w, &report, err);

@@ -11,7 +11,8 @@ TRACES = ROOT / "tests" / "data" / "trace"
 CASES = {
     "prony.trace": [["parallel.json"], ["parallel.json", "--by", "node,provider,shape", "-s", "2"],
                     ["gpu.json", "-m", "--shape-sensitive", "--dimension-sensitive"],
-                    ["gpu.json", "--filter", "Nothing"]],
+                    ["gpu.json", "--filter", "Nothing"],
+                    ["memory-patterns.json.gz", "--by", "node"]],
     "prony.trace-comparison": [["parallel.json", "--compare", TRACES / "gpu.json"],
                                ["parallel.json", "--compare", TRACES / "parallel.json", "--by",
                                 "node,provider,shape"]],

@@ -31,7 +31,8 @@ log: json
 """
 JSON = {"Content-Type": "application/json"}
 GETS = ["/api/status", "/api/sessions", "/api/measurements", "/api/report?id=1", "/report?id=1"]
-POSTS = {"/api/close": {"session": "0" * 12}, "/api/sign-in": {"token": "x"}, "/api/sign-out": {}}
+POSTS = {"/api/close": {"session": "0" * 12}, "/api/admin": {"action": "pause", "target": "x"},
+         "/api/sign-in": {"token": "x"}, "/api/sign-out": {}}
 SOURCES = itertools.count(2)
 
 
@@ -311,7 +312,7 @@ def test_status_is_what_the_command_says(service, browse, clients, workdir):
     for extra in ("time_ms", "you", "sessions_left_out", "workers_left_out"):
         assert shown.pop(extra) is not None
     assert abs(shown["uptime_ms"] - listed["uptime_ms"]) < PATIENCE * 1000
-    moving = {"uptime_ms", "age_ms", "waited_ms", "idle_ms", "connected_ms", "yours"}
+    moving = {"uptime_ms", "age_ms", "waited_ms", "idle_ms", "connected_ms", "held_ms", "yours"}
 
     def still(value):
         if isinstance(value, dict):
@@ -326,7 +327,7 @@ def test_status_is_what_the_command_says(service, browse, clients, workdir):
     assert (second["user"], second["state"], second["place"]) == ("bob", "waiting", 1)
     assert second["waited_ms"] >= 0 and not first["yours"] and not second["yours"]
     assert shown["hardware"][0] == {"name": "lab", "processor": "The box", "usd_per_hour": 0.31,
-                                    "hosts": 1, "free": 0, "waiting": 1, "note": None}
+                                    "hosts": 1, "free": 0, "waiting": 1, "paused": False, "note": None}
     assert shown["workers"][0]["session"] == first["id"]
     # Users see their own, and how many others there are.
     own = browse("bob").status()
@@ -370,6 +371,30 @@ def test_closing_a_session_that_waits(browse, clients):
     assert code == grpc.StatusCode.FAILED_PRECONDITION
     session.heartbeat()
     session.close()
+
+
+def test_an_administrator_gives_orders(browse, clients):
+    session = clients("ann").session(LAB)
+    root, bob = browse("root"), browse("bob")
+    label = label_of(browse("ann"))
+    answer = bob.post("/api/admin", {"action": "close", "target": label})
+    assert (answer.status, answer.error) == (403, "this needs an administrator's token")
+    session.heartbeat()
+    worker = root.status()["workers"][0]
+    assert worker["user"] == "ann" and worker["held_ms"] is not None
+    assert bob.status()["workers"][0]["user"] is None
+    for action, target in (("pause", "lab"), ("disable", worker["id"]), ("close", label)):
+        assert root.post("/api/admin", {"action": action, "target": target}).status == 204
+    eventually(lambda: root.status()["workers"][0]["state"] == "disabled", "the session has left")
+    assert root.status()["hardware"][0]["paused"]
+    for action, target in (("resume", "lab"), ("enable", worker["id"])):
+        assert root.post("/api/admin", {"action": action, "target": target}).status == 204
+    assert root.status()["workers"][0]["state"] == "free"
+    assert root.post("/api/admin", {"action": "notice", "text": "a notice"}).status == 204
+    assert bob.status()["notice"] == "a notice"
+    assert root.post("/api/admin", {"action": "notice"}).status == 204
+    for order, status in (({"action": "fly"}, 400), ({"action": "close", "target": label}, 404)):
+        assert root.post("/api/admin", order).status == status
 
 
 @pytest.mark.parametrize("who", ["bob", "root"])

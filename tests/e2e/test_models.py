@@ -2,11 +2,14 @@
 import json
 
 import jsonschema
+import numpy as np
+import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from conftest import ROOT
 from profiling import save
+from service import free_port, serving
 
 SCHEMA = json.loads((ROOT / "docs/prony.profile.schema.json").read_text())
 QUICK = ["--launches", "5", "--repeats", "50", "--max-time", "600", "-b", "onnxrt-cpu"]
@@ -96,8 +99,6 @@ def test_names(prony, profile, tmp_path):
     assert done.status == 2 and "two models are called 'x'" in done.stderr
     done = prony("profile", str(one), "x=/nowhere.onnx", *QUICK)
     assert done.status != 0 and "'/nowhere.onnx'" in done.stderr
-    done = prony("profile", str(one), str(two), "--server", "127.0.0.1:1")
-    assert done.status == 2 and "cannot be combined with --server" in done.stderr
 
 
 def test_resuming_needs_the_same_models(prony, profile, tmp_path):
@@ -107,3 +108,43 @@ def test_resuming_needs_the_same_models(prony, profile, tmp_path):
     done = prony("profile", str(old), "--resume", str(saved))
     assert done.status != 0 and "number of models was 2 and is now 1" in done.stderr
     assert prony("profile", str(old), str(new), "--resume", str(saved)).status == 0
+    saved.write_text(json.dumps(profile(old, new, *QUICK, "--input", "x=ones")))
+    done = prony("profile", str(old), str(new), "--resume", str(saved))
+    assert done.status == 0, done.stderr
+
+
+def external(path, factor):
+    """y = x * factor, where the factor lies in a file beside the model that is called the same for all."""
+    value = helper.make_tensor_value_info
+    weights = numpy_helper.from_array(np.full((64,), factor, np.float32), "f")
+    graph = helper.make_graph([helper.make_node("Mul", ["x", "f"], ["y"])], "g",
+                              [value("x", TensorProto.FLOAT, [1, 64])],
+                              [value("y", TensorProto.FLOAT, [1, 64])], [weights])
+    path.parent.mkdir(exist_ok=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path,
+              save_as_external_data=True, location="weights", size_threshold=0)
+    return path
+
+
+def test_on_a_service(prony, profile, tmp_path):
+    """Models of the same name, with data of the same name."""
+    old, new = external(tmp_path / "old/m.onnx", 2), external(tmp_path / "new/m.onnx", 3)
+    np.save(tmp_path / "x.npy", np.ones((1, 64), np.float32))
+    with serving(tmp_path / "served", config=f"http: 127.0.0.1:{free_port()}\n") as service:
+        service.said("worker.joined")
+        options = ["--server", service.address, "-b", "local/onnxrt-cpu", "--launches", "5", "--repeats", "20"]
+        data = profile(old, new, *options, "--input", f"x=@{tmp_path / 'x.npy'}")
+        assert [each["name"] for each in data["models"]] == [str(old), str(new)]
+        assert [result["point"] for result in data["results"]] == [0, 1]
+        assert data["results"][1]["model_ratio"]["estimate"] > 0
+        (output,) = data["points"][1]["outputs"]
+        assert output["name"] == "y" and output["max_abs"] == 1
+        assert data["points"][1]["outputs_differing"] == 1
+        saved = tmp_path / "saved.json"
+        saved.write_text(json.dumps(data))
+        again = profile(old, new, *options, "--resume", saved)
+        assert [len(r["samples_ns"]) for r in again["results"]] == [20, 20]
+        done = prony("profile", str(old), str(new), *options, "--same-outputs")
+        assert done.status == 4 and "differ" in done.stderr
+        (told, *_) = json.loads(service.http("/api/measurements")[1])["measurements"]
+        assert told["model"] == "m.onnx, model 1, m.onnx, model 2"

@@ -277,3 +277,38 @@ def test_interrupt_while_profiling(program, networks, scratch):
     assert run.process.returncode == 0
     assert " ".join(out.decode().split()).count("isn't known: interrupted.") == 2
     wait_for(lambda: not run.mine(), "executors to end")
+
+
+def test_roofs(prony, profile, workdir, monkeypatch):
+    """With a record of this machine, rows say what limits them and how near to it they are."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(workdir / "state"))
+    done = prony("synth", "mlp", "--hidden", "1024", "--layers", "3", "-o", "mlp.onnx")
+    assert done.status == 0, done.stderr
+    before = profile("mlp.onnx", *QUICK, "--ops")
+    assert "machine" not in before
+    assert not any("roof" in row for row in before["results"][0]["ops"]["nodes"])
+    measured = prony("machine", "--max-time", "0.1", "--format", "json")
+    assert measured.status == 0, measured.stderr
+    record = json.loads(measured.stdout)
+    data = profile("mlp.onnx", *QUICK, "--ops")
+    assert data["machine"]["fingerprint"] == record["fingerprint"]
+    ops = data["results"][0]["ops"]
+    kinds = {rate["of"] for rate in record["rates"]}
+    nodes = [row for row in ops["nodes"] if "roof" in row]
+    long = [row for row in ops["nodes"] if row["flop_per_s"] is not None]
+    assert [row["name"] for row in nodes] == [row["name"] for row in long]
+    for row in nodes:
+        assert row["roof"] in kinds
+        assert row["roof_share"] == pytest.approx(row["roof_ns"] / row["flops_ns"])
+        rate = max(rate["per_s"] for rate in record["rates"]
+                   if rate["of"] == "float32" and rate["threads"] == record["cores"])
+        assert row["roof_ns"] >= row["flops"] / rate * 1e9 * 0.999
+    for row in ops["operators"]:
+        own = [node for node in nodes if node["op"] == row["op"]]
+        assert row.get("roof_nodes", 0) == len(own)
+        assert row.get("roof_ns", 0) == pytest.approx(sum(node["roof_ns"] for node in own))
+    (workdir / "saved.json").write_text(json.dumps(data))
+    text = prony("report", "saved.json").stdout
+    assert ("Of its roof" in text) == bool(nodes)
+    other = profile("mlp.onnx", *QUICK, "--ops", "-b", "onnxrt-cpu[inter_threads=2]")
+    assert not any("roof" in row for row in other["results"][0]["ops"]["nodes"])

@@ -1,4 +1,5 @@
 """What each call of the service does, with real clients (grpcio), workers and executors."""
+import contextlib
 import hashlib
 import io
 import json
@@ -18,9 +19,10 @@ import pytest
 from onnx import TensorProto, helper
 
 from conftest import PROGRAM, ROOT, run_program, sh
-from service import (CHUNK, FXPROTO, LOCAL, ORT, SMALL, X, Program, Session, affine, array, base,
+from service import (CHUNK, FXPROTO, LOCAL, ORT, PATIENCE, SMALL, X, Program, Session, affine, array, base,
                      blob_files, check_small, create_request, endless, eventually, expanding, free_port,
-                     half_files, model_bytes, own, serving, slow_to_load, subtraction, tensor)
+                     half_files, model_bytes, own, serving, slow_to_load, start_endless_measurement,
+                     subtraction, tensor)
 
 Code = grpc.StatusCode
 OPENVINO = "local/openvino-cpu"
@@ -261,15 +263,68 @@ def test_signs_of_life(client):
     while time.monotonic() < end:
         session.heartbeat()
         time.sleep(0.1)
-    # A call that is open is life, however long it takes.
+    session.close()
+    # For a client without heartbeats a call that is open is life, however long it takes.
+    session = client.session(LOCAL, lease_s=2.0)
 
     def slowly():
         yield next(session.chunks(b"x" * 1000, name="slow"))
-        time.sleep(8)
+        time.sleep(4)
 
     session.call("LoadModelComponent", slowly())
     session.heartbeat()
     session.close()
+
+
+def label(session):
+    """By which the log knows it."""
+    return hashlib.sha256(session.uuid).hexdigest()[:12]
+
+
+def run_without_end(session):
+    return session.client.start("Run", session.run_request(
+        [np.zeros(4, np.float32), np.int64(1 << 60)], mode=base.INFERENCE))
+
+
+def measure_without_end(session):
+    return start_endless_measurement(session)
+
+
+def upload_without_end(session):
+    def chunks():
+        yield next(session.chunks(b"x" * 1000, name="slow"))
+        session.ended.wait(PATIENCE)
+
+    session.ended = threading.Event()
+    return session.client.start("LoadModelComponent", chunks())
+
+
+@pytest.mark.parametrize("announced", [True, False])
+@pytest.mark.parametrize("call", [run_without_end, measure_without_end, upload_without_end])
+def test_who_sends_heartbeats_and_stops_is_given_up(service, client, call, announced):
+    """A client that was stopped in the middle of a call: its connection is as it was."""
+    session = client.session(LOCAL, lease_s=2.0, beats=announced)
+    session.load(endless())
+    if not announced:
+        session.heartbeat()
+        session.heartbeat()
+    begun = call(session)
+    service.said(f'session.end.*{label(session)}.*"expired: no heartbeat"')
+    with contextlib.suppress(AttributeError):
+        session.ended.set()
+    with contextlib.suppress(grpc.RpcError):  # or the reply has the error
+        list(begun) if call is measure_without_end else begun.result()
+
+
+def test_who_died_in_the_queue_gets_no_new_lease(service, client):
+    first = client.session(LOCAL, lease_s=2.0)
+    with service.client() as mortal:
+        dead = Session(mortal, mortal.create(LOCAL, lease_s=4.0).result_value.session_uuid, 1)
+        dead.place()
+    after = Session(client, client.create(LOCAL, lease_s=5.0).result_value.session_uuid, 1)
+    ends = [service.said(f'session.end.*{label(s)}') for s in (first, dead, after)]
+    assert ends == [line for line in service.log if line in ends]  # in this order
+    assert all('"expired: no heartbeat"' in line for line in ends)
 
 
 def test_lease_is_never_longer_than_the_services_own(client):
@@ -851,7 +906,7 @@ def test_metrics(pools):
 
 NUMBER = r"[-+]?(?:\d+\.?\d*(?:e[-+]?\d+)?|Inf|NaN)"
 LABELS = r'\{[a-z_]+="(?:[^"\\\n]|\\["\\n])*"(?:,[a-z_]+="(?:[^"\\\n]|\\["\\n])*")*\}'
-SAMPLE = re.compile(rf"(prony_[a-z_]+)({LABELS})? {NUMBER}")
+SAMPLE = re.compile(rf"((?:prony|process)_[a-z_]+)({LABELS})? {NUMBER}")
 
 
 def test_metrics_are_as_prometheus_reads_them(pools):
@@ -860,18 +915,20 @@ def test_metrics_are_as_prometheus_reads_them(pools):
     assert text.endswith("\n")
     described, seen, kind = set(), set(), None
     for line in text.splitlines():
-        if help_ := re.fullmatch(r"# HELP (prony_[a-z_]+) \S.*", line):
+        if help_ := re.fullmatch(r"# HELP ((?:prony|process)_[a-z_]+) \S.*", line):
             name = help_[1]
             assert name not in described
             described.add(name)
             kind = None
-        elif type_ := re.fullmatch(r"# TYPE (prony_[a-z_]+) (counter|gauge)", line):
+        elif type_ := re.fullmatch(r"# TYPE (\S+) (counter|gauge|histogram)", line):
             assert type_[1] == name and kind is None
             kind = type_[2]
             assert name.endswith("_total") == (kind == "counter")
         else:
             sample = SAMPLE.fullmatch(line)
-            assert sample and kind and sample[1] == name and sample[0].split(" ")[0] not in seen, line
+            assert sample and kind and sample[0].split(" ")[0] not in seen, line
+            parts = r"_(bucket|sum|count)" if kind == "histogram" else ""
+            assert re.fullmatch(name + parts, sample[1]), line
             seen.add(sample[0].split(" ")[0])
     assert len(seen) > 8
 

@@ -23,7 +23,7 @@ from conftest import BUILD, PROGRAM
 from profiling import FAULT_ENV
 from service import (LOCAL, PATIENCE, SMALL, SOAK, X, Program, Proxy, Service, Session, array, base,
                      blob_files, check_small, endless, eventually, expanding, free_port, many,
-                     serving)
+                     serving, start_endless_measurement)
 
 Code = grpc.StatusCode
 SEED = int(os.environ.get("PRONY_SEED", "1"))
@@ -159,6 +159,37 @@ def test_workers_that_end(tmp_path):
             session.load(SMALL)
             check_small(session.infer([X])[0][0])
             session.close()
+
+
+@pytest.mark.parametrize("busy", ["run", "measure", "nothing"])
+def test_worker_that_hangs_is_replaced(tmp_path, busy):
+    """Who works on it, and who comes later, is told why; who waits gets the next one."""
+    with serving(tmp_path / "s") as service, service.client() as client:
+        session = client.session(LOCAL)
+        session.load(endless())
+        waiting = Session(client, client.create(LOCAL).result_value.session_uuid, 1)
+        hung, = service.children("worker")
+        forever = [np.zeros(4, np.float32), np.int64(1 << 60)]
+        begun = None
+        if busy == "run":
+            begun = client.start("Run", session.run_request(forever))
+        elif busy == "measure":
+            begun = start_endless_measurement(session)
+        os.kill(hung, signal.SIGSTOP)
+        service.said("worker.hung")
+        if busy == "run":
+            result, = begun.result().result_per_backend
+            assert "its worker stopped answering" in result.error_value.message
+        elif busy == "measure":
+            assert "its worker stopped answering" in str(list(begun)[-1])
+        later = session.run([X])[0].error_value
+        assert "its worker stopped answering" in later.message, later
+        session.close()
+        waiting.wait()
+        waiting.load(SMALL)
+        check_small(waiting.infer([X])[0][0])
+        waiting.close()
+        assert hung not in service.children("worker")
 
 
 # ---- Small runs, for which the network's thread itself waits ----

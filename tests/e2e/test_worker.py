@@ -219,7 +219,8 @@ def test_sessions_are_checked(service, start):
         assert attached.ask(**body).error.message == "no session has begun"
     assert "there is no" in begin(attached, spec(hardware="local")).error.message
     assert "no software" in begin(attached, spec("tvm-cpu")).error.message
-    assert "names a file" in begin(attached, spec(lib="/tmp/x.so")).error.message
+    for option in ("lib", "custom_ops", "save_optimised"):
+        assert "names a file" in begin(attached, spec(**{option: "/tmp/x.so"})).error.message
     assert "no option" in begin(attached, spec(colour="red")).error.message
     assert begin(attached, spec("onnxrt-cpu[threads=1]")).error.message
     assert "from outside" in begin(attached, folder="/tmp").error.message

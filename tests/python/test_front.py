@@ -3,6 +3,7 @@ import ast
 import contextlib
 import copy
 import dataclasses
+import fcntl
 import importlib
 import inspect
 import io
@@ -11,6 +12,7 @@ import os
 import pathlib
 import pickle
 import pty
+import struct
 import subprocess
 import sys
 import sysconfig
@@ -404,7 +406,7 @@ class Terminal:
     def __init__(self, monkeypatch):
         self.now = 1000.0
         self.main, terminal = pty.openpty()
-        termios.tcsetwinsize(terminal, (24, 60))
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("4H", 24, 60, 0, 0))
         self.file = os.fdopen(terminal, "w")
         # Not sys.stderr itself, which is pytest's.
         monkeypatch.setattr(_progress, "sys",
@@ -520,4 +522,14 @@ def test_type_hints_say_what_a_block_gives():
 
     assert returned(prony.remote_profile) == contextlib.AbstractContextManager[prony.ProfileHandle]
     assert returned(prony.ProfileHandle.report) is Report
-    assert returned(prony.RemoteInferenceSession.__enter__) is typing.Self
+    if sys.version_info >= (3, 11):  # before, only type checkers know Self
+        assert returned(prony.RemoteInferenceSession.__enter__) is typing.Self
+
+
+def test_old_pytorch():
+    """In a process of its own, which believes to have an older one."""
+    program = ("import torch; torch.__version__ = torch.torch_version.TorchVersion('2.7.1+cpu')\n"
+               "import prony; prony.remote_profile")
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "ImportError: prony needs PyTorch 2.8 or later, and this is 2.7.1+cpu" in done.stderr

@@ -225,7 +225,7 @@ static void test_faults(void **state)
     } cases[] = {
         {"[]", "line 1: 'prony serve': not a map of keys and values"},
         {"lisen: x\n", "line 1: unknown key 'lisen' (known: listen, tls, http, pools, presets, "
-                       "quota, lease, python, state, cache, limits, log)"},
+                       "quota, lease, python, state, cache, limits, audit, log)"},
         {"lease: 1\nlease: 2\n", "line 2: key 'lease' twice"},
         {"listen: {}\n", "line 1: 'listen': not a list"},
         {"listen: []\n", "line 1: 'listen': an empty list"},
@@ -246,7 +246,7 @@ static void test_faults(void **state)
         {"lease: 30s\nlimit:\n  sessions: 3\n",
          "line 2: unknown key 'limit' (known: listen, tls, "
          "http, pools, presets, quota, lease, python, state, "
-         "cache, limits, log)"},
+         "cache, limits, audit, log)"},
         {"limits:\n  sessions: 3\nlimits:\n  sessions: 4\n", "line 3: key 'limits' twice"},
         {"tls: {cert: a}\n", "line 1: unknown key 'cert' (known: certificate, key)"},
         {"tls: {certificate: a}\n", "line 1: 'tls': a certificate without a key"},
@@ -274,6 +274,7 @@ static void test_faults(void **state)
         {"pools:\n- name: ''\n", "line 2: 'name': empty"},
         {"pools:\n- name: a\n  cores: 1\n",
          "line 3: unknown key 'cores' (known: name, type, processor, usd_per_hour, software, "
+         "session_time, session_idle, "
          "count)"},
         {"pools:\n- name: a\n  type: cloud\n",
          "line 3: 'type': unknown type of pool 'cloud' (known: local, slurm)"},
@@ -282,6 +283,7 @@ static void test_faults(void **state)
          "hosts"},
         {"pools:\n- name: a\n  type: slurm\n  count: 1\n",
          "line 4: unknown key 'count' (known: name, type, processor, usd_per_hour, software, "
+         "session_time, session_idle, "
          "partition, constraint, gres, account, qos, time, session, idle, join, poll, hosts, "
          "server, ca, program, output, options, environment)"},
         {SLURM "  time: 10s\n", "line 5: 'time': '10s' is not between 60 s and 2592000 s"},

@@ -752,6 +752,88 @@ test("caveats and outputs that differ are in the answer", async () => {
   await leave(page);
 });
 
+// The figures of a card: {title: text}.
+const cardFigures = (page) =>
+  page.evaluate(() =>
+    Object.fromEntries(
+      [...document.querySelectorAll(".decision dl > div")].map((d) => [
+        d.querySelector("dt").textContent,
+        d.querySelector("dd").textContent,
+      ]),
+    ),
+  );
+
+test("the answer of a trace has its figures", async () => {
+  const page = await open("trace");
+  const { ledger, runs, cpu, warnings } = made("trace");
+  const shown = await cardFigures(page);
+  close1(ledger.run.per_run.mean_us, shown["A run takes"], "us");
+  assert.equal(shown["Runs analysed"], `${runs.analysed} of ${runs.found}`);
+  assert.ok(shown["Most time"].startsWith(`${cpu.groups[0].op}: `), shown["Most time"]);
+  assert.match(await page.getAttribute(".certainty svg", "aria-label"), /^Time of nodes: /);
+  const caveats = await page.locator(".decision .warning").allTextContents();
+  assert.deepEqual(
+    caveats.map((c) => c.toLowerCase()),
+    warnings.map((w) => `${w}.`.toLowerCase()),
+  );
+  await leave(page);
+});
+
+test("the answer of a comparison is of the row that became slowest", async () => {
+  const page = await open("comparison");
+  const all = made("comparison").files.flatMap((f) => f.rows);
+  const slower = all.find((r) => r.verdict === "slower");
+  const shown = await cardFigures(page);
+  assert.equal(shown.Backend, slower.backend);
+  assert.equal(shown.Slower, `1 of ${all.length}`);
+  close1(slower.time_ns.before, shown.Time, "ns");
+  assert.match(shown["Before against after"], /^1\.080× as fast \(1\.078 to 1\.082\)$/);
+  assert.equal(await page.textContent(".certainty strong"), "Certain");
+  assert.match(await page.getAttribute(".certainty svg", "aria-label"), /^Ratio of times: 1\.08/);
+  await leave(page);
+});
+
+test("the answer of two traces has a ratio only if there are enough runs", async () => {
+  const few = await open("traces");
+  assert.equal(await few.textContent(".certainty strong"), "Can't tell");
+  assert.equal(await few.locator(".certainty svg").count(), 0);
+  assert.doesNotMatch(await few.textContent(".figures"), /as fast/);
+  await leave(few);
+  const page = await open("traces-apart");
+  const { run } = made("traces-apart");
+  const shown = await cardFigures(page);
+  close1(run.first_median_us, shown["A run in the first"], "us");
+  close1(run.second_median_us, shown["A run in the second"], "us");
+  assert.match(shown["First against second"], /^1\.\d+× as fast \(1\.\d+ to 1\.\d+\)$/);
+  assert.equal(await page.textContent(".certainty strong"), "Certain");
+  await leave(page);
+});
+
+test("the answers of layers and schedules have their figures", async () => {
+  const planned = await open("schedule");
+  const schedule = made("schedule");
+  const figures = await cardFigures(planned);
+  close1(schedule.latency_s, figures["Latency, predicted"], "s");
+  assert.equal(figures.Hosts, String(schedule.stages.length));
+  assert.match(figures.Bottleneck, new RegExp(`^stage ${schedule.bottleneck.stage}, `));
+  await leave(planned);
+  const tried = await open("simulated");
+  const both = await cardFigures(tried);
+  for (const title of ["Throughput, measured", "Throughput, predicted", "Latency, measured", "Latency, predicted"])
+    assert.ok(both[title], title);
+  await leave(tried);
+  const measured = await open("layers");
+  const layers = embedded("layers.html").reports[0].data;
+  const slowest = layers.profile_data.reduce((a, b) => (b.time_s > a.time_s ? b : a));
+  const each = await cardFigures(measured);
+  assert.match(each.Slowest, new RegExp(`^layer ${slowest.layer}: `));
+  close1(layers.sum.time_s, each["All layers"], "s");
+  await leave(measured);
+  const listed = await open("list");
+  assert.equal((await cardFigures(listed)).Layers, String(made("list").layers.length));
+  await leave(listed);
+});
+
 test("what bears on trust is on the page", async () => {
   const page = await open("profile-several");
   const json = made("profile-several");

@@ -145,6 +145,26 @@ function history() {
 
 const trace = (name) => data(`trace/${name}.json`);
 
+// Twelve runs of two nodes; those of the second trace take longer, and have a third one.
+function tracesApart() {
+  const event = (cat, name, ts, dur, args = {}) => ({ cat, pid: 1, tid: 1, dur, ts, ph: "X", name, args });
+  const node = (name, op, ts, dur) =>
+    event("Node", `${name}_kernel_time`, ts, dur, { op_name: op, provider: "CPUExecutionProvider" });
+  const write = (file, conv, extra) => {
+    const events = [];
+    for (let run = 0; run < 12; run++) {
+      const at = 10000 * (run + 1);
+      const long = conv + (run % 3);
+      events.push(node("/conv", "Conv", at + 2, long), node("/relu", "Relu", at + 4 + long, 30));
+      if (extra) events.push(node("/add", "Add", at + 36 + long, extra));
+      events.push(event("Session", "model_run", at, long + 40 + extra));
+    }
+    writeFileSync(path.join(folder, file), JSON.stringify(events));
+    return file;
+  };
+  return explore("traces-apart", write("first.json", 100, 0), "--compare", write("second.json", 150, 20))();
+}
+
 const makers = {
   "profile-several": profile("profile-several"),
   "profile-single": profile("profile-single"),
@@ -160,6 +180,7 @@ const makers = {
   trace: explore("trace", trace("parallel")),
   gpu: explore("gpu", trace("gpu"), "--mapping", "--dimension-sensitive"),
   traces: explore("traces", trace("parallel"), "--compare", trace("gpu")),
+  "traces-apart": tracesApart,
   schedule,
   layers,
   list,

@@ -22,7 +22,7 @@ const WIDTH = 300;
 const LINE = 20;
 
 // The ratio with its interval, beside 1; the grey band is what doesn't count.
-function ratioPicture(estimate: number, low: number | null, high: number | null, counts: number): SVGSVGElement {
+export function ratioPicture(estimate: number, low: number | null, high: number | null, counts: number): SVGSVGElement {
   const f = frame(WIDTH, 46);
   const band = [1 / (1 + counts), 1 + counts];
   const axis = scale([estimate, low ?? estimate, high ?? estimate, ...band], 16, WIDTH - 16, { log: true });
@@ -54,6 +54,31 @@ function ratioPicture(estimate: number, low: number | null, high: number | null,
   put("equal", axis.at(1), main);
   f.svg.setAttribute("role", "img");
   f.svg.setAttribute("aria-label", `Ratio of times: ${interval(ratio, estimate, low, high)}`);
+  return f.svg;
+}
+
+interface BarPart {
+  name: string;
+  value: number;
+  colour: number;
+  tip: string;
+}
+
+// What a whole consists of: its parts one after the other, named where the name fits; the rest is grey.
+export function barPicture(title: string, parts: BarPart[], whole: number): SVGSVGElement {
+  const f = frame(WIDTH, 46);
+  const wide = (value: number): number => (whole > 0 ? (value / whole) * WIDTH : 0);
+  let x = 0;
+  f.svg.append(s("rect", { class: "quiet", x: 0, y: 6, width: WIDTH, height: 20, "fill-opacity": 0.6 }));
+  for (const part of parts) {
+    const width = Math.min(wide(part.value), WIDTH - x);
+    f.svg.append(s("rect", { x, y: 6, width: Math.max(0.5, width - 1), height: 20, fill: seriesColour(part.colour) }));
+    if (textWidth(part.name) + 4 <= width)
+      f.svg.append(s("text", { class: "axis", x: x + width / 2, y: 42, "text-anchor": "middle" }, part.name));
+    x += width;
+  }
+  f.svg.setAttribute("role", "img");
+  f.svg.setAttribute("aria-label", `${title}: ${shorten(parts.map((p) => p.tip).join("; "), 400)}`);
   return f.svg;
 }
 
@@ -98,17 +123,17 @@ export function showCard(card: Card): HTMLElement {
     "div",
     { class: "decision" },
     h("p", { class: "verdict" }, prose(card.verdict)),
-    (card.facts.length > 0 || card.sure) &&
+    (card.facts.length > 0 || card.sure || card.picture) &&
       h(
         "div",
         { class: "answer" },
         card.facts.length > 0 && h("dl", { class: "figures" }, ...card.facts.map(fact)),
-        card.sure &&
+        (card.sure || card.picture) &&
           h(
             "div",
             { class: "certainty" },
             card.picture,
-            h("p", {}, h("strong", { "data-sure": card.sure[0] }, card.sure[0]), ` ${card.sure[1]}`),
+            card.sure && h("p", {}, h("strong", { "data-sure": card.sure[0] }, card.sure[0]), ` ${card.sure[1]}`),
           ),
       ),
     card.advice && h("p", { class: "advice" }, h("strong", {}, "What to do: "), prose(card.advice)),
@@ -145,7 +170,7 @@ function sureness(d: Decision, counts: number): [string, string] | undefined {
   }
 }
 
-const sentence = (text: string): string =>
+export const sentence = (text: string): string =>
   text.charAt(0).toUpperCase() + text.slice(1) + (text.endsWith(".") ? "" : ".");
 
 function backendCard(data: Profile, d: Decision, rows: Row[]): Pick<Card, "facts" | "sure" | "picture" | "advice"> {

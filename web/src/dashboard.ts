@@ -1,7 +1,7 @@
 // The service's page: what it is doing, asked for again and again, for as long as one is signed in.
 import { Refused, ask, repeated } from "./dashboard_ask";
 import { history } from "./dashboard_history";
-import type { EndedSession, Measurement, Session, Status, You } from "./dashboard_types";
+import type { EndedSession, Measurement, Order, Session, Status, You } from "./dashboard_types";
 import {
   type HardwarePart,
   type Part,
@@ -41,6 +41,7 @@ const since = h("span", {});
 const tryNow = h("button", { type: "button" }, "Try now");
 const banner = h("div", { class: "warning lost", hidden: true }, since, " ", tryNow);
 const draining = h("p", { class: "warning", hidden: true }, "The service is about to end: it takes no new sessions.");
+const notice = h("p", { class: "warning notice", role: "status", hidden: true });
 const main = h("main");
 
 type State = "asking" | "live" | "slow" | "lost" | "out";
@@ -153,6 +154,8 @@ function signedOut(reason: string): void {
   about.replaceChildren();
   signOut.hidden = true;
   draining.hidden = true;
+  notice.hidden = true;
+  orderFault.textContent = "";
   setState("out");
   if (before === "out") return;
   tokenFault.textContent = reason;
@@ -214,7 +217,8 @@ closeIt.addEventListener("click", async () => {
   const during = epoch;
   closeIt.disabled = true;
   try {
-    await ask("/api/close", TIMEOUT_MS, { session: closing.id });
+    if (closing.yours) await ask("/api/close", TIMEOUT_MS, { session: closing.id });
+    else await ask("/api/admin", TIMEOUT_MS, { action: "close", target: closing.id });
     dialog.close();
     pollNow();
   } catch (fault) {
@@ -225,12 +229,44 @@ closeIt.addEventListener("click", async () => {
   }
 });
 
+// ---- What an administrator orders ----
+
+const orderFault = h("p", { class: "fault", role: "alert" });
+
+async function give(order: Order): Promise<void> {
+  const during = epoch;
+  try {
+    await ask("/api/admin", TIMEOUT_MS, order);
+    orderFault.textContent = "";
+    pollNow();
+  } catch (fault) {
+    if (during !== epoch) return;
+    if (fault instanceof Refused && fault.status === 401) signedOut("You are no longer signed in.");
+    else orderFault.textContent = `It was not done: ${(fault as Error).message}.`;
+  }
+}
+
+const noticeInput = h("input", { type: "text", name: "notice", id: "notice", maxlength: "1000" });
+const noticeForm = h(
+  "form",
+  { class: "tools", "aria-label": "Notice" },
+  h("label", { for: "notice" }, "Notice to all clients"),
+  noticeInput,
+  h("button", { type: "submit" }, "Show it"),
+);
+noticeForm.addEventListener("submit", (event) => {
+  event.preventDefault();
+  void give({ action: "notice", text: noticeInput.value.trim() });
+});
+
 // ---- Asking ----
 
 function begin(you: You): NonNullable<typeof shown> {
-  const hardware = hardwarePart(you.user ?? "");
+  const giving = you.admin ? (order: Order): void => void give(order) : null;
+  const hardware = hardwarePart(you.user ?? "", giving);
   const top = overview();
-  const parts = [top, hardware, queuePart(), sessionsPart(confirmClose), workersPart(), cachePart()];
+  const sessions = sessionsPart(confirmClose, you.admin);
+  const parts = [top, hardware, queuePart(), sessions, workersPart(giving), cachePart()];
   const fault = h("p", { class: "fault", role: "status" });
   const during = epoch;
   const complain = (error: unknown): void => {
@@ -275,6 +311,8 @@ function begin(you: You): NonNullable<typeof shown> {
   main.replaceChildren(
     title,
     draining,
+    notice,
+    ...(you.admin ? [noticeForm, orderFault] : []),
     ...parts.map((part) => part.element),
     pastPart("measurements", "Measurements", h("div", {}, medians.element, measurements.element), fault),
     pastPart("ended", "Ended sessions", ended.element, h("span")),
@@ -298,6 +336,8 @@ function show(status: Status): void {
   who.replaceChildren(name(you.user ?? ""), you.admin ? " (administrator)" : "");
   signOut.hidden = you.signed_in_by !== "token";
   draining.hidden = !status.draining;
+  notice.hidden = !status.notice;
+  say(notice, status.notice ?? "");
   for (const part of shown.parts) part.update(status);
   updateClosing(status);
   // What has ended is in the history.

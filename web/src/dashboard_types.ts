@@ -9,6 +9,7 @@ export interface Hardware {
   hosts: Known;
   free: Known;
   waiting: Known;
+  paused: boolean;
   note: string | null;
 }
 
@@ -28,6 +29,7 @@ export interface Session {
 }
 
 export interface Worker {
+  id: string | null;
   name: string;
   hardware: string;
   state: string;
@@ -35,6 +37,8 @@ export interface Worker {
   sandbox: string | null;
   connected_ms: Known;
   session: string | null;
+  user: string | null;
+  held_ms: Known;
   note: string | null;
 }
 
@@ -57,6 +61,7 @@ export interface Status {
   uptime_ms: Known;
   time_ms: number;
   draining: boolean;
+  notice: string | null;
   hardware: Hardware[];
   sessions: Session[];
   sessions_others: Known;
@@ -65,6 +70,13 @@ export interface Status {
   workers: Worker[];
   cache: Cache | null;
   you: You;
+}
+
+// What an administrator orders.
+export interface Order {
+  action: "close" | "drain" | "disable" | "enable" | "pause" | "resume" | "notice";
+  target?: string;
+  text?: string;
 }
 
 export interface Summary {

@@ -1,6 +1,16 @@
 // The parts of the service's page, each brought up to date in place.
 import { type LiveChart, type Sample, WINDOW_MS, legend, liveChart } from "./dashboard_chart";
-import type { Cache, EndedSession, Hardware, Measurement, Session, Status, Summary, Worker } from "./dashboard_types";
+import type {
+  Cache,
+  EndedSession,
+  Hardware,
+  Measurement,
+  Order,
+  Session,
+  Status,
+  Summary,
+  Worker,
+} from "./dashboard_types";
 import { h, name, s } from "./dom";
 import { folded } from "./figures";
 import { type Column, type LiveTable, liveTable } from "./table";
@@ -188,7 +198,15 @@ export function forgetSeen(): void {
   }
 }
 
-export function hardwarePart(user: string): HardwarePart {
+// A button that orders something; what is wrong is the page's to say.
+function orderButton(label: string, about: string, order: Order, give: (order: Order) => void): HTMLElement {
+  const button = h("button", { type: "button", "aria-label": about }, label);
+  button.addEventListener("click", () => give(order));
+  return button;
+}
+
+// `give` is null unless the user is an administrator; likewise below.
+export function hardwarePart(user: string, give: ((order: Order) => void) | null): HardwarePart {
   const cards = new Map<string, Card>();
   const seen = seenBefore(user);
   const list = h("ul", { class: "cards" });
@@ -211,6 +229,16 @@ export function hardwarePart(user: string): HardwarePart {
     number("Waiting", "waiting", (x) => x.waiting, integer, "sessions that wait for it"),
     text("Note", "note", (x) => x.note),
   ];
+  if (give)
+    columns.push({
+      title: "Action",
+      plain: true,
+      value: (x) => (x.paused ? "resume" : "pause"),
+      show(x) {
+        const [label, action] = x.paused ? (["Resume", "resume"] as const) : (["Pause", "pause"] as const);
+        return orderButton(label, `${label} ${x.name}`, { action, target: x.name }, give);
+      },
+    });
   const table = liveTable<Hardware>(
     { label: "Hardware", columns, rows: [], empty: "This service offers no hardware." },
     (x) => x.name,
@@ -327,7 +355,7 @@ export function queuePart(): Part {
   };
 }
 
-export function sessionsPart(close: (session: Session) => void): Part {
+export function sessionsPart(close: (session: Session) => void, admin: boolean): Part {
   const columns: Column<Session>[] = [
     text("Session", "session", (x) => x.id),
     text("User", "user", (x) => x.user),
@@ -335,9 +363,9 @@ export function sessionsPart(close: (session: Session) => void): Part {
     {
       title: "Action",
       plain: true,
-      value: (x) => (x.yours ? x.id : ""),
+      value: (x) => (x.yours || admin ? x.id : ""),
       show(x) {
-        if (!x.yours) return "";
+        if (!x.yours && !admin) return "";
         const button = h("button", { type: "button", "aria-label": `Close session ${x.id}` }, "Close");
         button.addEventListener("click", () => close(x));
         return button;
@@ -373,17 +401,32 @@ export function sessionsPart(close: (session: Session) => void): Part {
 
 // ---- Workers ----
 
-export function workersPart(): Part {
+export function workersPart(give: ((order: Order) => void) | null): Part {
   const columns: Column<Worker>[] = [
+    text("Id", "id", (x) => x.id, "what prony admin calls it"),
     text("Worker", "worker", (x) => x.name),
     text("Hardware", "hardware", (x) => x.hardware),
     text("State", "state", (x) => x.state),
     text("Session", "session", (x) => x.session, "which it serves"),
+    text("User", "user", (x) => x.user, "who holds it"),
+    time("Held for", "held_ms", (x) => x.held_ms),
     time("Connected", "connected_ms", (x) => x.connected_ms),
     text("Software", "software", (x) => x.software.join(", ")),
     text("Sandbox", "sandbox", (x) => x.sandbox, "what its kernel grants to keep models apart"),
     text("Note", "note", (x) => x.note),
   ];
+  if (give)
+    columns.splice(4, 0, {
+      title: "Action",
+      plain: true,
+      value: (x) => x.state + (x.note ?? ""),
+      show(x) {
+        if (x.id === null || x.state === "draining") return "";
+        const off = x.state === "disabled" || x.note === "disabled";
+        const [label, action] = off ? (["Enable", "enable"] as const) : (["Disable", "disable"] as const);
+        return orderButton(label, `${label} worker ${x.id}`, { action, target: x.id }, give);
+      },
+    });
   const table = liveTable<Worker & { key: string }>(
     { label: "Workers", columns, rows: [], empty: "No workers are connected." },
     (x) => x.key,

@@ -1,4 +1,5 @@
 // The page: reads the data that stand in it and shows each report in its own way.
+import { comparisonCard, layerProfileCard, layersCard, scheduleCard, traceCard, traceComparisonCard } from "./answers";
 import { type Card, plainCard, showCard } from "./card";
 import { comparison } from "./comparison";
 import { h, name } from "./dom";
@@ -35,6 +36,7 @@ const kinds: Record<string, Kind> = {
   "prony.profile-comparison/1": {
     title: () => "Comparison",
     show: (r, all) => comparison(as(r), all),
+    answer: (r, title) => comparisonCard(as(r), title),
   },
   "prony.history/1": {
     title: (r) => `${as<{ model: string }, object>(r).data.model} over time`,
@@ -43,22 +45,27 @@ const kinds: Record<string, Kind> = {
   "prony.trace/1": {
     title: (r) => fileName(as<Trace, TraceView>(r).data.trace.name),
     show: (r) => trace(as(r)),
+    answer: (r, title) => traceCard(as(r), title),
   },
   "prony.trace-comparison/1": {
     title: () => "Comparison of traces",
     show: (r) => traceComparison(as(r)),
+    answer: (r, title) => traceComparisonCard(as(r), title),
   },
   "prony.layer-profile/1": {
     title: (r) => `${as<LayerProfile, object>(r).data.model_name}, layer by layer`,
     show: (r) => layerProfile(as(r)),
+    answer: (r, title) => layerProfileCard(as(r), title),
   },
   "prony.layers/1": {
     title: (r) => `Layers of ${fileName(as<Layers, object>(r).data.file)}`,
     show: (r) => layers(as(r)),
+    answer: (r, title) => layersCard(as(r), title),
   },
   "prony.schedule/1": {
     title: (r) => `Schedule of ${as<Schedule, object>(r).data.model_name}`,
     show: (r) => schedule(as(r)),
+    answer: (r, title) => scheduleCard(as(r), title),
   },
 };
 

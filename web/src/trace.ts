@@ -3,7 +3,7 @@ import { Branch, SIGNS, ranges, signOf, stacked, treemap } from "./charts";
 import { h } from "./dom";
 import { facts, figure, folded, section } from "./figures";
 import { Column, Table, table } from "./table";
-import { bytes, integer, interval, micros, percent, ratio, shorten, significant } from "./format";
+import { bytes, integer, interval, micros, percent, ratio, significant } from "./format";
 import { LEDGER, pairs } from "./ops";
 import { ceiling, fence, seriesPlot } from "./series";
 import { colourOf } from "./theme";
@@ -240,7 +240,6 @@ function oneRun(view: TraceView): HTMLElement | null {
 export function trace({ data, view }: Report<Trace, TraceView>): Node[] {
   const mapping: Record<string, string | Num>[] = (data.mapping ?? []).map((row) => ({ ...row }));
   return [
-    h("div", {}, ...data.warnings.map((w) => h("p", { class: "warning" }, h("bdi", {}, shorten(w, 1000))))),
     section(
       "Where the time goes",
       ledger(data),

@@ -1,6 +1,7 @@
 #include "measure/ops/graph.h"
 
 #include "base/map.h"
+#include "measure/machine/machine.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,7 +14,8 @@
 
 struct node {
     const char *name, *op;
-    double flops;
+    double flops, bytes, weight_bytes;
+    const char *precision;
     size_t source; /* the node that gives its only input that isn't constant; NONE: no such */
 };
 
@@ -85,6 +87,7 @@ static int add_node(struct prn_ops_graph *g, const struct prn_node_work *work, s
     node->name = prn_arena_strdup(&g->arena, from->name);
     node->op = prn_arena_strdup(&g->arena, from->op_type);
     node->flops = work->counted ? work->flops : NAN;
+    node->bytes = work->counted ? work->bytes : NAN;
     node->source = NONE;
     if (!node->name || !node->op)
         return PRONY_ENOMEM;
@@ -102,15 +105,31 @@ static int add_node(struct prn_ops_graph *g, const struct prn_node_work *work, s
     return code;
 }
 
-static void find_source(struct prn_ops_graph *g, const struct prn_node *from,
-                        const struct prn_map *constants, struct node *node)
+/* Operators on integers are named for it. */
+static const char *precision_of(const struct prn_node *node, const struct prn_value *output)
+{
+    if (strstr(node->op_type, "Integer") || strncmp(node->op_type, "QLinear", 7) == 0)
+        return PRN_MACHINE_INT8;
+    if (!output || output->kind != PRN_VALUE_TENSOR)
+        return NULL;
+    return output->dtype == PRONY_DTYPE_FLOAT      ? PRN_MACHINE_FLOAT32
+           : output->dtype == PRONY_DTYPE_BFLOAT16 ? PRN_MACHINE_BFLOAT16
+                                                   : NULL;
+}
+
+static void find_source(struct prn_ops_graph *g, const struct prn_model *model,
+                        const struct prn_node *from, const struct prn_map *constants,
+                        struct node *node)
 {
     size_t varying = 0;
     for (size_t i = 0; i < from->n_inputs; i++) {
         const char *input = from->inputs[i];
         size_t giver = prn_map_get(&g->by_value, input);
-        bool constant = giver == NONE ? prn_map_get(constants, input) != NONE
-                                      : strcmp(g->nodes[giver].op, "Constant") == 0;
+        size_t weight = prn_map_get(constants, input);
+        if (giver == NONE && weight != NONE)
+            node->weight_bytes += (double)model->graph.constants[weight].bytes;
+        bool constant =
+            giver == NONE ? weight != NONE : strcmp(g->nodes[giver].op, "Constant") == 0;
         if (input[0] == '\0' || constant)
             continue;
         varying++;
@@ -131,8 +150,14 @@ static int fill(struct prn_ops_graph *g, const struct prn_model *model, const st
     struct prn_map constants = PRN_MAP_INIT;
     for (size_t i = 0; code == 0 && i < model->graph.n_constants; i++)
         code = prn_map_set(&constants, model->graph.constants[i].name, i);
-    for (size_t i = 0; code == 0 && i < g->n; i++)
-        find_source(g, work->nodes[i].node, &constants, &g->nodes[i]);
+    size_t value = 0;
+    for (size_t i = 0; code == 0 && i < g->n; i++) {
+        const struct prn_node *from = work->nodes[i].node;
+        const struct prn_value *output = value < work->n_values ? &work->values[value] : NULL;
+        g->nodes[i].precision = precision_of(from, from->n_outputs > 0 ? output : NULL);
+        value += from->n_outputs;
+        find_source(g, model, from, &constants, &g->nodes[i]);
+    }
     prn_map_release(&constants);
     return code;
 }
@@ -319,6 +344,9 @@ bool prn_ops_graph_find(const struct prn_ops_graph *g, const char *name, const c
     *ret_origin = (struct prn_ops_origin){.node = (int64_t)index,
                                           .name = node->name,
                                           .op = node->op,
-                                          .flops = same_work ? node->flops : NAN};
+                                          .flops = same_work ? node->flops : NAN,
+                                          .bytes = same_work ? node->bytes : NAN,
+                                          .weight_bytes = node->weight_bytes,
+                                          .precision = node->precision};
     return true;
 }

@@ -24,6 +24,9 @@ struct prn_ops_origin {
     int64_t node;          /* position in the model's graph */
     const char *name, *op; /* borrowed from the graph; the name may be "" */
     double flops; /* of one execution; NAN: not counted, or not what the runtime's node computes */
+    double bytes; /* that it reads and writes then, of which weights are a part; NAN as flops */
+    double weight_bytes;
+    const char *precision; /* that it computes in, as measure/machine has it; NULL: another */
 };
 
 /* Copies what it needs: model and work may go. `work` is that of `model`. */

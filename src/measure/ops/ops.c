@@ -263,7 +263,7 @@ int prn_ops_measure(const struct prn_measure_request *request, struct prn_ops_gr
     return 0;
 }
 
-double prn_ops_rate(const struct prn_ops *ops, const struct prn_ops_row *row)
+bool prn_ops_timed(const struct prn_ops *ops, const struct prn_ops_row *row)
 {
     bool resolved = row->flops_nodes > 0 && row->flops_ns / (double)row->flops_nodes >=
                                                 PRN_OPS_RESOLVED * ops->resolution_ns;
@@ -271,7 +271,12 @@ double prn_ops_rate(const struct prn_ops *ops, const struct prn_ops_row *row)
     bool averaged = isnan(row->ns.high) && ops->runs >= PRN_OPS_AVERAGED;
     bool precise =
         averaged || row->ns.high - row->ns.estimate <= PRN_OPS_PRECISE * row->ns.estimate;
-    return resolved && precise && row->flops > 0 ? row->flops * 1e9 / row->flops_ns : NAN;
+    return resolved && precise;
+}
+
+double prn_ops_rate(const struct prn_ops *ops, const struct prn_ops_row *row)
+{
+    return prn_ops_timed(ops, row) && row->flops > 0 ? row->flops * 1e9 / row->flops_ns : NAN;
 }
 
 void prn_ops_rates(struct prn_ops *ops)

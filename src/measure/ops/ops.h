@@ -43,6 +43,15 @@ struct prn_ops_row {
     int64_t flops_nodes; /* how many those are */
     double flops_ns;     /* and their time */
     double flop_per_s;   /* prn_ops_rate() */
+    double bytes;        /* that those nodes read and write; NAN: there are none */
+    /* how far from the limit, on a machine that was measured; prn_ops_roofs() */
+    const char *roof;   /* the precision, or "L2" or "memory", that limits it; NULL: not known */
+    int64_t roof_nodes; /* how many nodes that is known of */
+    double roof_ns;     /* the shortest time that the machine could take for these */
+    double roof_share;  /* and what part of their time that is; NAN: not known */
+    /* of a node, known while measuring only */
+    double weight_bytes;
+    const char *precision;
 };
 
 /* What an operator or a node takes here and in the backend that this one is compared with. */
@@ -96,5 +105,15 @@ double prn_ops_rate(const struct prn_ops *ops, const struct prn_ops_row *row);
 
 /* Fills in that of operators and nodes. */
 void prn_ops_rates(struct prn_ops *ops);
+
+/* Whether the time of a row's nodes with known work is long and sure enough to make a rate of. */
+bool prn_ops_timed(const struct prn_ops *ops, const struct prn_ops_row *row);
+
+/* Fills in the roofs of operators and nodes that ran on processors of the profile's machine
+ * (profile->machine), once after measuring. */
+void prn_ops_roofs(struct prn_profile *profile);
+
+/* Whether a roof is a cache or memory. */
+bool prn_ops_roof_moves(const char *roof);
 
 #endif

@@ -43,6 +43,9 @@ static int find_origin(const struct filling *f, struct prn_ops_row *row)
         row->flops = origin.flops;
         row->flops_nodes = 1;
         row->flops_ns = row->ns.estimate;
+        row->bytes = origin.bytes;
+        row->weight_bytes = origin.weight_bytes;
+        row->precision = origin.precision;
     }
     return row->onnx_name && row->onnx_op ? 0 : PRONY_ENOMEM;
 }
@@ -56,7 +59,10 @@ static int fill_row(const struct filling *f, const struct prn_trace_group *group
                                 .calls = (double)group->total.count / (double)f->trace->n_selected,
                                 .ns = per_run(f, (double)group->total.ns, &group->per_run),
                                 .onnx_node = -1,
-                                .flops = NAN};
+                                .flops = NAN,
+                                .bytes = NAN,
+                                .roof_ns = NAN,
+                                .roof_share = NAN};
     if ((key->op && !row->op) || (key->provider && !row->provider))
         return PRONY_ENOMEM;
     if (!key->node)
@@ -99,6 +105,7 @@ static void add_node(struct prn_ops_row *all, const struct prn_ops_row *node)
     if (node->flops_nodes == 0)
         return;
     all->flops = node->flops + (isnan(all->flops) ? 0 : all->flops);
+    all->bytes = node->bytes + (isnan(all->bytes) ? 0 : all->bytes);
     all->flops_nodes++;
     all->flops_ns += node->flops_ns;
 }

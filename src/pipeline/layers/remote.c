@@ -127,7 +127,7 @@ static int measure_there(struct work *w, struct prony_error *err)
 {
     const struct prn_layer_job *job = w->job;
     const struct prn_layer_texts *texts = &w->remote->texts;
-    const struct prn_files_wanted wanted = {.model_path = job->model->path,
+    const struct prn_files_wanted wanted = {.models = {&job->model->path, 1},
                                             .inputs = w->remote->inputs};
     const char *path = prn_layer_profile_path(w->profile);
     const char *slash = strrchr(path, '/');

@@ -113,7 +113,7 @@ static int send_model(struct prn_stage_hosts *h, size_t stage, struct prn_remote
     int code = prn_model_open(path, &whole, err);
     if (code < 0)
         return code;
-    code = prn_files_add_model(&files, path, whole, err);
+    code = prn_files_add_model(&files, "", path, whole, err);
     prn_model_free(whole);
     if (code == 0)
         code = send_files(h, files.items, files.n, stage, model, err);

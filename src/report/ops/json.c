@@ -29,7 +29,17 @@ static const struct prn_schema mean_schema =
         PRN_INTEGER(flops_nodes, "How many nodes those are."),                                \
         PRN_NUMBER(flops_ns, "Their time per run."),                                          \
         PRN_NUMBER(flop_per_s,                                                                \
-                   "Their rate; null where there is no work, or too short a time to tell.")
+                   "Their rate; null where there is no work, or too short a time to tell."),  \
+        PRN_NUMBER(bytes, "Bytes that they read and write per run, weights included.",        \
+                   .flags = PRN_OMIT),                                                        \
+        PRN_TEXT(roof,                                                                        \
+                 "What limits it on this machine: a precision, 'L1' to 'L4' or 'memory'; "    \
+                 "absent when that isn't known.",                                             \
+                 .flags = PRN_OMIT | PRN_NULL),                                               \
+        PRN_INTEGER(roof_nodes, "How many nodes that is known of.", .flags = PRN_OMIT),       \
+        PRN_NUMBER(roof_ns, "The shortest time that the machine could take for these.",       \
+                   .flags = PRN_OMIT),                                                        \
+        PRN_NUMBER(roof_share, "What part of their time that is.", .flags = PRN_OMIT)
 
 static const struct prn_member operator_members[] = {
     PRN_TEXT(op, "As the runtime calls it."),
@@ -118,7 +128,8 @@ static void check_ops(struct prn_fields *r, const struct prn_field *at, void *re
         ops->nodes[i].nodes = 1;
     for (size_t i = 0; i < ops->n_kernels; i++) {
         ops->kernels[i].onnx_node = -1;
-        ops->kernels[i].flops = NAN;
+        ops->kernels[i].flops = ops->kernels[i].bytes = NAN;
+        ops->kernels[i].roof_ns = ops->kernels[i].roof_share = NAN;
     }
     prn_ops_rates(ops);
     (void)r;

@@ -2,6 +2,7 @@
 
 #include "base/format.h"
 #include "base/text.h"
+#include "measure/machine/machine.h"
 #include "measure/ops/ops.h"
 #include "report/prose.h"
 
@@ -11,7 +12,9 @@
 #include <string.h>
 
 #define TOP 10  /* rows that people get to see */
-#define NAMED 3 /* operators in the sentence on a difference */
+#define NAMED 3 /* operators in the sentences on a difference and on roofs */
+/* What reaches less of a bandwidth isn't called bound by it. */
+#define BOUND 0.5
 
 /* What a table is made for: people get the first rows of one result, rounded; CSV gets all rows of
  * all results, exact. */
@@ -20,6 +23,7 @@ struct making {
     bool exact;
     bool with_origins;   /* of nodes: where the runtime's names aren't those of the model */
     bool with_providers; /* there are several */
+    bool with_roofs;     /* how far from the limit they are is known */
     size_t index;        /* of the result whose rows are added */
     const struct prn_ops *ops;
     struct prn_table *table;
@@ -137,6 +141,29 @@ static void work_columns(const struct making *m)
         number_column(m, NULL, "flops_ns");
     }
     number_column(m, "FLOP/s", "flop_per_s");
+    /* A share of a roof says more. */
+    if (m->with_roofs)
+        prn_table_omit(m->table);
+    if (m->exact)
+        prn_table_columns(m->table, ">bytes|roof|>roof_nodes|>roof_ns|>roof_share");
+    else if (m->with_roofs)
+        number_column(m, "Of its roof", NULL);
+}
+
+/* "61 % float32" */
+static void roof_cells(const struct making *m, const struct prn_ops_row *row)
+{
+    if (m->exact) {
+        prn_table_cell_exact(m->table, row->bytes);
+        text_cell(m, row->roof);
+        prn_table_cell(m->table, "%" PRId64, row->roof_nodes);
+        prn_table_cell_exact(m->table, row->roof_ns);
+        prn_table_cell_exact(m->table, row->roof_share);
+    } else if (m->with_roofs && row->roof) {
+        prn_table_cell(m->table, "%.0f %% %s", 100 * row->roof_share, row->roof);
+    } else if (m->with_roofs) {
+        prn_table_cell(m->table, "-");
+    }
 }
 
 static void work_cells(const struct making *m, const struct prn_ops_row *row)
@@ -151,6 +178,7 @@ static void work_cells(const struct making *m, const struct prn_ops_row *row)
     } else {
         prn_table_cell(m->table, "%s", isfinite(rate) ? prn_format_count(text, rate) : "-");
     }
+    roof_cells(m, row);
 }
 
 static void provider_column(const struct making *m)
@@ -436,9 +464,11 @@ static void choose_columns(struct making *m)
 {
     m->with_origins = false;
     m->with_providers = false;
+    m->with_roofs = false;
     for (size_t i = 0; i < m->ops->n_nodes; i++) {
         const struct prn_ops_row *row = &m->ops->nodes[i];
         const char *first = m->ops->nodes[0].provider;
+        m->with_roofs |= row->roof != NULL;
         if (i < TOP && row->onnx_name && strcmp(row->onnx_name, row->name) != 0)
             m->with_origins = true;
         if (row->provider != first &&
@@ -516,6 +546,43 @@ static void describe_work(struct sections *s)
                         PRN_OPS_PRECISE * 100, PRN_OPS_RESOLVED * ops->resolution_ns * 1e-3);
 }
 
+void prn_ops_roofs_text(const struct prn_ops *ops, struct prn_buffer *out)
+{
+    size_t told = 0;
+    for (size_t i = 0; i < ops->n_operators && told < NAMED; i++) {
+        const struct prn_ops_row *row = &ops->operators[i];
+        bool memory = row->roof && strcmp(row->roof, PRN_MACHINE_MEMORY) == 0;
+        if (!row->roof)
+            continue;
+        prn_buffer_printf(out, "%s%s ", told++ > 0 ? "; " : "", row->op);
+        if (!prn_ops_roof_moves(row->roof))
+            prn_buffer_printf(out, "reaches %.0f %% of what this machine can",
+                              100 * row->roof_share);
+        else if (row->roof_share >= BOUND)
+            prn_buffer_printf(out, "is bound by %s%s, at %.0f %% of its bandwidth",
+                              memory ? "" : "the cache ", row->roof, 100 * row->roof_share);
+        else
+            prn_buffer_printf(out, "reaches %.0f %% of the bandwidth of %s%s, its roof",
+                              100 * row->roof_share, memory ? "" : "the cache ", row->roof);
+    }
+    if (told > 0)
+        prn_buffer_add_char(out, '.');
+}
+
+/* What a share of a roof is. */
+static void describe_roofs(struct sections *s)
+{
+    const struct prn_machine *machine = s->making.view->profile->machine;
+    if (!machine || !s->making.with_roofs)
+        return;
+    prn_ops_roofs_text(s->making.ops, &s->prose.line);
+    prn_prose_paragraph(&s->prose,
+                        " A roof is the shortest time in which this machine could do the work or "
+                        "move the bytes, as 'prony machine' measured it on %.10s; the caches hold "
+                        "what fits them.",
+                        machine->created);
+}
+
 static int write_profiled(struct sections *s, struct prony_error *err)
 {
     struct making *m = &s->making;
@@ -535,6 +602,7 @@ static int write_profiled(struct sections *s, struct prony_error *err)
         code = add_table(s, kernel_columns, kernel_rows, ops->n_kernels, err);
     say_left_out(s, "kernels", ops->n_kernels);
     describe_work(s);
+    describe_roofs(s);
     return code;
 }
 

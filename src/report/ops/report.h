@@ -21,4 +21,9 @@ void prn_ops_runs_text(const struct prn_result *r, struct prn_buffer *out);
 PRONY_MUST_CHECK int prn_ops_csv(const struct prn_view *view, enum prn_report_table table,
                                  struct prn_buffer *out, struct prony_error *err);
 
+/* "Conv reaches 61 % of what this machine can; Gemm is bound by memory, at 83 % of its bandwidth."
+ * Nothing where no roof is known. */
+struct prn_ops; /* measure/ops/ops.h */
+void prn_ops_roofs_text(const struct prn_ops *ops, struct prn_buffer *out);
+
 #endif

@@ -2,6 +2,7 @@
 #include "report/profile/json.h"
 
 #include "report/load/json.h"
+#include "report/machine/report.h"
 #include "report/ops/json.h"
 #include "report/profile/parts.h"
 #include "report/recorded/json.h"
@@ -361,6 +362,10 @@ static const struct prn_member profile_members[] = {
               "absent when it was measured where it was asked for. Ratios of results with "
               "different hardware aren't paired.",
               .max = PRN_RESULTS_MAX, .flags = PRN_OMIT),
+    PRN_OBJECT(machine, &prn_machine_part_schema,
+               "What the machine that measured can do, which roofs are of; absent when that isn't "
+               "known.",
+               .flags = PRN_OMIT | PRN_NULL | PRN_POINTER),
     PRN_NUMBER(timer_ns, TIMER),
     PRN_PART("canary", &canary_schema, "A fixed piece of work that shows disturbance."),
     PRN_ARRAY(notes, n_notes, &prn_text_schema, "Sentences for the reader."),
@@ -379,25 +384,6 @@ const struct prn_schema prn_profile_schema =
                .check = check_profile);
 #undef PRN_OF
 
-static void check_schema(struct prn_fields *r, const struct prn_field *top)
-{
-    const char *schema = json_string_value(json_object_get(top->value, "schema"));
-    const char *family = "prony.profile/";
-    if (schema && strcmp(schema, PRN_PROFILE_SCHEMA) == 0)
-        return;
-    if (!schema)
-        r->code = prn_fail(r->err, PRONY_EFORMAT,
-                           "'%s' is not a profile: it is JSON without a \"schema\"", r->name);
-    else if (strncmp(schema, family, strlen(family)) == 0)
-        r->code = prn_fail(r->err, PRONY_EUNSUPPORTED,
-                           "'%s' has schema '%.40s', but prony %s reads '%s': use a newer prony",
-                           r->name, schema, prony_version(), PRN_PROFILE_SCHEMA);
-    else
-        r->code = prn_fail(r->err, PRONY_EFORMAT,
-                           "'%s' is not a profile: its schema is '%.40s', not '%s'", r->name,
-                           schema, PRN_PROFILE_SCHEMA);
-}
-
 /* Consumes the tree. */
 static int take_tree(json_t *root, const char *name, struct prn_profile **ret_profile,
                      struct prony_error *err)
@@ -411,7 +397,7 @@ static int take_tree(json_t *root, const char *name, struct prn_profile **ret_pr
                                .err = err,
                                .context = profile};
         struct prn_field top = {.value = root};
-        check_schema(&r, &top);
+        prn_part_check_schema(&r, &top, PRN_PROFILE_SCHEMA);
         if (r.code == 0)
             prn_schema_read(&r, &top, &prn_profile_schema, profile);
         code = r.code;

@@ -2,6 +2,8 @@
 
 #include "measure/profile.h"
 
+#include <string.h>
+
 const struct prn_name prn_flag_names[] = {
 #define PRN_X(name, bit, text) {bit, #name},
     PRN_FLAG_MAP(PRN_X)
@@ -66,4 +68,23 @@ void prn_part_take_text(struct prn_json_writer *w, const char *key, struct prn_b
     if (text->error && !w->out->error)
         w->out->error = text->error;
     prn_buffer_release(text);
+}
+
+void prn_part_check_schema(struct prn_fields *r, const struct prn_field *top, const char *wanted)
+{
+    const char *schema = json_string_value(json_object_get(top->value, "schema"));
+    size_t family = strcspn(wanted, "/") + 1;
+    if (schema && strcmp(schema, wanted) == 0)
+        return;
+    if (!schema)
+        r->code = prn_fail(r->err, PRONY_EFORMAT,
+                           "'%s' is not a %s: it is JSON without a \"schema\"", r->name, r->what);
+    else if (strncmp(schema, wanted, family) == 0)
+        r->code = prn_fail(r->err, PRONY_EUNSUPPORTED,
+                           "'%s' has schema '%.40s', but prony %s reads '%s': use a newer prony",
+                           r->name, schema, prony_version(), wanted);
+    else
+        r->code =
+            prn_fail(r->err, PRONY_EFORMAT, "'%s' is not a %s: its schema is '%.40s', not '%s'",
+                     r->name, r->what, schema, wanted);
 }

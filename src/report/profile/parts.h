@@ -29,6 +29,9 @@ void prn_part_take_text(struct prn_json_writer *w, const char *key, struct prn_b
 #define PRN_VERDICT_DOC \
     "The sentence that every report begins with: the answer, and how sure it is."
 
+/* Faults a file whose "schema" isn't the wanted one. */
+void prn_part_check_schema(struct prn_fields *r, const struct prn_field *top, const char *wanted);
+
 /* Records a fault of a member. */
 void prn_part_fault(struct prn_fields *r, const struct prn_field *in, const char *key,
                     const char *what);

@@ -274,6 +274,7 @@ static void write_json(const struct comparison_view *v, struct prn_buffer *out)
     prn_buffer_clear(&scratch);
     json_trace(&w, "first", v->a);
     json_trace(&w, "second", v->b);
+    prn_json_number(&w, "smallest_difference", PRN_TRACE_SMALLEST_DIFFERENCE);
     if (c->has_run)
         json_difference(&w, "run", &c->run, &scratch);
     else

@@ -53,6 +53,8 @@ static void group(struct prn_json_writer *w, const struct prn_trace_rows *rows, 
     prn_json_number(w, "pct", all > 0 ? 100 * ((double)g->total.ns / all) : NAN);
     prn_json_integer(w, "count", (int64_t)g->total.count);
     statistics(w, &g->per_run, g->first.count > 0 ? (double)g->first.ns : NAN);
+    if (g->memory.events > 0)
+        prn_schema_write(w, "memory", &prn_trace_use_schema, &g->memory);
     prn_json_end(w);
 }
 
@@ -181,9 +183,11 @@ int prn_trace_json_write(const struct prn_trace_report *r, struct prn_buffer *ou
     table(&w, "gpu", &r->gpu, true, &scratch);
     if (r->options.mapping)
         mapping(&w, r);
+    if (t->memory.n > 0)
+        code = prn_trace_memory_json(&w, t, err);
     prn_json_end(&w);
     if (scratch.error)
         out->error = scratch.error;
     prn_buffer_release(&scratch);
-    return prn_buffer_error(out, err);
+    return code < 0 ? code : prn_buffer_error(out, err);
 }

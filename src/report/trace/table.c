@@ -215,6 +215,9 @@ int prn_trace_rows_write(const struct prn_trace_report *r, const struct prn_trac
     else
         prn_trace_key_columns(t, rows->table->by, exact, "name");
     kernel_columns(r->trace, t, exact);
+    bool memory = exact && !gpu && r->trace->memory.n > 0;
+    if (memory)
+        prn_schema_columns(t, &prn_trace_use_schema);
     for (size_t i = 0; i < rows->shown; i++) {
         const struct prn_trace_group *group = rows->groups[i];
         standing.cumulative_ns += group->total.ns;
@@ -225,6 +228,9 @@ int prn_trace_rows_write(const struct prn_trace_report *r, const struct prn_trac
         else
             prn_trace_key_cells(t, rows->table->by, &group->key);
         kernel_cells(r->trace, t, exact, group, &standing);
+        if (memory)
+            prn_schema_cells(t, &prn_trace_use_schema,
+                             group->memory.events > 0 ? &group->memory : NULL);
     }
     return prn_table_end(t, style, out, err);
 }

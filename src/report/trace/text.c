@@ -115,6 +115,8 @@ int prn_trace_text_write(const struct prn_trace_report *r, bool markdown, struct
         code = write_rows(r, &r->cpu, "CPU", markdown, out, err);
     if (code == 0)
         code = write_rows(r, &r->gpu, "GPU", markdown, out, err);
+    if (code == 0)
+        code = prn_trace_memory_text(r, markdown, out, err);
     return code == 0 ? write_mapping(r, markdown, out, err) : code;
 }
 

@@ -58,6 +58,14 @@ PRONY_MUST_CHECK int prn_trace_ledger_write(const struct prn_trace_report *r,
                                             enum prn_table_style style, struct prn_buffer *out,
                                             struct prony_error *err);
 
+/* Memory: of groups as a record, the trace's own as JSON, all as text. Nothing is written of a
+ * trace that doesn't tell. */
+extern const struct prn_schema prn_trace_use_schema;
+PRONY_MUST_CHECK int prn_trace_memory_json(struct prn_json_writer *w, const struct prn_trace *t,
+                                           struct prony_error *err);
+PRONY_MUST_CHECK int prn_trace_memory_text(const struct prn_trace_report *r, bool markdown,
+                                           struct prn_buffer *out, struct prony_error *err);
+
 /* Appends the verdict. */
 PRONY_MUST_CHECK int prn_trace_verdict(const struct prn_trace_report *r, struct prn_buffer *out,
                                        struct prony_error *err);

@@ -17,6 +17,7 @@ typedef struct OrtEnv OrtEnv;
 typedef struct OrtSession OrtSession;
 typedef struct OrtSessionOptions OrtSessionOptions;
 typedef struct OrtRunOptions OrtRunOptions;
+typedef struct OrtIoBinding OrtIoBinding;
 typedef struct OrtMemoryInfo OrtMemoryInfo;
 typedef struct OrtAllocator OrtAllocator;
 typedef struct OrtValue OrtValue;
@@ -31,63 +32,73 @@ enum { ORT_ARENA_ALLOCATOR = 1 };
 enum { ORT_MEMORY_DEFAULT = 0 };
 
 /* position, name, result, parameters */
-#define ORT_FUNCTIONS(X)                                                                          \
-    X(2, GetErrorMessage, const char *, (const OrtStatus *))                                      \
-    X(3, CreateEnv, OrtStatus *, (int, const char *, OrtEnv **))                                  \
-    X(7, CreateSession, OrtStatus *,                                                              \
-      (const OrtEnv *, const char *, const OrtSessionOptions *, OrtSession **))                   \
-    X(9, Run, OrtStatus *,                                                                        \
-      (OrtSession *, const OrtRunOptions *, const char *const *, const OrtValue *const *, size_t, \
-       const char *const *, size_t, OrtValue **))                                                 \
-    X(10, CreateSessionOptions, OrtStatus *, (OrtSessionOptions **))                              \
-    X(13, SetSessionExecutionMode, OrtStatus *, (OrtSessionOptions *, int))                       \
-    X(14, EnableProfiling, OrtStatus *, (OrtSessionOptions *, const char *))                      \
-    X(18, EnableCpuMemArena, OrtStatus *, (OrtSessionOptions *))                                  \
-    X(19, DisableCpuMemArena, OrtStatus *, (OrtSessionOptions *))                                 \
-    X(23, SetSessionGraphOptimizationLevel, OrtStatus *, (OrtSessionOptions *, int))              \
-    X(24, SetIntraOpNumThreads, OrtStatus *, (OrtSessionOptions *, int))                          \
-    X(25, SetInterOpNumThreads, OrtStatus *, (OrtSessionOptions *, int))                          \
-    X(31, SessionGetOutputCount, OrtStatus *, (const OrtSession *, size_t *))                     \
-    X(37, SessionGetOutputName, OrtStatus *,                                                      \
-      (const OrtSession *, size_t, OrtAllocator *, char **))                                      \
-    X(48, CreateTensorAsOrtValue, OrtStatus *,                                                    \
-      (OrtAllocator *, const int64_t *, size_t, int, OrtValue **))                                \
-    X(49, CreateTensorWithDataAsOrtValue, OrtStatus *,                                            \
-      (const OrtMemoryInfo *, void *, size_t, const int64_t *, size_t, int, OrtValue **))         \
-    X(51, GetTensorMutableData, OrtStatus *, (OrtValue *, void **))                               \
-    X(52, FillStringTensor, OrtStatus *, (OrtValue *, const char *const *, size_t))               \
-    X(53, GetStringTensorDataLength, OrtStatus *, (const OrtValue *, size_t *))                   \
-    X(54, GetStringTensorContent, OrtStatus *,                                                    \
-      (const OrtValue *, void *, size_t, size_t *, size_t))                                       \
-    X(60, GetTensorElementType, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, int *))          \
-    X(61, GetDimensionsCount, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, size_t *))         \
-    X(62, GetDimensions, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, int64_t *, size_t))     \
-    X(65, GetTensorTypeAndShape, OrtStatus *, (const OrtValue *, OrtTensorTypeAndShapeInfo **))   \
-    X(67, GetValueType, OrtStatus *, (const OrtValue *, int *))                                   \
-    X(69, CreateCpuMemoryInfo, OrtStatus *, (int, int, OrtMemoryInfo **))                         \
-    X(76, AllocatorFree, OrtStatus *, (OrtAllocator *, void *))                                   \
-    X(78, GetAllocatorWithDefaultOptions, OrtStatus *, (OrtAllocator **))                         \
-    X(92, ReleaseEnv, void, (OrtEnv *))                                                           \
-    X(93, ReleaseStatus, void, (OrtStatus *))                                                     \
-    X(94, ReleaseMemoryInfo, void, (OrtMemoryInfo *))                                             \
-    X(95, ReleaseSession, void, (OrtSession *))                                                   \
-    X(96, ReleaseValue, void, (OrtValue *))                                                       \
-    X(99, ReleaseTensorTypeAndShapeInfo, void, (OrtTensorTypeAndShapeInfo *))                     \
-    X(100, ReleaseSessionOptions, void, (OrtSessionOptions *))                                    \
-    X(110, SessionEndProfiling, OrtStatus *, (OrtSession *, OrtAllocator *, char **))             \
-    X(130, AddSessionConfigEntry, OrtStatus *, (OrtSessionOptions *, const char *, const char *)) \
-    X(170, SessionOptionsAppendExecutionProvider_TensorRT_V2, OrtStatus *,                        \
-      (OrtSessionOptions *, const OrtTensorRTProviderOptionsV2 *))                                \
-    X(171, CreateTensorRTProviderOptions, OrtStatus *, (OrtTensorRTProviderOptionsV2 **))         \
-    X(172, UpdateTensorRTProviderOptions, OrtStatus *,                                            \
-      (OrtTensorRTProviderOptionsV2 *, const char *const *, const char *const *, size_t))         \
-    X(174, ReleaseTensorRTProviderOptions, void, (OrtTensorRTProviderOptionsV2 *))                \
-    X(204, SessionOptionsAppendExecutionProvider_CUDA_V2, OrtStatus *,                            \
-      (OrtSessionOptions *, const OrtCUDAProviderOptionsV2 *))                                    \
-    X(205, CreateCUDAProviderOptions, OrtStatus *, (OrtCUDAProviderOptionsV2 **))                 \
-    X(206, UpdateCUDAProviderOptions, OrtStatus *,                                                \
-      (OrtCUDAProviderOptionsV2 *, const char *const *, const char *const *, size_t))             \
-    X(208, ReleaseCUDAProviderOptions, void, (OrtCUDAProviderOptionsV2 *))
+#define ORT_FUNCTIONS(X)                                                                           \
+    X(2, GetErrorMessage, const char *, (const OrtStatus *))                                       \
+    X(3, CreateEnv, OrtStatus *, (int, const char *, OrtEnv **))                                   \
+    X(7, CreateSession, OrtStatus *,                                                               \
+      (const OrtEnv *, const char *, const OrtSessionOptions *, OrtSession **))                    \
+    X(9, Run, OrtStatus *,                                                                         \
+      (OrtSession *, const OrtRunOptions *, const char *const *, const OrtValue *const *, size_t,  \
+       const char *const *, size_t, OrtValue **))                                                  \
+    X(10, CreateSessionOptions, OrtStatus *, (OrtSessionOptions **))                               \
+    X(11, SetOptimizedModelFilePath, OrtStatus *, (OrtSessionOptions *, const char *))             \
+    X(13, SetSessionExecutionMode, OrtStatus *, (OrtSessionOptions *, int))                        \
+    X(14, EnableProfiling, OrtStatus *, (OrtSessionOptions *, const char *))                       \
+    X(18, EnableCpuMemArena, OrtStatus *, (OrtSessionOptions *))                                   \
+    X(19, DisableCpuMemArena, OrtStatus *, (OrtSessionOptions *))                                  \
+    X(23, SetSessionGraphOptimizationLevel, OrtStatus *, (OrtSessionOptions *, int))               \
+    X(24, SetIntraOpNumThreads, OrtStatus *, (OrtSessionOptions *, int))                           \
+    X(25, SetInterOpNumThreads, OrtStatus *, (OrtSessionOptions *, int))                           \
+    X(31, SessionGetOutputCount, OrtStatus *, (const OrtSession *, size_t *))                      \
+    X(37, SessionGetOutputName, OrtStatus *,                                                       \
+      (const OrtSession *, size_t, OrtAllocator *, char **))                                       \
+    X(48, CreateTensorAsOrtValue, OrtStatus *,                                                     \
+      (OrtAllocator *, const int64_t *, size_t, int, OrtValue **))                                 \
+    X(49, CreateTensorWithDataAsOrtValue, OrtStatus *,                                             \
+      (const OrtMemoryInfo *, void *, size_t, const int64_t *, size_t, int, OrtValue **))          \
+    X(51, GetTensorMutableData, OrtStatus *, (OrtValue *, void **))                                \
+    X(52, FillStringTensor, OrtStatus *, (OrtValue *, const char *const *, size_t))                \
+    X(53, GetStringTensorDataLength, OrtStatus *, (const OrtValue *, size_t *))                    \
+    X(54, GetStringTensorContent, OrtStatus *,                                                     \
+      (const OrtValue *, void *, size_t, size_t *, size_t))                                        \
+    X(60, GetTensorElementType, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, int *))           \
+    X(61, GetDimensionsCount, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, size_t *))          \
+    X(62, GetDimensions, OrtStatus *, (const OrtTensorTypeAndShapeInfo *, int64_t *, size_t))      \
+    X(65, GetTensorTypeAndShape, OrtStatus *, (const OrtValue *, OrtTensorTypeAndShapeInfo **))    \
+    X(67, GetValueType, OrtStatus *, (const OrtValue *, int *))                                    \
+    X(69, CreateCpuMemoryInfo, OrtStatus *, (int, int, OrtMemoryInfo **))                          \
+    X(76, AllocatorFree, OrtStatus *, (OrtAllocator *, void *))                                    \
+    X(78, GetAllocatorWithDefaultOptions, OrtStatus *, (OrtAllocator **))                          \
+    X(92, ReleaseEnv, void, (OrtEnv *))                                                            \
+    X(93, ReleaseStatus, void, (OrtStatus *))                                                      \
+    X(94, ReleaseMemoryInfo, void, (OrtMemoryInfo *))                                              \
+    X(95, ReleaseSession, void, (OrtSession *))                                                    \
+    X(96, ReleaseValue, void, (OrtValue *))                                                        \
+    X(99, ReleaseTensorTypeAndShapeInfo, void, (OrtTensorTypeAndShapeInfo *))                      \
+    X(100, ReleaseSessionOptions, void, (OrtSessionOptions *))                                     \
+    X(110, SessionEndProfiling, OrtStatus *, (OrtSession *, OrtAllocator *, char **))              \
+    X(130, AddSessionConfigEntry, OrtStatus *, (OrtSessionOptions *, const char *, const char *))  \
+    X(133, RunWithBinding, OrtStatus *,                                                            \
+      (OrtSession *, const OrtRunOptions *, const OrtIoBinding *))                                 \
+    X(134, CreateIoBinding, OrtStatus *, (OrtSession *, OrtIoBinding **))                          \
+    X(135, ReleaseIoBinding, void, (OrtIoBinding *))                                               \
+    X(136, BindInput, OrtStatus *, (OrtIoBinding *, const char *, const OrtValue *))               \
+    X(138, BindOutputToDevice, OrtStatus *, (OrtIoBinding *, const char *, const OrtMemoryInfo *)) \
+    X(140, GetBoundOutputValues, OrtStatus *,                                                      \
+      (const OrtIoBinding *, OrtAllocator *, OrtValue ***, size_t *))                              \
+    X(170, SessionOptionsAppendExecutionProvider_TensorRT_V2, OrtStatus *,                         \
+      (OrtSessionOptions *, const OrtTensorRTProviderOptionsV2 *))                                 \
+    X(171, CreateTensorRTProviderOptions, OrtStatus *, (OrtTensorRTProviderOptionsV2 **))          \
+    X(172, UpdateTensorRTProviderOptions, OrtStatus *,                                             \
+      (OrtTensorRTProviderOptionsV2 *, const char *const *, const char *const *, size_t))          \
+    X(174, ReleaseTensorRTProviderOptions, void, (OrtTensorRTProviderOptionsV2 *))                 \
+    X(204, SessionOptionsAppendExecutionProvider_CUDA_V2, OrtStatus *,                             \
+      (OrtSessionOptions *, const OrtCUDAProviderOptionsV2 *))                                     \
+    X(205, CreateCUDAProviderOptions, OrtStatus *, (OrtCUDAProviderOptionsV2 **))                  \
+    X(206, UpdateCUDAProviderOptions, OrtStatus *,                                                 \
+      (OrtCUDAProviderOptionsV2 *, const char *const *, const char *const *, size_t))              \
+    X(208, ReleaseCUDAProviderOptions, void, (OrtCUDAProviderOptionsV2 *))                         \
+    X(228, RegisterCustomOpsLibrary_V2, OrtStatus *, (OrtSessionOptions *, const char *))
 
 struct ort_api {
 #define ORT_X(position, name, result, parameters) result(*name) parameters;

@@ -2,10 +2,9 @@
  * ONNX Runtime behind prony's vtable. A run is one call of the C API's Run, as most programs make
  * it: inputs exist before, outputs are made by the runtime, and let go between runs, outside the
  * clock. (An I/O binding that keeps the output buffers is faster by a tenth on a model of 3 µs, so
- * it would promise what those programs don't get.)
+ * it would promise what those programs don't get; io_binding=on is for those that have one.)
  */
-#include "runtime/onnxrt/api.h"
-#include "runtime/runtime.h"
+#include "runtime/onnxrt/parts.h"
 #include "runtime/strings.h"
 
 #include <limits.h>
@@ -18,26 +17,6 @@ enum provider {
     PROVIDER_CPU,
     PROVIDER_CUDA,
     PROVIDER_TENSORRT,
-};
-
-struct prn_runtime {
-    bool is_lane; /* all but the outputs and what is below them is borrowed */
-    struct ort_library library;
-    char version[64];
-    OrtEnv *env;
-    OrtSessionOptions *options;
-    OrtSession *session;
-    OrtAllocator *allocator; /* the default one; not ours to free */
-    OrtMemoryInfo *cpu;
-    OrtValue **inputs;
-    char **input_names;
-    size_t n_inputs;
-    OrtValue **outputs;  /* of the last run */
-    char **output_names; /* freed by the allocator */
-    size_t n_outputs;
-    /* what the last output() call handed out */
-    int64_t dims[PRN_RUNTIME_RANK_MAX];
-    char *strings;
 };
 
 /* ONNX Runtime's messages name the place in its own source, "/src/x.cc:12 ns::F(const T&) reason":
@@ -63,8 +42,7 @@ static void cut_source_place(char *text)
     memmove(begin, open, strlen(open) + 1);
 }
 
-/* Turns a status into an error, releasing it. */
-static int check(struct prn_runtime *r, OrtStatus *status, int code, struct prony_error *err)
+int ort_check(struct prn_runtime *r, OrtStatus *status, int code, struct prony_error *err)
 {
     if (!status)
         return 0;
@@ -75,78 +53,6 @@ static int check(struct prn_runtime *r, OrtStatus *status, int code, struct pron
     free(text);
     r->library.api.ReleaseStatus(status);
     return code;
-}
-
-static int set_threads(struct prn_runtime *r, const char *value, struct prony_error *err)
-{
-    int n = (int)strtol(value, NULL, 10);
-    return check(r, r->library.api.SetIntraOpNumThreads(r->options, n), PRONY_EUSAGE, err);
-}
-
-static int set_inter_threads(struct prn_runtime *r, const char *value, struct prony_error *err)
-{
-    const struct ort_api *api = &r->library.api;
-    int n = (int)strtol(value, NULL, 10);
-    int code = check(r, api->SetInterOpNumThreads(r->options, n), PRONY_EUSAGE, err);
-    /* Threads between operators are used by the parallel executor only. */
-    if (code == 0 && n != 1)
-        code = check(r, api->SetSessionExecutionMode(r->options, ORT_EXECUTION_PARALLEL),
-                     PRONY_EUSAGE, err);
-    return code;
-}
-
-static int set_opt(struct prn_runtime *r, const char *value, struct prony_error *err)
-{
-    static const struct {
-        const char *name;
-        int level;
-    } levels[] = {{"off", 0}, {"basic", 1}, {"extended", 2}, {"all", 99}};
-    size_t i = 0;
-    while (strcmp(levels[i].name, value) != 0)
-        i++;
-    return check(r, r->library.api.SetSessionGraphOptimizationLevel(r->options, levels[i].level),
-                 PRONY_EUSAGE, err);
-}
-
-static int set_arena(struct prn_runtime *r, const char *value, struct prony_error *err)
-{
-    return check(r,
-                 prn_runtime_switch(value) ? r->library.api.EnableCpuMemArena(r->options)
-                                           : r->library.api.DisableCpuMemArena(r->options),
-                 PRONY_EUSAGE, err);
-}
-
-static int set_config(struct prn_runtime *r, const char *key, const char *value,
-                      struct prony_error *err)
-{
-    return check(r, r->library.api.AddSessionConfigEntry(r->options, key, value), PRONY_EUSAGE,
-                 err);
-}
-
-static int set_spin(struct prn_runtime *r, const char *value, struct prony_error *err)
-{
-    const char *on = prn_runtime_switch(value) ? "1" : "0";
-    int code = set_config(r, "session.intra_op.allow_spinning", on, err);
-    return code < 0 ? code : set_config(r, "session.inter_op.allow_spinning", on, err);
-}
-
-static int set_option(struct prn_runtime *r, const struct prn_spec_option *o,
-                      struct prony_error *err)
-{
-    static const struct {
-        const char *key;
-        int (*set)(struct prn_runtime *, const char *, struct prony_error *);
-    } setters[] = {{"threads", set_threads},
-                   {"inter_threads", set_inter_threads},
-                   {"opt", set_opt},
-                   {"arena", set_arena},
-                   {"spin", set_spin}};
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(setters); i++)
-        if (strcmp(setters[i].key, o->key) == 0)
-            return setters[i].set(r, o->value, err);
-    if (strncmp(o->key, "ort.", 4) == 0)
-        return set_config(r, o->key + 4, o->value, err);
-    return 0; /* lib and device are used elsewhere */
 }
 
 /* The library lists providers that it can't load: only appending one tells. */
@@ -175,7 +81,7 @@ static int append_provider(struct prn_runtime *r, enum provider provider, const 
         if (options)
             api->ReleaseTensorRTProviderOptions(options);
     }
-    int code = check(r, status, PRONY_EUNAVAILABLE, err);
+    int code = ort_check(r, status, PRONY_EUNAVAILABLE, err);
     if (code == 0)
         return 0;
     if (access("/dev/nvidiactl", F_OK) != 0)
@@ -191,7 +97,7 @@ static int set_profiling(struct prn_runtime *r, const char *folder, struct prony
     char prefix[PATH_MAX];
     if (snprintf(prefix, sizeof prefix, "%s/trace", folder) >= (int)sizeof prefix)
         return prn_fail(err, PRONY_ELIMIT, "'%s' is too long a path", folder);
-    return check(r, r->library.api.EnableProfiling(r->options, prefix), PRONY_ERUNTIME, err);
+    return ort_check(r, r->library.api.EnableProfiling(r->options, prefix), PRONY_ERUNTIME, err);
 }
 
 static void ort_close(struct prn_runtime *r);
@@ -202,6 +108,7 @@ static int open_provider(const struct prn_runtime_config *config, enum provider 
     struct prn_runtime *r = calloc(1, sizeof *r);
     if (!r)
         return prn_fail_memory(err);
+    r->optimised_fd = -1;
     int code = ort_library_load(&r->library, config, err);
     if (code < 0) {
         free(r);
@@ -209,16 +116,18 @@ static int open_provider(const struct prn_runtime_config *config, enum provider 
     }
     const struct ort_api *api = &r->library.api;
     snprintf(r->version, sizeof r->version, "ONNX Runtime %s", r->library.version);
-    code = check(r, api->CreateEnv(ORT_LOGGING_ERROR, "prony", &r->env), PRONY_ERUNTIME, err);
+    code = ort_check(r, api->CreateEnv(ORT_LOGGING_ERROR, "prony", &r->env), PRONY_ERUNTIME, err);
     if (code == 0)
-        code = check(r, api->CreateSessionOptions(&r->options), PRONY_ERUNTIME, err);
+        code = ort_check(r, api->CreateSessionOptions(&r->options), PRONY_ERUNTIME, err);
     if (code == 0)
-        code = check(r, api->GetAllocatorWithDefaultOptions(&r->allocator), PRONY_ERUNTIME, err);
+        code =
+            ort_check(r, api->GetAllocatorWithDefaultOptions(&r->allocator), PRONY_ERUNTIME, err);
     if (code == 0)
-        code = check(r, api->CreateCpuMemoryInfo(ORT_ARENA_ALLOCATOR, ORT_MEMORY_DEFAULT, &r->cpu),
-                     PRONY_ERUNTIME, err);
+        code =
+            ort_check(r, api->CreateCpuMemoryInfo(ORT_ARENA_ALLOCATOR, ORT_MEMORY_DEFAULT, &r->cpu),
+                      PRONY_ERUNTIME, err);
     for (size_t i = 0; code == 0 && i < config->n_options; i++)
-        code = set_option(r, &config->options[i], err);
+        code = ort_set_option(r, &config->options[i], err);
     if (code == 0 && provider != PROVIDER_CPU)
         code = append_provider(r, provider, prn_runtime_option_of(config, "device", NULL), err);
     if (code == 0 && config->profile_folder)
@@ -267,11 +176,12 @@ static const char *ort_origin(const struct prn_runtime *r)
 static int ort_load(struct prn_runtime *r, const char *model_path, struct prony_error *err)
 {
     const struct ort_api *api = &r->library.api;
-    int code = check(r, api->CreateSession(r->env, model_path, r->options, &r->session),
-                     PRONY_ERUNTIME, err);
+    int code = ort_check(r, api->CreateSession(r->env, model_path, r->options, &r->session),
+                         PRONY_ERUNTIME, err);
     size_t n = 0;
+    r->is_saved = code == 0 && r->optimised_fd >= 0;
     if (code == 0)
-        code = check(r, api->SessionGetOutputCount(r->session, &n), PRONY_ERUNTIME, err);
+        code = ort_check(r, api->SessionGetOutputCount(r->session, &n), PRONY_ERUNTIME, err);
     if (code == 0) {
         r->output_names = calloc(n + 1, sizeof *r->output_names);
         r->outputs = calloc(n + 1, sizeof(OrtValue *));
@@ -279,10 +189,10 @@ static int ort_load(struct prn_runtime *r, const char *model_path, struct prony_
             code = prn_fail_memory(err);
     }
     for (; code == 0 && r->n_outputs < n; r->n_outputs++)
-        code = check(r,
-                     api->SessionGetOutputName(r->session, r->n_outputs, r->allocator,
-                                               &r->output_names[r->n_outputs]),
-                     PRONY_ERUNTIME, err);
+        code = ort_check(r,
+                         api->SessionGetOutputName(r->session, r->n_outputs, r->allocator,
+                                                   &r->output_names[r->n_outputs]),
+                         PRONY_ERUNTIME, err);
     return code;
 }
 
@@ -296,10 +206,11 @@ static int make_strings(struct prn_runtime *r, const struct prn_runtime_tensor *
     int code = prn_runtime_strings(t, &texts, &n, err);
     if (code < 0)
         return code;
-    code = check(r, api->CreateTensorAsOrtValue(r->allocator, t->dims, t->rank, t->dtype, &value),
-                 PRONY_ERUNTIME, err);
+    code =
+        ort_check(r, api->CreateTensorAsOrtValue(r->allocator, t->dims, t->rank, t->dtype, &value),
+                  PRONY_ERUNTIME, err);
     if (code == 0 && n > 0)
-        code = check(r, api->FillStringTensor(value, texts, n), PRONY_ERUNTIME, err);
+        code = ort_check(r, api->FillStringTensor(value, texts, n), PRONY_ERUNTIME, err);
     free(texts);
     if (code == 0)
         *ret_value = value;
@@ -316,11 +227,11 @@ static int make_input(struct prn_runtime *r, const struct prn_runtime_tensor *t,
     if (t->dtype == PRN_DTYPE_COMPLEX64 || t->dtype == PRN_DTYPE_COMPLEX128)
         return prn_fail(err, PRONY_EUNSUPPORTED, "ONNX Runtime takes no inputs of type %s",
                         prn_dtype_name(t->dtype)); /* it would name a number */
-    return check(r,
-                 r->library.api.CreateTensorWithDataAsOrtValue(r->cpu, (void *)(uintptr_t)t->data,
-                                                               t->bytes, t->dims, t->rank, t->dtype,
-                                                               ret_value),
-                 PRONY_ERUNTIME, err);
+    return ort_check(
+        r,
+        r->library.api.CreateTensorWithDataAsOrtValue(r->cpu, (void *)(uintptr_t)t->data, t->bytes,
+                                                      t->dims, t->rank, t->dtype, ret_value),
+        PRONY_ERUNTIME, err);
 }
 
 /* Lets go of the last run's outputs. */
@@ -369,24 +280,52 @@ static int bind_inputs(struct prn_runtime *r, const struct prn_runtime_tensor *i
     return 0;
 }
 
+static int make_binding(struct prn_runtime *r, struct prony_error *err)
+{
+    const struct ort_api *api = &r->library.api;
+    int code = ort_check(r, api->CreateIoBinding(r->session, &r->binding), PRONY_ERUNTIME, err);
+    for (size_t i = 0; code == 0 && i < r->n_inputs; i++)
+        code = ort_check(r, api->BindInput(r->binding, r->input_names[i], r->inputs[i]),
+                         PRONY_ERUNTIME, err);
+    for (size_t i = 0; code == 0 && i < r->n_outputs; i++)
+        code = ort_check(r, api->BindOutputToDevice(r->binding, r->output_names[i], r->cpu),
+                         PRONY_ERUNTIME, err);
+    return code;
+}
+
+static void release_binding(struct prn_runtime *r)
+{
+    if (r->binding)
+        r->library.api.ReleaseIoBinding(r->binding);
+    r->binding = NULL;
+}
+
 static int ort_bind(struct prn_runtime *r, const struct prn_runtime_tensor *inputs, size_t n_inputs,
                     struct prony_error *err)
 {
     /* An output may be a view of an input, so those go first. */
     ort_prepare(r, NULL);
+    release_binding(r);
     release_inputs(r);
     int code = bind_inputs(r, inputs, n_inputs, err);
-    if (code < 0)
+    if (code == 0 && r->io_binding)
+        code = make_binding(r, err);
+    if (code < 0) {
+        release_binding(r);
         release_inputs(r);
+    }
     return code;
 }
 
 static int ort_run(struct prn_runtime *r, struct prony_error *err)
 {
-    OrtStatus *status = r->library.api.Run(
-        r->session, NULL, (const char *const *)r->input_names, (const OrtValue *const *)r->inputs,
-        r->n_inputs, (const char *const *)r->output_names, r->n_outputs, r->outputs);
-    return status ? check(r, status, PRONY_ERUNTIME, err) : 0;
+    OrtStatus *status =
+        r->binding
+            ? r->library.api.RunWithBinding(r->session, NULL, r->binding)
+            : r->library.api.Run(r->session, NULL, (const char *const *)r->input_names,
+                                 (const OrtValue *const *)r->inputs, r->n_inputs,
+                                 (const char *const *)r->output_names, r->n_outputs, r->outputs);
+    return status ? ort_check(r, status, PRONY_ERUNTIME, err) : 0;
 }
 
 /* Run may be called by several threads at once, and it only reads the inputs. */
@@ -403,8 +342,13 @@ static int ort_lane(struct prn_runtime *r, struct prn_runtime **ret_lane, struct
     lane->is_lane = true;
     lane->outputs = outputs;
     lane->strings = NULL;
-    *ret_lane = lane;
-    return 0;
+    lane->binding = NULL;
+    int code = r->binding ? make_binding(lane, err) : 0;
+    if (code < 0)
+        ort_close(lane);
+    else
+        *ret_lane = lane;
+    return code;
 }
 
 static size_t ort_output_count(const struct prn_runtime *r)
@@ -422,7 +366,7 @@ static int read_strings(struct prn_runtime *r, const OrtValue *value,
     if (prn_dims_elements(tensor->dims, tensor->rank, &elements) < 0)
         return prn_fail(err, PRONY_ELIMIT, "output '%s' is too large", tensor->name);
     size_t n = (size_t)elements;
-    int code = check(r, api->GetStringTensorDataLength(value, &len), PRONY_ERUNTIME, err);
+    int code = ort_check(r, api->GetStringTensorDataLength(value, &len), PRONY_ERUNTIME, err);
     if (code < 0)
         return code;
     size_t bytes = (n + 1) * sizeof(uint64_t) + len;
@@ -433,46 +377,65 @@ static int read_strings(struct prn_runtime *r, const OrtValue *value,
     uint64_t *offsets = (uint64_t *)(void *)r->strings;
     _Static_assert(sizeof(size_t) == sizeof(uint64_t), "offsets are written in place");
     if (n > 0)
-        code =
-            check(r, api->GetStringTensorContent(value, offsets + n + 1, len, (size_t *)offsets, n),
-                  PRONY_ERUNTIME, err);
+        code = ort_check(
+            r, api->GetStringTensorContent(value, offsets + n + 1, len, (size_t *)offsets, n),
+            PRONY_ERUNTIME, err);
     offsets[n] = len;
     tensor->data = r->strings;
     tensor->bytes = bytes;
     return code;
 }
 
+/* What the binding holds after a run; the handles are ours, the buffers stay the binding's. */
+static int take_bound(struct prn_runtime *r, struct prony_error *err)
+{
+    const struct ort_api *api = &r->library.api;
+    OrtValue **values = NULL;
+    size_t n = 0;
+    if (!r->binding || r->n_outputs == 0 || r->outputs[0])
+        return 0;
+    int code = ort_check(r, api->GetBoundOutputValues(r->binding, r->allocator, &values, &n),
+                         PRONY_ERUNTIME, err);
+    for (size_t i = 0; code == 0 && i < n && i < r->n_outputs; i++)
+        r->outputs[i] = values[i];
+    return code == 0 ? ort_check(r, api->AllocatorFree(r->allocator, values), PRONY_ERUNTIME, err)
+                     : code;
+}
+
 static int ort_output(struct prn_runtime *r, size_t index, struct prn_runtime_tensor *ret_tensor,
                       struct prony_error *err)
 {
     const struct ort_api *api = &r->library.api;
+    int code = take_bound(r, err);
+    if (code < 0)
+        return code;
     OrtValue *value = index < r->n_outputs ? r->outputs[index] : NULL;
     if (!value)
         return prn_fail(err, PRONY_ERUNTIME, "there is no output %zu", index);
     struct prn_runtime_tensor tensor = {.name = r->output_names[index], .dims = r->dims};
     int type = 0;
-    int code = check(r, api->GetValueType(value, &type), PRONY_ERUNTIME, err);
+    code = ort_check(r, api->GetValueType(value, &type), PRONY_ERUNTIME, err);
     if (code == 0 && type != ORT_TYPE_TENSOR) {
         *ret_tensor = tensor; /* a sequence or map: it has been timed, but isn't compared */
         return 0;
     }
     OrtTensorTypeAndShapeInfo *info = NULL;
     if (code == 0)
-        code = check(r, api->GetTensorTypeAndShape(value, &info), PRONY_ERUNTIME, err);
+        code = ort_check(r, api->GetTensorTypeAndShape(value, &info), PRONY_ERUNTIME, err);
     if (code == 0)
-        code = check(r, api->GetTensorElementType(info, &tensor.dtype), PRONY_ERUNTIME, err);
+        code = ort_check(r, api->GetTensorElementType(info, &tensor.dtype), PRONY_ERUNTIME, err);
     if (code == 0)
-        code = check(r, api->GetDimensionsCount(info, &tensor.rank), PRONY_ERUNTIME, err);
+        code = ort_check(r, api->GetDimensionsCount(info, &tensor.rank), PRONY_ERUNTIME, err);
     if (code == 0 && tensor.rank > PRN_RUNTIME_RANK_MAX)
         code =
             prn_fail(err, PRONY_ELIMIT, "output '%s' has %zu dimensions", tensor.name, tensor.rank);
     if (code == 0)
-        code = check(r, api->GetDimensions(info, r->dims, tensor.rank), PRONY_ERUNTIME, err);
+        code = ort_check(r, api->GetDimensions(info, r->dims, tensor.rank), PRONY_ERUNTIME, err);
     if (code == 0 && tensor.dtype == PRN_DTYPE_STRING) {
         code = read_strings(r, value, &tensor, err);
     } else if (code == 0) {
         void *data = NULL;
-        code = check(r, api->GetTensorMutableData(value, &data), PRONY_ERUNTIME, err);
+        code = ort_check(r, api->GetTensorMutableData(value, &data), PRONY_ERUNTIME, err);
         tensor.data = data;
         if (code == 0 && prn_dtype_bytes(tensor.dtype, r->dims, tensor.rank, &tensor.bytes) < 0)
             code = prn_fail(err, PRONY_EUNSUPPORTED, "output '%s' has %s", tensor.name,
@@ -489,11 +452,19 @@ static int ort_end_profiling(struct prn_runtime *r, struct prony_error *err)
 {
     const struct ort_api *api = &r->library.api;
     char *name = NULL;
-    int code =
-        check(r, api->SessionEndProfiling(r->session, r->allocator, &name), PRONY_ERUNTIME, err);
+    int code = ort_check(r, api->SessionEndProfiling(r->session, r->allocator, &name),
+                         PRONY_ERUNTIME, err);
     if (code == 0)
         api->AllocatorFree(r->allocator, name);
     return code;
+}
+
+/* The optimised model, where it was to be saved. */
+static int ort_made(struct prn_runtime *r)
+{
+    int fd = r->is_saved ? dup(r->optimised_fd) : -1;
+    r->is_saved = false;
+    return fd;
 }
 
 /* What a lane borrows. */
@@ -511,6 +482,8 @@ static void release_model(struct prn_runtime *r)
         api->ReleaseSessionOptions(r->options);
     if (r->env)
         api->ReleaseEnv(r->env);
+    if (r->optimised_fd >= 0)
+        close(r->optimised_fd);
     free(r->output_names);
 }
 
@@ -519,6 +492,7 @@ static void ort_close(struct prn_runtime *r)
     if (!r)
         return;
     ort_prepare(r, NULL);
+    release_binding(r);
     if (!r->is_lane)
         release_model(r);
     free(r->outputs);
@@ -534,6 +508,11 @@ static const struct prn_runtime_option ort_gpu_options[] = {
     {"opt", "off|basic|extended|all", "graph optimisation (default all)", false},
     {"arena", "on|off", "memory arena (default on)", false},
     {"spin", "on|off", "threads spin while they wait (default on)", false},
+    {"denormals", "keep|zero", "tiny numbers, kept or flushed to zero (default keep)", false},
+    {"affinity", "CPUS", "CPUs of each thread but the first: 1;2-3+5", false},
+    {"io_binding", "on|off", "outputs stay in buffers that are bound once (default off)", false},
+    {"custom_ops", "FILE", "a library of custom operators", true},
+    {"save_optimised", "FILE", "writes the model as the session optimised it", true},
     {"lib", "FILE", "the libonnxruntime.so to load, to compare versions", true},
     {"ort.*", "VALUE", "any session config key of ONNX Runtime, passed on", false},
     {0},
@@ -560,6 +539,7 @@ static const struct prn_runtime_option ort_gpu_options[] = {
         .output_count = ort_output_count,          \
         .output = ort_output,                      \
         .end_profiling = ort_end_profiling,        \
+        .made = ort_made,                          \
         .close = ort_close,                        \
     }
 

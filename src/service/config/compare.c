@@ -89,8 +89,10 @@ static const char *value_text(const struct prn_config_key *key, const void *at,
         uint64_t bytes = *(const uint64_t *)at;
         return bytes == 0 && key->unset ? unset : prn_format_bytes(buffer, (double)bytes);
     }
-    case KIND_SECONDS:
-        return prn_format_duration(buffer, *(const double *)at * 1e9);
+    case KIND_SECONDS: {
+        double seconds = *(const double *)at;
+        return !(seconds > 0) && key->unset ? unset : prn_format_duration(buffer, seconds * 1e9);
+    }
     case KIND_PRICE:
         return isnan(*(const double *)at) ? "not known"
                                           : prn_format_shortest(buffer, *(const double *)at);
@@ -272,6 +274,28 @@ static void compare_quotas(struct differ *d)
             compare_user(d, d->before->quotas[i].user);
 }
 
+static void compare_times_of(struct differ *d, const char *user)
+{
+    struct prn_config_times before = prn_config_times(d->before, user, NULL, 0);
+    struct prn_config_times after = prn_config_times(d->after, user, NULL, 0);
+    if (before.session_s != after.session_s || before.idle_s != after.idle_s)
+        note(d, false, "limits.per_user: other limits of time for '%s'", user);
+}
+
+static void compare_times(struct differ *d)
+{
+    for (size_t i = 0; i < d->after->n_user_times; i++)
+        compare_times_of(d, d->after->user_times[i].user);
+    for (size_t i = 0; i < d->before->n_user_times; i++) {
+        size_t k = 0;
+        while (k < d->after->n_user_times &&
+               strcmp(d->after->user_times[k].user, d->before->user_times[i].user) != 0)
+            k++;
+        if (k == d->after->n_user_times)
+            compare_times_of(d, d->before->user_times[i].user);
+    }
+}
+
 static void compare_http(struct differ *d)
 {
     const char *before = d->before->http;
@@ -285,8 +309,9 @@ static const struct {
     const char *key;
     void (*compare)(struct differ *d);
 } others[] = {
-    {"listen", compare_listen}, {"tls", compare_tls},         {"http", compare_http},
-    {"pools", compare_pools},   {"presets", compare_presets}, {"users", compare_quotas},
+    {"listen", compare_listen},  {"tls", compare_tls},         {"http", compare_http},
+    {"pools", compare_pools},    {"presets", compare_presets}, {"users", compare_quotas},
+    {"per_user", compare_times},
 };
 
 static void compare_keys(struct differ *d, const char *section, const struct prn_config_key *keys,

@@ -29,10 +29,11 @@
 #define USD_PER_HOUR_MAX 1e6
 #define HALF_DAY_S 43200.0
 #define WEEK_S 604800.0
+#define YEAR_S 31536000.0
 
 struct draft {
     struct prn_config config; /* first, so that keys fill that as well */
-    const struct prn_yaml_node *listen, *http, *pools, *presets, *users;
+    const struct prn_yaml_node *listen, *http, *pools, *presets, *users, *per_user;
 };
 
 static const struct prn_config defaults = {
@@ -69,6 +70,12 @@ static const struct prn_config_key cache_keys[] = {
                    PRN_CONFIG_RANGE(0, 0x1p60)),
 };
 
+#define TIME_KEYS(session, idle)                                                                   \
+    PRN_CONFIG_KEY("session_time", prn_config_read_duration, session, PRN_CONFIG_RANGE(1, YEAR_S), \
+                   PRN_CONFIG_OR_NONE(0), .unset = "none"),                                        \
+        PRN_CONFIG_KEY("session_idle", prn_config_read_duration, idle,                             \
+                       PRN_CONFIG_RANGE(1, YEAR_S), PRN_CONFIG_OR_NONE(0), .unset = "none")
+
 static const struct prn_config_key limits_keys[] = {
     /* gRPC counts a message's bytes in an int. */
     PRN_CONFIG_KEY("message", prn_config_read_size, INTO(config.limits.message_bytes),
@@ -83,6 +90,8 @@ static const struct prn_config_key limits_keys[] = {
                    PRN_CONFIG_RANGE(1, 1e6)),
     PRN_CONFIG_KEY("models_per_session", prn_config_read_count,
                    INTO(config.limits.models_per_session), PRN_CONFIG_RANGE(1, 1e6)),
+    TIME_KEYS(INTO(config.limits.times.session_s), INTO(config.limits.times.idle_s)),
+    PRN_CONFIG_KEY("per_user", prn_config_read_node, INTO(per_user)),
 };
 
 static bool is_log_format(const char *text)
@@ -118,6 +127,8 @@ const struct prn_config_key prn_config_keys[] = {
                    PRN_CONFIG_RESTART("the user's own")),
     PRN_CONFIG_SECTION("cache", cache_keys),
     PRN_CONFIG_SECTION("limits", limits_keys),
+    PRN_CONFIG_KEY("audit", prn_config_read_path, INTO(config.audit_file),
+                   PRN_CONFIG_RESTART("none")),
     PRN_CONFIG_KEY("log", read_log, INTO(config.log_format), .text = true,
                    PRN_CONFIG_RESTART(NULL)),
 };
@@ -220,7 +231,8 @@ static int read_nothing(const struct prn_config_reader *r, const struct prn_conf
         PRN_CONFIG_KEY("processor", prn_config_read_text, OF_POOL(processor)),      \
         PRN_CONFIG_KEY("usd_per_hour", prn_config_read_real, OF_POOL(usd_per_hour), \
                        PRN_CONFIG_RANGE(0, USD_PER_HOUR_MAX)),                      \
-        PRN_CONFIG_KEY("software", read_software, 0)
+        PRN_CONFIG_KEY("software", read_software, 0),                               \
+        TIME_KEYS(OF_POOL(times.session_s), OF_POOL(times.idle_s))
 
 static const struct prn_config_key local_keys[] = {
     POOL_KEYS,
@@ -474,6 +486,65 @@ static int read_users(const struct prn_config_reader *r, struct draft *draft)
     return 0;
 }
 
+static int read_user_times(const struct prn_config_reader *r, struct draft *draft)
+{
+#define OF_TIMES(member) offsetof(struct prn_config_times, member)
+    static const struct prn_config_key keys[] = {TIME_KEYS(OF_TIMES(session_s), OF_TIMES(idle_s))};
+    const struct prn_yaml_node *map = draft->per_user;
+    if (!map)
+        return 0;
+    if (map->kind != PRN_YAML_MAP)
+        return prn_config_fail(r, map, "per_user", "not a map of users and their limits");
+    if (map->n > USERS_MAX)
+        return prn_config_fail(r, map, "per_user", "more than %d users", USERS_MAX);
+    struct prn_config_user_times *all =
+        PRN_ARENA_ARRAY(r->arena, map->n, struct prn_config_user_times);
+    if (!all)
+        return prn_fail_memory(r->err);
+    for (size_t i = 0; i < map->n; i++) {
+        if (!prn_text_is_name(map->keys[i]))
+            return prn_config_fail(r, map->items[i], "per_user",
+                                   "a name is empty or has control characters");
+        all[i].times = (struct prn_config_times){NAN, NAN};
+        int code = prn_config_read_map(r, map->keys[i], map->items[i], keys, PRN_ARRAY_SIZE(keys),
+                                       &all[i].times);
+        if (code < 0)
+            return code;
+        all[i].user = prn_arena_strdup(r->arena, map->keys[i]);
+        if (!all[i].user)
+            return prn_fail_memory(r->err);
+    }
+    draft->config.user_times = all;
+    draft->config.n_user_times = map->n;
+    return 0;
+}
+
+static double stricter(double limit, double other)
+{
+    return limit > 0 && !(other > 0 && other < limit) ? limit : other;
+}
+
+struct prn_config_times prn_config_times(const struct prn_config *config, const char *user,
+                                         const char *const *hardware, size_t n)
+{
+    struct prn_config_times times = config->limits.times;
+    for (size_t i = 0; i < config->n_user_times; i++) {
+        const struct prn_config_user_times *own = &config->user_times[i];
+        if (strcmp(own->user, user) != 0)
+            continue;
+        times.session_s = isnan(own->times.session_s) ? times.session_s : own->times.session_s;
+        times.idle_s = isnan(own->times.idle_s) ? times.idle_s : own->times.idle_s;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct prn_config_pool *pool = prn_config_pool(config, hardware[i]);
+        if (!pool)
+            continue;
+        times.session_s = stricter(times.session_s, pool->times.session_s);
+        times.idle_s = stricter(times.idle_s, pool->times.idle_s);
+    }
+    return times;
+}
+
 /* ---- Addresses ---- */
 
 /* Where a value comes from: a line of the file, or an option. */
@@ -646,6 +717,8 @@ static int read_all(const struct prn_config_reader *r, struct draft *draft,
         code = read_presets(r, draft);
     if (code == 0)
         code = read_users(r, draft);
+    if (code == 0)
+        code = read_user_times(r, draft);
     return code;
 }
 

@@ -59,13 +59,20 @@ struct prn_config_slurm {
     const char *const *environment; /* "NAME=value" */
 };
 
+/* Limits of time of a session; 0: none. */
+struct prn_config_times {
+    double session_s; /* from when it has its hosts */
+    double idle_s;    /* without work: heartbeats aren't */
+};
+
 struct prn_config_pool {
     const char *hardware;
     enum prn_pool_type type;
     size_t line;           /* in the file, for later errors; 0: from no file */
     const char *processor; /* NULL when neither the file nor prony knows it */
     double usd_per_hour;   /* NAN: likewise */
-    size_t n_software;     /* 0: whatever a worker finds */
+    struct prn_config_times times;
+    size_t n_software; /* 0: whatever a worker finds */
     const char *const *software;
     struct {
         size_t count; /* workers that the service starts on its own machine */
@@ -84,6 +91,12 @@ struct prn_config_quota {
     size_t backends; /* PRN_CONFIG_NO_LIMIT: as many as they like */
 };
 
+/* Instead of those for all; NAN: not given. */
+struct prn_config_user_times {
+    const char *user;
+    struct prn_config_times times;
+};
+
 struct prn_config_limits {
     uint64_t message_bytes;
     uint64_t model_bytes; /* of all files of one model */
@@ -92,6 +105,7 @@ struct prn_config_limits {
     double run_timeout_s;     /* of one Run or LoadModel on one backend */
     size_t sessions;          /* of all users, waiting ones included */
     size_t models_per_session;
+    struct prn_config_times times;
 };
 
 struct prn_config {
@@ -108,6 +122,8 @@ struct prn_config {
     size_t quota_default;
     size_t n_quotas;
     const struct prn_config_quota *quotas;
+    size_t n_user_times;
+    const struct prn_config_user_times *user_times;
     double lease_s;
     const char *python;       /* the interpreter that has torch; NULL: as PRONY_PYTHON says */
     const char *state_folder; /* NULL: the user's own */
@@ -115,6 +131,7 @@ struct prn_config {
     uint64_t cache_bytes;
     struct prn_config_limits limits;
     const char *log_format; /* "text" or "json" */
+    const char *audit_file; /* NULL: none */
 };
 
 /* Reads options->config_file, if there is one; `options` may be NULL. Faults of options name them
@@ -144,6 +161,11 @@ bool prn_config_in_default(const char *software);
 
 /* Most backends that a user may have at once. */
 size_t prn_config_quota(const struct prn_config *config, const char *user);
+
+/* What holds for a user's session on hardware: the strictest of the user's, or else that for all,
+ * and of the pools'. */
+struct prn_config_times prn_config_times(const struct prn_config *config, const char *user,
+                                         const char *const *hardware, size_t n);
 
 /* Reads certificate and key, PEM, and checks that they belong together: at the start and again at
  * each reload. The caller frees both; both are NULL without TLS. */

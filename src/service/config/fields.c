@@ -190,6 +190,10 @@ int prn_config_read_duration(const struct prn_config_reader *r, const struct prn
 {
     static const struct unit units[] = {{"", 1},   {"ms", 1e-3}, {"s", 1},
                                         {"m", 60}, {"min", 60},  {"h", 3600}};
+    if (key->may_be_none && node->kind == PRN_YAML_SCALAR && strcmp(node->text, "none") == 0) {
+        *(double *)into = (double)key->none;
+        return 0;
+    }
     double seconds = measured(node, units, PRN_ARRAY_SIZE(units));
     if (isnan(seconds))
         return prn_config_fail(r, node, key->name, "'%.100s' is not a duration such as 30s or 10m",

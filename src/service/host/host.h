@@ -29,6 +29,7 @@ struct prn_host {
         place PRN_GUARDED(prn_service); /* NULL before its hello PRN_LOCKED, and once it is gone */
     Prony__Hello *hello;
     int64_t connected_ns;
+    uint64_t number;                  /* of all that ever said hello, from 1; 0: it hasn't */
     struct prn_held *held PRN_LOCKED; /* the session that has it */
     struct prn_local *local;          /* a worker of this machine's; NULL: elsewhere */
     pthread_cond_t work;              /* of its thread */
@@ -41,6 +42,7 @@ struct prn_host {
         *last_out PRN_LOCKED; /* commands on their way, one under way */
     bool sending PRN_LOCKED;
     bool gone PRN_LOCKED;         /* its call is over */
+    bool leave PRN_LOCKED;        /* it is to leave once no session has it */
     char why[128];                /* what is known of why; "": nothing */
     size_t references PRN_LOCKED; /* the list's, its thread's */
     /* Until when it must have said hello, or answered End; 0: nothing is due. */
@@ -64,6 +66,13 @@ void prn_fetch_ended(struct prn_rpc_call *call, bool cancelled);
 bool prn_host_work_locked(struct prn_held *held, struct prn_part *part) PRN_HOLDS(prn_service);
 /* Nobody wants what is under way. */
 void prn_host_cancel_locked(struct prn_held *held) PRN_HOLDS(prn_service);
+/* "w3": names of hosts may be several workers'. Returns `ret_id`. */
+#define PRN_HOST_ID_SIZE 24
+const char *prn_host_id(const struct prn_host *host, char ret_id[PRN_HOST_ID_SIZE]);
+/* The worker leaves: now, or when its session has ended. */
+void prn_host_leave_locked(struct prn_host *host) PRN_HOLDS(prn_service);
+/* No session has it any more. */
+void prn_host_freed_locked(struct prn_host *host) PRN_HOLDS(prn_service);
 /* The session is closed: what is under way is cancelled, and the host given back. */
 void prn_host_end_locked(struct prn_held *held) PRN_HOLDS(prn_service);
 void prn_host_send_end_locked(struct prn_held *held) PRN_HOLDS(prn_service);
@@ -106,6 +115,8 @@ struct prn_local *prn_local_find_locked(struct prn_service *s, const char *key)
 PRONY_MUST_CHECK int prn_local_attach_locked(struct prn_host *host, struct prony_error *err)
     PRN_HOLDS(prn_service);
 void prn_local_wake(struct prn_host *host);
+/* Its connection has ended: should the process be left, it hangs, and is replaced. */
+void prn_local_lost_locked(struct prn_host *host) PRN_HOLDS(prn_service);
 /* A part was put first in line; or it wasn't, and waits. True: a quick run has begun. */
 bool prn_local_work_locked(struct prn_held *held, struct prn_part *part) PRN_HOLDS(prn_service);
 /* Without the lock: takes its result, unless it takes long. */

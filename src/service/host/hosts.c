@@ -120,8 +120,10 @@ Prony__WorkerReport *prn_host_call_locked(struct prn_host *host, Prony__WorkerCo
         return NULL;
     }
     if (!report)
-        prn_fail(err, PRONY_EUNAVAILABLE, "the host is lost: its worker %s",
-                 host->gone ? "went away" : "doesn't answer");
+        prn_fail(err, PRONY_EUNAVAILABLE, "the host is lost: %s",
+                 !host->gone    ? "its worker doesn't answer"
+                 : host->why[0] ? host->why
+                                : "its worker went away");
     return report;
 }
 
@@ -354,8 +356,10 @@ static void advance_locked(struct prn_held *held) PRN_HOLDS(prn_service)
 bool prn_host_work_locked(struct prn_held *held, struct prn_part *part)
 {
     if (!held->host) {
-        prn_part_fail_all_locked(part, PRONY_EUNAVAILABLE,
-                                 "the host that ran it was lost; open a new session");
+        char text[PRONY_ERROR_TEXT_SIZE];
+        snprintf(text, sizeof text, "the host that ran it was lost%s%s; open a new session",
+                 held->lost[0] ? ": " : "", held->lost);
+        prn_part_fail_all_locked(part, PRONY_EUNAVAILABLE, text);
         prn_part_end_locked(part);
         return false;
     }
@@ -450,7 +454,12 @@ static void take_error_locked(struct prn_part *part, const OctomlProfile__ErrorV
         part->at = held->n_backends;
         return;
     }
-    prn_task_fail(part, held->backends[prn_part_backend(part)], PRONY_ERUNTIME, error->message);
+    /* What it may say of an executor; anything else is the runtime's fault. */
+    int code = error->has_prony_code &&
+                       (error->prony_code == PRONY_ECRASH || error->prony_code == PRONY_ETIMEDOUT)
+                   ? error->prony_code
+                   : PRONY_ERUNTIME;
+    prn_task_fail(part, held->backends[prn_part_backend(part)], code, error->message);
     part->at++;
 }
 
@@ -618,6 +627,38 @@ static int check_hello_locked(struct prn_service *s, const Prony__Hello *hello,
     return code;
 }
 
+const char *prn_host_id(const struct prn_host *host, char ret_id[PRN_HOST_ID_SIZE])
+{
+    snprintf(ret_id, PRN_HOST_ID_SIZE, "w%llu", (unsigned long long)host->number);
+    return ret_id;
+}
+
+/* One that was granted a session but hasn't heard of it yet would go, so it is told later. */
+static void tell_leave_locked(struct prn_host *host) PRN_HOLDS(prn_service)
+{
+    Prony__WorkerCommand command = PRONY__WORKER_COMMAND__INIT;
+    Prony__Leave body = PRONY__LEAVE__INIT;
+    if (!host->leave || host->held)
+        return;
+    host->leave = false;
+    command.body_case = PRONY__WORKER_COMMAND__BODY_LEAVE;
+    command.leave = &body;
+    prn_host_command_locked(host, &command, &(struct prn_command_wait){0});
+}
+
+void prn_host_leave_locked(struct prn_host *host)
+{
+    prn_queue_drain_host(host->service->queue, host->place, prn_monotonic_ns());
+    host->leave = true;
+    tell_leave_locked(host);
+}
+
+void prn_host_freed_locked(struct prn_host *host)
+{
+    host->held = NULL;
+    tell_leave_locked(host);
+}
+
 static void take_hello_locked(struct prn_host *host, Prony__WorkerReport *report)
     PRN_HOLDS(prn_service)
 {
@@ -638,6 +679,7 @@ static void take_hello_locked(struct prn_host *host, Prony__WorkerReport *report
     if (code == 0) {
         clear_due_locked(host);
         host->hello = hello;
+        host->number = ++s->n_attached;
         report->body_case = PRONY__WORKER_REPORT__BODY__NOT_SET;
         code = prn_queue_add_host(s->queue, hello->hardware, host, prn_monotonic_ns(), &host->place,
                                   &err);
@@ -738,6 +780,7 @@ void prn_host_lose_locked(struct prn_host *host)
             PRN_LOG_TEXT("hardware", held->hardware), PRN_LOG_TEXT("session", session->label));
     prn_meter_add(host->service->counted.lost, 1);
     __atomic_store_n(&held->cancelled, 1, __ATOMIC_RELAXED);
+    snprintf(held->lost, sizeof held->lost, "%s", host->why);
     struct prn_part *part = held->now;
     const char *colon = host->why[0] ? ": " : "";
     char text[PRONY_ERROR_TEXT_SIZE];
@@ -780,9 +823,11 @@ void prn_attach_ended(struct prn_rpc_call *call, bool cancelled)
     /* The thread of a host of this machine gives its session back itself. */
     if (!host->local)
         prn_host_lose_locked(host);
-    pthread_cond_broadcast(&host->answered);
-    if (host->local)
+    if (host->local) {
+        prn_local_lost_locked(host);
         prn_local_wake(host);
+    }
+    pthread_cond_broadcast(&host->answered);
     prn_sessions_settle_locked(s);
     prn_host_unref_locked(host);
     prn_service_unlock(s);

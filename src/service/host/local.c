@@ -26,11 +26,15 @@
 #include <unistd.h>
 
 #define KEY_BYTES 32
+#define KILLED_NS ((int64_t)20 * 1000000) /* until one that was killed has ended */
 #define HANDOFF_FD 3
 #define SPAWN_S 60.0                             /* for an executor to start */
 #define BACK_OFF_MIN_NS ((int64_t)200 * 1000000) /* before a worker that ended is started again */
 #define BACK_OFF_MAX_NS ((int64_t)30 * 1000000000)
 #define STOP_MS 3000
+/* For one whose connection was lost to end, or to come back; then it hangs, and is killed. */
+#define HUNG_NS ((int64_t)500 * 1000000)
+#define JOIN_NS ((int64_t)60 * 1000000000) /* for one that was started to connect */
 /* After so many, hosts of this worker are nothing to wait for; it is tried again all the same. */
 #define FAILURES_MAX 3
 /* How long an executor that is alone on its host may wait for work before it is stopped: to stop
@@ -49,6 +53,7 @@ struct prn_local {
     bool joined;           /* since it was started */
     unsigned failures;     /* how often, in a row, it ended before it had joined */
     struct prn_host *host; /* NULL: not connected */
+    int64_t kill_ns;       /* its connection was lost: when it is killed; 0: never */
     struct prn_local *next;
 };
 
@@ -249,7 +254,8 @@ static void measure_locked(struct prn_part *part) PRN_HOLDS(prn_service)
     while (part->command_id && part->at < held->n_backends && !host->gone)
         prn_service_wait_locked(host->service, &host->answered, INT64_MAX);
     if (part->at < held->n_backends) {
-        prn_fail(&err, PRONY_EUNAVAILABLE, "the host was lost while it measured");
+        prn_fail(&err, PRONY_EUNAVAILABLE, "the host was lost while it measured%s%s",
+                 host->why[0] ? ": " : "", host->why);
         prn_part_fail_all_locked(part, err.code, err.text);
     }
     part->command_id = 0;
@@ -289,6 +295,9 @@ static void work_part(struct prn_part *part)
         code = task->kind == PRN_TASK_LOAD ? local_load(part, k, o, &err)
                                            : local_run(part, k, o, &err);
         prn_service_lock(s);
+        if (code < 0 && held->host->gone && held->host->why[0])
+            code = prn_fail(&err, PRONY_EUNAVAILABLE, "the host was lost while it ran: %s",
+                            held->host->why);
         if (code < 0)
             prn_task_fail(part, held->backends[k], code, err.text);
     }
@@ -459,6 +468,7 @@ int prn_local_attach_locked(struct prn_host *host, struct prony_error *err)
     host->local->host = host;
     host->local->back_off_ns = BACK_OFF_MIN_NS;
     host->local->joined = true;
+    host->local->kill_ns = 0;
     if (host->local->failures > 0) {
         host->local->failures = 0;
         keep_promise_locked(host->service, host->local);
@@ -605,10 +615,38 @@ static void start_worker_locked(struct prn_service *s, struct prn_local *local)
         local->handoff_fd = sockets[0];
     }
     local->joined = false;
+    local->kill_ns = prn_monotonic_ns() + JOIN_NS;
     if (error) {
         PRN_LOG(s->log, PRN_LOG_ERROR, "worker.start", PRN_LOG_TEXT("error", strerror(error)));
         count_failure_locked(s, local);
     }
+}
+
+void prn_local_lost_locked(struct prn_host *host)
+{
+    struct prn_service *s = host->service;
+    struct prn_local *local = host->local;
+    siginfo_t ended = {0};
+    if (local->pid == 0 || local->host != host)
+        return;
+    local->kill_ns = prn_monotonic_ns() + HUNG_NS;
+    prn_service_look_by_locked(s, local->kill_ns);
+    bool known = waitid(P_PID, (id_t)local->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0;
+    snprintf(host->why, sizeof host->why, "%s",
+             known && ended.si_pid ? "its worker ended" : "its worker stopped answering");
+}
+
+/* One that hangs doesn't end by itself. What it started ends with it. */
+static void kill_hung_locked(struct prn_service *s, struct prn_local *local, int64_t now_ns)
+    PRN_HOLDS(prn_service)
+{
+    if (local->pid == 0 || local->kill_ns == 0 || local->kill_ns > now_ns || s->stopping)
+        return;
+    PRN_LOG(s->log, PRN_LOG_WARNING, "worker.hung", PRN_LOG_TEXT("hardware", local->hardware),
+            PRN_LOG_INTEGER("pid", local->pid));
+    kill(local->pid, SIGKILL);
+    local->kill_ns = 0;
+    prn_service_look_by_locked(s, now_ns + KILLED_NS);
 }
 
 /* Takes note of a process that has ended. */
@@ -623,6 +661,7 @@ static void reap_locked(struct prn_service *s, struct prn_local *local, int64_t 
             PRN_LOG_INTEGER("status", WIFEXITED(status) ? WEXITSTATUS(status) : -1),
             PRN_LOG_INTEGER("signal", WIFSIGNALED(status) ? WTERMSIG(status) : 0));
     local->pid = 0;
+    local->kill_ns = 0;
     local->key[0] = '\0';
     local->start_ns = now_ns + local->back_off_ns;
     if (!local->joined && !s->stopping)
@@ -640,7 +679,10 @@ int64_t prn_locals_tick_locked(struct prn_service *s, int64_t now_ns)
 {
     int64_t next_ns = INT64_MAX;
     for (struct prn_local *local = s->locals; local; local = local->next) {
+        kill_hung_locked(s, local, now_ns);
         reap_locked(s, local, now_ns);
+        if (local->kill_ns > 0 && local->kill_ns < next_ns)
+            next_ns = local->kill_ns;
         /* One that takes no further session leaves when the last one has ended. */
         const struct prn_host *host = local->host;
         if (local->pid && host && host->place && !host->held &&

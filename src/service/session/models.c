@@ -6,6 +6,8 @@
  *
  * The cache has each file once; folders have further names of it.
  */
+#include "base/text.h"
+#include "service/audit.h"
 #include "service/session/session.h"
 
 #include "instance/names.h"
@@ -196,6 +198,20 @@ static void reply_attached(struct prn_rpc_call *call, const struct prn_session *
 }
 
 /* The blob is in the cache: it becomes the session's, if that is still there. Consumes `blob`. */
+/* A file of a model: sent, or known by its hash. */
+static void audit_file(const struct prn_rpc_call *call, const struct prn_session *session,
+                       const struct component *c, const struct prn_blob *blob, bool cached)
+{
+    char sha256[2 * PRN_SHA256_BYTES + 1];
+    prn_text_hex(prn_blob_sha256(blob), PRN_SHA256_BYTES, sha256);
+    PRN_AUDIT(session->service->audit, cached ? "cached" : "upload",
+              PRN_LOG_TEXT("user", session->owner.user),
+              PRN_LOG_TEXT("from", prn_rpc_call_peer(call)),
+              PRN_LOG_TEXT("session", session->label), PRN_LOG_INTEGER("model", c->model_id),
+              PRN_LOG_TEXT("file", c->name), PRN_LOG_TEXT("sha256", sha256),
+              PRN_LOG_INTEGER("bytes", prn_blob_bytes(blob)));
+}
+
 static void finish_component(struct prn_rpc_call *call, struct prn_session *session,
                              const struct component *c, struct prn_blob *blob, bool cached)
 {
@@ -210,6 +226,8 @@ static void finish_component(struct prn_rpc_call *call, struct prn_session *sess
             prn_refuse(call, prn_status_of(code), "%s", err.text);
         else
             reply_attached(call, session, c->skip, cached);
+        if (code == 0)
+            audit_file(call, session, c, blob, cached);
     }
     prn_service_unlock(s);
     prn_blob_release(blob);
@@ -244,10 +262,8 @@ static void unref_upload_locked(struct upload *u) PRN_HOLDS(prn_service)
     if (--u->references > 0)
         return;
     prn_blob_writer_abort(u->writer);
-    if (u->session) {
-        prn_session_exit_locked(u->session);
+    if (u->session)
         prn_session_unref_locked(u->session);
-    }
     free(u->component.name);
     prn_rpc_call_unref(u->call);
     free(u);
@@ -430,6 +446,8 @@ void prn_upload_message(struct prn_rpc_call *call, struct prn_bytes *message)
     prn_service_lock(s);
     u->reading = false;
     bool more = message != NULL;
+    if (u->session)
+        prn_session_live_locked(u->session);
     if (!u->failed)
         take_message_locked(u, message);
     else
@@ -446,12 +464,13 @@ void prn_upload_message(struct prn_rpc_call *call, struct prn_bytes *message)
 
 void prn_upload_ended(struct prn_rpc_call *call, bool cancelled)
 {
-    (void)cancelled;
     struct upload *u = prn_rpc_call_data(call);
     struct prn_service *s = prn_rpc_call_service(call);
     if (!u)
         return;
     prn_service_lock(s);
+    if (u->session)
+        prn_session_exit_locked(u->session, cancelled);
     unref_upload_locked(u);
     prn_service_unlock(s);
 }
@@ -482,7 +501,7 @@ static void run_lookup(struct prn_pool_job *job)
     else
         finish_component(l->call, l->session, &l->component, blob, true);
     prn_service_lock(s);
-    prn_session_exit_locked(l->session);
+    prn_session_exit_locked(l->session, false);
     prn_session_unref_locked(l->session);
     prn_service_unlock(s);
 }

@@ -27,9 +27,9 @@ struct prn_queue_host {
     struct hardware *hardware;
     void *data;
     struct entry *holder; /* NULL: nobody */
-    bool draining;
+    bool draining, disabled;
     TAILQ_ENTRY(prn_queue_host) in_all;
-    TAILQ_ENTRY(prn_queue_host) in_free; /* unless held or draining */
+    TAILQ_ENTRY(prn_queue_host) in_free; /* unless held, draining or disabled */
 };
 
 /* What a session wants of one hardware. */
@@ -71,7 +71,8 @@ struct prn_queue_session {
 struct hardware {
     char *name;
     struct hosts hosts, free; /* the one that became free last is the first */
-    size_t n_hosts, n_free, n_held, n_draining, promised;
+    size_t n_hosts, n_free, n_held, n_draining, n_disabled, promised;
+    bool paused;
     struct line line;
     struct entry *edge; /* NULL: none is within reach */
     size_t n_within, n_waiting;
@@ -263,11 +264,17 @@ static void grant(struct prn_queue *queue, struct prn_queue_session *s, int64_t 
     tell(&queue->granted, s);
 }
 
+/* Hosts that somebody may be granted now. */
+static size_t at_hand(const struct hardware *hw)
+{
+    return hw->paused ? 0 : hw->n_free;
+}
+
 /* Moves the edge behind the entries that the free hosts suffice for, and grants whom that lets go.
  */
 static void reach_more(struct prn_queue *queue, struct hardware *hw, int64_t now_ns)
 {
-    while (hw->n_within < hw->n_free && hw->n_within < hw->n_waiting) {
+    while (hw->n_within < at_hand(hw) && hw->n_within < hw->n_waiting) {
         struct entry *e = hw->edge ? TAILQ_NEXT(hw->edge, in_line) : TAILQ_FIRST(&hw->line);
         e->within = true;
         hw->edge = e;
@@ -277,16 +284,16 @@ static void reach_more(struct prn_queue *queue, struct hardware *hw, int64_t now
     }
 }
 
-/* After a free host has gone. */
+/* After a free host has gone, or all are kept back. */
 static void reach_less(struct hardware *hw)
 {
-    if (hw->n_within <= hw->n_free)
-        return;
-    struct entry *e = hw->edge;
-    e->within = false;
-    e->session->n_within--;
-    hw->edge = TAILQ_PREV(e, line, in_line);
-    hw->n_within--;
+    while (hw->n_within > at_hand(hw)) {
+        struct entry *e = hw->edge;
+        e->within = false;
+        e->session->n_within--;
+        hw->edge = TAILQ_PREV(e, line, in_line);
+        hw->n_within--;
+    }
 }
 
 /* Takes a waiting session out of all lines; those behind it move up. */
@@ -361,10 +368,11 @@ struct prn_queue_session *prn_queue_remove_host(struct prn_queue *queue,
     if (holder) {
         host->holder->host = NULL;
         hw->n_held--;
-    } else if (!host->draining) {
+    } else if (!host->draining && !host->disabled) {
         take_from_free(host);
     }
     hw->n_draining -= host->draining;
+    hw->n_disabled -= host->disabled;
     hw->n_hosts--;
     TAILQ_REMOVE(&hw->hosts, host, in_all);
     free(host);
@@ -376,11 +384,43 @@ void prn_queue_drain_host(struct prn_queue *queue, struct prn_queue_host *host, 
 {
     if (host->draining)
         return;
-    if (!host->holder)
+    if (!host->holder && !host->disabled)
         take_from_free(host);
     host->draining = true;
     host->hardware->n_draining++;
     fail_if_gone(queue, host->hardware, now_ns);
+}
+
+static void put_to_free(struct prn_queue_host *host)
+{
+    if (host->holder || host->draining || host->disabled)
+        return;
+    TAILQ_INSERT_HEAD(&host->hardware->free, host, in_free);
+    host->hardware->n_free++;
+}
+
+void prn_queue_disable_host(struct prn_queue *queue, struct prn_queue_host *host, bool disabled,
+                            int64_t now_ns)
+{
+    if (host->disabled == disabled)
+        return;
+    if (disabled && !host->holder && !host->draining)
+        take_from_free(host);
+    host->disabled = disabled;
+    host->hardware->n_disabled += disabled ? 1 : SIZE_MAX;
+    put_to_free(host);
+    reach_more(queue, host->hardware, now_ns);
+}
+
+bool prn_queue_pause(struct prn_queue *queue, const char *hardware, bool paused, int64_t now_ns)
+{
+    struct hardware *hw = find_hardware(queue, hardware);
+    if (!hw)
+        return false;
+    hw->paused = paused;
+    reach_less(hw);
+    reach_more(queue, hw, now_ns);
+    return true;
 }
 
 int prn_queue_promise(struct prn_queue *queue, const char *hardware, size_t hosts, int64_t now_ns,
@@ -403,6 +443,11 @@ void *prn_queue_host_data(const struct prn_queue_host *host)
 struct prn_queue_session *prn_queue_host_holder(const struct prn_queue_host *host)
 {
     return host->holder ? host->holder->session : NULL;
+}
+
+bool prn_queue_host_disabled(const struct prn_queue_host *host)
+{
+    return host->disabled;
 }
 
 bool prn_queue_host_draining(const struct prn_queue_host *host)
@@ -558,10 +603,7 @@ static void give_back(struct prn_queue *queue, struct prn_queue_session *s, int6
             continue;
         host->holder = NULL;
         host->hardware->n_held--;
-        if (!host->draining) {
-            TAILQ_INSERT_HEAD(&host->hardware->free, host, in_free);
-            host->hardware->n_free++;
-        }
+        put_to_free(host);
     }
     for (size_t i = 0; i < s->n; i++)
         reach_more(queue, s->entries[i].hardware, now_ns);
@@ -681,6 +723,8 @@ static struct prn_queue_hardware describe(const struct hardware *hw)
                                        .free = hw->n_free,
                                        .held = hw->n_held,
                                        .draining = hw->n_draining,
+                                       .disabled = hw->n_disabled,
+                                       .paused = hw->paused,
                                        .promised = hw->promised,
                                        .waiting = hw->n_waiting};
 }

@@ -61,6 +61,14 @@ struct prn_queue_session *prn_queue_remove_host(struct prn_queue *queue,
  * holder keeps it. */
 void prn_queue_drain_host(struct prn_queue *queue, struct prn_queue_host *host, int64_t now_ns);
 
+/* The same until it is enabled again: it takes no further session, a holder keeps it, and sessions
+ * may wait for it. */
+void prn_queue_disable_host(struct prn_queue *queue, struct prn_queue_host *host, bool disabled,
+                            int64_t now_ns);
+/* While a hardware is paused, nobody is granted hosts of it; holders keep theirs, and sessions may
+ * ask and wait. False: nobody ever named it. */
+bool prn_queue_pause(struct prn_queue *queue, const char *hardware, bool paused, int64_t now_ns);
+
 /* Hosts that something else will bring: workers that the service starts, jobs of a scheduler. Zero,
  * as at first: none. While it isn't zero, sessions may wait although no host is there. */
 PRONY_MUST_CHECK int prn_queue_promise(struct prn_queue *queue, const char *hardware, size_t hosts,
@@ -69,6 +77,7 @@ PRONY_MUST_CHECK int prn_queue_promise(struct prn_queue *queue, const char *hard
 void *prn_queue_host_data(const struct prn_queue_host *host);
 /* NULL: nobody. */
 struct prn_queue_session *prn_queue_host_holder(const struct prn_queue_host *host);
+bool prn_queue_host_disabled(const struct prn_queue_host *host);
 bool prn_queue_host_draining(const struct prn_queue_host *host);
 
 /* ---- Sessions ---- */
@@ -140,6 +149,8 @@ struct prn_queue_hardware {
     size_t free;  /* that a session could get */
     size_t held;
     size_t draining; /* held or not */
+    size_t disabled; /* likewise */
+    bool paused;
     size_t promised;
     size_t waiting; /* hosts that sessions wait for */
 };

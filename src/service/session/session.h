@@ -75,6 +75,7 @@ struct prn_held {
     struct prn_part *first PRN_LOCKED, *last PRN_LOCKED; /* waiting, first comes first */
     struct prn_part *now PRN_LOCKED;                     /* being worked on, in no row any more */
     bool ending PRN_LOCKED;                              /* closing is under way */
+    char lost[128] PRN_LOCKED; /* why the host was; "": it wasn't, or nobody knows */
 };
 
 enum prn_session_state {
@@ -101,8 +102,13 @@ struct prn_session {
     struct prn_queue_session *place PRN_LOCKED; /* NULL once the hosts are given back */
     struct prn_config_limits limits;            /* as they were when it was created */
     struct prn_lease lease PRN_LOCKED;
+    struct prn_config_times times;                      /* as they were when it was created */
+    struct prn_lease limit PRN_LOCKED;                  /* when the first of these ends it */
+    int64_t worked_ns PRN_LOCKED, worked_ms PRN_LOCKED; /* last, once it has its hosts */
     int64_t lease_ns;
-    size_t open_calls PRN_LOCKED; /* while there are any, it lives */
+    size_t open_calls PRN_LOCKED; /* while there are any, it lives, unless it beats */
+    int64_t beat_ns PRN_LOCKED;   /* the last heartbeat; 0: none yet */
+    bool beats PRN_LOCKED;        /* its client said so, or two came within half a lease */
     struct prn_session_model *models PRN_LOCKED;
     size_t n_models PRN_LOCKED;
     int folder_fd; /* -1: not made yet */
@@ -112,7 +118,8 @@ struct prn_session {
         TAILQ_ENTRY(prn_session) in;
     } ask[PRN_ASK_KINDS] PRN_LOCKED;
     int64_t created_ms, ready_ms PRN_LOCKED, ended_ms PRN_LOCKED;
-    int64_t created_ns, life_ns PRN_LOCKED;
+    int64_t created_ns, ready_ns PRN_LOCKED, life_ns PRN_LOCKED;
+    int64_t charged_ns PRN_LOCKED;       /* until when its hosts are accounted for */
     uint64_t runs PRN_LOCKED;            /* and measurements */
     const char *outcome PRN_LOCKED;      /* a constant, or the arena's */
     struct prn_session *next PRN_LOCKED; /* in its bucket */
@@ -183,7 +190,8 @@ struct prn_task {
     const struct prn_session_file **files; /* LoadModel, Measure: of each backend */
     int64_t deadline_ns;
     int64_t start_ns;
-    bool over PRN_LOCKED; /* the client has gone */
+    bool over PRN_LOCKED; /* the call has ended */
+    bool gone PRN_LOCKED; /* and by the client, or with it */
     bool one_of_many;     /* Run: others come after it in the same call */
     bool wanted;          /* the client was there when the last part was done */
     struct prn_task *next_done PRN_LOCKED;
@@ -206,9 +214,13 @@ struct prn_session *prn_session_find_ready_locked(struct prn_service *s, struct 
                                                   const struct prn_identity *identity,
                                                   const uint8_t *id, size_t id_length)
     PRN_HOLDS(prn_service);
-/* A call is open, or over again: as long as one is, the session lives. */
+/* A call is open, or over again. As long as one is, the session of a client that sends no
+ * heartbeats lives; one that sends them has to go on with it. `gone`: the client's connection was
+ * lost. */
 void prn_session_enter_locked(struct prn_session *session) PRN_HOLDS(prn_service);
-void prn_session_exit_locked(struct prn_session *session) PRN_HOLDS(prn_service);
+void prn_session_exit_locked(struct prn_session *session, bool gone) PRN_HOLDS(prn_service);
+/* A sign of life: a message of an upload, for example. */
+void prn_session_live_locked(struct prn_session *session) PRN_HOLDS(prn_service);
 struct prn_session *prn_session_ref_locked(struct prn_session *session) PRN_HOLDS(prn_service);
 void prn_session_unref_locked(struct prn_session *session) PRN_HOLDS(prn_service);
 void prn_session_close_locked(struct prn_session *session, const char *outcome)
@@ -222,6 +234,12 @@ int64_t prn_sessions_tick_locked(struct prn_service *s, int64_t now_ns) PRN_HOLD
 void prn_sessions_close_all_locked(struct prn_service *s, const char *outcome)
     PRN_HOLDS(prn_service);
 
+/* Which limit of time is the next to end it, and when; in `arena`, NULL: none will. */
+char *prn_session_limit_note_locked(const struct prn_session *session, struct prn_arena *arena)
+    PRN_HOLDS(prn_service);
+/* By what others see of its id; NULL: none. */
+struct prn_session *prn_session_find_label_locked(struct prn_service *s, const char *label)
+    PRN_HOLDS(prn_service);
 /* Without the lock: closes a user's own session, by its label. PRONY_ENOENT: there is none;
  * PRONY_EDENIED: it is somebody else's. */
 PRONY_MUST_CHECK int prn_session_close_own(struct prn_service *s,

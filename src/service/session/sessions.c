@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/text.h"
 #include "instance/names.h"
+#include "service/audit.h"
 #include "service/pool.h"
 #include "service/slurm/slurm.h"
 #include "service/store/history.h"
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ARENA_BYTES ((size_t)16 << 20)
@@ -137,24 +139,142 @@ void prn_session_unref_locked(struct prn_session *session)
 
 /* ---- Life ---- */
 
-static void live_locked(struct prn_session *session) PRN_HOLDS(prn_service)
+/* The client was seen then. What the service does by itself (granting, answering) says nothing
+ * about the client. */
+static void seen_locked(struct prn_session *session, int64_t seen_ns) PRN_HOLDS(prn_service)
 {
-    int64_t now_ns = prn_monotonic_ns();
-    session->life_ns = now_ns;
+    if (seen_ns > session->life_ns)
+        session->life_ns = seen_ns;
+    bool held = session->open_calls > 0 && !session->beats;
     prn_leases_move(&session->service->leases, &session->lease,
-                    session->open_calls > 0 ? INT64_MAX : now_ns + session->lease_ns);
+                    held ? INT64_MAX : session->life_ns + session->lease_ns);
+}
+
+void prn_session_live_locked(struct prn_session *session)
+{
+    seen_locked(session, prn_monotonic_ns());
+}
+
+/* ---- Limits of time ---- */
+
+#define NO_LIMIT_NS INT64_MAX
+#define LEAD_S 300.0 /* that a limit is announced before, or half of it */
+
+/* When it will have been idle for too long; one that works isn't. */
+static int64_t idle_end_locked(const struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    if (session->open_calls > 0 || session->times.idle_s <= 0)
+        return NO_LIMIT_NS;
+    return session->worked_ns + (int64_t)(session->times.idle_s * 1e9);
+}
+
+static int64_t time_end_locked(const struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    return session->times.session_s > 0
+               ? session->ready_ns + (int64_t)(session->times.session_s * 1e9)
+               : NO_LIMIT_NS;
+}
+
+/* It works, has worked, or has got its hosts. */
+static void worked_locked(struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    struct prn_service *s = session->service;
+    if (session->state != PRN_SESSION_READY)
+        return;
+    session->worked_ns = prn_monotonic_ns();
+    session->worked_ms = prn_wall_clock_ms();
+    int64_t idle_ns = idle_end_locked(session);
+    int64_t time_ns = time_end_locked(session);
+    int64_t end_ns = idle_ns < time_ns ? idle_ns : time_ns;
+    prn_leases_move(&s->times, &session->limit, end_ns);
+    prn_service_look_by_locked(s, end_ns);
+}
+
+char *prn_session_limit_note_locked(const struct prn_session *session, struct prn_arena *arena)
+{
+    int64_t idle_ns = idle_end_locked(session);
+    bool idle = idle_ns < time_end_locked(session);
+    double limit_s = idle ? session->times.idle_s : session->times.session_s;
+    const char *unit = limit_s >= 3600 ? "h" : limit_s >= 60 ? "min" : "s";
+    double in_unit = limit_s / (limit_s >= 3600 ? 3600 : limit_s >= 60 ? 60 : 1);
+    char clock[16] = "";
+    char text[200];
+    struct tm tm;
+    if (session->state != PRN_SESSION_READY || limit_s <= 0 ||
+        (!idle && time_end_locked(session) == NO_LIMIT_NS))
+        return NULL;
+    time_t end_s = (idle ? session->worked_ms : session->ready_ms) / 1000 + (time_t)limit_s;
+    if (gmtime_r(&end_s, &tm))
+        strftime(clock, sizeof clock, "%H:%M:%S", &tm);
+    snprintf(text, sizeof text, "this session ends at %s UTC%s %.3g %s", clock,
+             idle ? " unless it is used: one may be idle for" : ": one may last", in_unit, unit);
+    return prn_arena_strdup(arena, text);
+}
+
+/* What a client is told with a heartbeat: the administrator's notice, and a limit that is near. */
+static char *notice_locked(const struct prn_session *session, struct prn_arena *arena)
+    PRN_HOLDS(prn_service)
+{
+    const struct prn_service *s = session->service;
+    int64_t idle_ns = idle_end_locked(session);
+    int64_t time_ns = time_end_locked(session);
+    double limit_s = idle_ns < time_ns ? session->times.idle_s : session->times.session_s;
+    int64_t end_ns = idle_ns < time_ns ? idle_ns : time_ns;
+    double lead_s = limit_s / 2 < LEAD_S ? limit_s / 2 : LEAD_S;
+    char *limit = NULL;
+    if (session->state == PRN_SESSION_READY && end_ns != NO_LIMIT_NS &&
+        (double)(end_ns - prn_monotonic_ns()) * 1e-9 <= lead_s)
+        limit = prn_session_limit_note_locked(session, arena);
+    if (!limit || !s->notice[0])
+        return limit ? limit : s->notice[0] ? prn_arena_strdup(arena, s->notice) : NULL;
+    char both[PRN_NOTICE_SIZE + 256];
+    snprintf(both, sizeof both, "%s; %s", limit, s->notice);
+    return prn_arena_strdup(arena, both);
+}
+
+static void end_by_time_locked(struct prn_session *session, int64_t now_ns) PRN_HOLDS(prn_service)
+{
+    prn_session_close_locked(session, now_ns >= time_end_locked(session)
+                                          ? "it reached the time limit of sessions"
+                                          : "it was idle for longer than sessions may be");
 }
 
 void prn_session_enter_locked(struct prn_session *session)
 {
     session->open_calls++;
-    live_locked(session);
+    worked_locked(session);
+    prn_session_live_locked(session);
 }
 
-void prn_session_exit_locked(struct prn_session *session)
+void prn_session_exit_locked(struct prn_session *session, bool gone)
 {
+    /* A dead connection is found after so long. A client may also have cancelled its call only, and
+     * it needs time to make another. */
+    const int64_t silence_ns = (int64_t)PRN_SERVER_SILENCE_MS * 1000000;
+    int64_t silent_ns = session->lease_ns / 2 < silence_ns ? session->lease_ns / 2 : silence_ns;
     session->open_calls--;
-    live_locked(session);
+    worked_locked(session);
+    seen_locked(session, session->beats ? 0 : prn_monotonic_ns() - (gone ? silent_ns : 0));
+}
+
+static void beat_locked(struct prn_session *session) PRN_HOLDS(prn_service)
+{
+    int64_t now_ns = prn_monotonic_ns();
+    session->beats = session->beats ||
+                     (session->beat_ns > 0 && now_ns - session->beat_ns <= session->lease_ns / 2);
+    session->beat_ns = now_ns;
+    seen_locked(session, now_ns);
+}
+
+/* Who holds an id of 16 random bytes is its client: it may be told. NULL: too long ago, or never.
+ */
+static const char *why_ended_locked(const struct prn_service *s, const uint8_t *id)
+    PRN_HOLDS(prn_service)
+{
+    for (size_t i = 0; i < PRN_ENDED_KEPT && i < s->n_ended; i++)
+        if (memcmp(s->ended_last[i].id, id, PRN_SESSION_ID_BYTES) == 0)
+            return s->ended_last[i].why;
+    return NULL;
 }
 
 /* The caller's session, with a sign of life; NULL: the call was refused, and is finished. */
@@ -171,15 +291,17 @@ static struct prn_session *find_session_locked(struct prn_service *s, struct prn
     }
     session = lookup_locked(s, id);
     if (!session) {
-        prn_refuse(call, PRN_STATUS_FAILED_PRECONDITION,
-                   "there is no such session: it was closed, or it expired (no heartbeat)");
+        const char *why = why_ended_locked(s, id);
+        prn_refuse(call, PRN_STATUS_FAILED_PRECONDITION, "there is no such session: %s%s",
+                   why ? "it ended, " : "it was closed, or it expired (no heartbeat)",
+                   why ? why : "");
         return NULL;
     }
     if (strcmp(session->owner.user, identity->user) != 0) {
         prn_refuse(call, PRN_STATUS_PERMISSION_DENIED, "the session belongs to another user");
         return NULL;
     }
-    live_locked(session);
+    prn_session_live_locked(session);
     return session;
 }
 
@@ -233,7 +355,11 @@ static void fill_place_locked(struct prn_session *session, struct place *p) PRN_
     p->message.waited_ms =
         (uint64_t)(prn_queue_session_waited_ns(session->place, prn_monotonic_ns()) / 1000000);
     p->message.holders = p->holders;
-    p->message.note = prn_slurm_place_note_locked(s, worst, place, &p->arena);
+    struct prn_queue_hardware counts = {0};
+    if (prn_queue_find_hardware(s->queue, worst, &counts) && counts.paused)
+        p->message.note = prn_arena_strdup(&p->arena, "paused by an administrator");
+    else
+        p->message.note = prn_slurm_place_note_locked(s, worst, place, &p->arena);
     struct prn_queue_host *host = NULL;
     while (p->message.n_holders < HOLDERS_MAX &&
            (host = prn_queue_next_host(s->queue, worst, host))) {
@@ -249,15 +375,27 @@ static void fill_place_locked(struct prn_session *session, struct place *p) PRN_
 
 /* ---- Waiting ---- */
 
-/* The call is answered later, and the session lives as long. */
+/* For a client that waits, an answer must come before its lease ends. */
+static int64_t patience_of(const struct prn_session *session, enum prn_ask_kind kind)
+{
+    int64_t half_ns = session->lease_ns / 2;
+    return kind == PRN_ASK_READY && half_ns < patience_ns[kind] ? half_ns : patience_ns[kind];
+}
+
+/* The call is answered later. It is no life beyond its own arrival: its client asks again. */
 static void set_ask_locked(struct prn_session *session, enum prn_ask_kind kind,
                            struct prn_rpc_call *call) PRN_HOLDS(prn_service)
 {
     struct prn_service *s = session->service;
-    prn_session_enter_locked(session);
     session->ask[kind].call = prn_rpc_call_ref(call);
-    session->ask[kind].due_ns = prn_monotonic_ns() + patience_ns[kind];
-    TAILQ_INSERT_TAIL(&s->asks[kind], session, ask[kind].in);
+    session->ask[kind].due_ns = prn_monotonic_ns() + patience_of(session, kind);
+    struct prn_session *before = TAILQ_LAST(&s->asks[kind], prn_session_list);
+    while (before && before->ask[kind].due_ns > session->ask[kind].due_ns)
+        before = TAILQ_PREV(before, prn_session_list, ask[kind].in);
+    if (before)
+        TAILQ_INSERT_AFTER(&s->asks[kind], before, session, ask[kind].in);
+    else
+        TAILQ_INSERT_HEAD(&s->asks[kind], session, ask[kind].in);
     prn_service_look_by_locked(s, session->ask[kind].due_ns);
     prn_rpc_call_set_data(call, prn_session_ref_locked(session));
 }
@@ -271,11 +409,10 @@ static struct prn_rpc_call *take_ask_locked(struct prn_session *session, enum pr
         return NULL;
     TAILQ_REMOVE(&session->service->asks[kind], session, ask[kind].in);
     session->ask[kind].call = NULL;
-    prn_session_exit_locked(session);
     return call;
 }
 
-/* A client that is gone doesn't wait; its lease runs from here. */
+/* A client that is gone doesn't wait; its lease runs. */
 void prn_ask_ended(struct prn_rpc_call *call, bool cancelled)
 {
     (void)cancelled;
@@ -348,10 +485,15 @@ void prn_heartbeat(struct prn_rpc_call *call, struct prn_bytes *message)
     prn_service_lock(s);
     struct prn_session *session =
         find_session_locked(s, call, &identity, q->session_uuid.data, q->session_uuid.len);
+    if (session) {
+        struct prn_arena arena = PRN_ARENA_INIT((size_t)16 << 10);
+        reply.notice = notice_locked(session, &arena);
+        beat_locked(session);
+        prn_reply(call, &reply.base);
+        prn_arena_release(&arena);
+    }
     prn_service_unlock(s);
     protobuf_c_message_free_unpacked(&q->base, NULL);
-    if (session)
-        prn_reply(call, &reply.base);
 }
 
 /* ---- Creating ---- */
@@ -441,12 +583,14 @@ static int make_session(struct prn_service *s, const OctomlProfile__CreateSessio
                                     .references = 1,
                                     .n_backends = q->n_backends,
                                     .own_hosts = q->own_hosts,
+                                    .beats = q->beats,
                                     .folder_fd = -1,
                                     .outcome = "",
                                     .created_ms = prn_wall_clock_ms(),
                                     .created_ns = prn_monotonic_ns()};
     prn_service_lock(s);
     session->lease.data = session;
+    session->limit.data = session;
     double lease_s = s->config.lease_s;
     session->limits = s->config.limits;
     prn_service_unlock(s);
@@ -488,11 +632,18 @@ static int enter_queue_locked(struct prn_session *session, struct prony_error *e
                                         .data = session};
     int64_t now_ns = prn_monotonic_ns();
     int code = prn_leases_add(&s->leases, &session->lease, now_ns + session->lease_ns);
-    if (code < 0)
+    if (code == 0)
+        code = prn_leases_add(&s->times, &session->limit, NO_LIMIT_NS);
+    if (code < 0) {
+        prn_leases_remove(&s->leases, &session->lease);
         return prn_fail_memory(err);
+    }
+    session->times =
+        prn_config_times(&s->config, session->owner.user, hardware, session->n_backends);
     code = prn_queue_ask(s->queue, &request, now_ns, &session->place, err);
     if (code < 0) {
         prn_leases_remove(&s->leases, &session->lease);
+        prn_leases_remove(&s->times, &session->limit);
         return code;
     }
     session->life_ns = now_ns;
@@ -514,6 +665,10 @@ static void reply_created_locked(struct prn_rpc_call *call, struct prn_session *
     char cookie[80];
     value.session_uuid = (ProtobufCBinaryData){PRN_SESSION_ID_BYTES, session->id};
     value.ready = session->state == PRN_SESSION_READY;
+    if (session->service->notice[0])
+        value.notice = session->service->notice;
+    value.has_lease_s = true;
+    value.lease_s = (double)session->lease_ns * 1e-9;
     value.has_runs = true;
     value.runs = true;
     if (!value.ready) {
@@ -542,6 +697,22 @@ static bool check_request(struct prn_rpc_call *call, const OctomlProfile__Create
     else
         return true;
     return false;
+}
+
+/* One that was created, or why not. */
+static void audit_open(const struct prn_service *s, const struct prn_rpc_call *call,
+                       const struct prn_session *session, const char *error)
+{
+    struct prn_buffer backends = PRN_BUFFER_INIT((size_t)64 << 10);
+    for (size_t i = 0; s->audit && i < session->n_backends; i++)
+        prn_buffer_printf(&backends, "%s%s", i ? ", " : "", session->backends[i].name);
+    PRN_AUDIT(s->audit, error ? "refused" : "session.open",
+              PRN_LOG_TEXT("user", session->owner.user),
+              PRN_LOG_TEXT("from", prn_rpc_call_peer(call)),
+              PRN_LOG_TEXT("method", error ? prn_rpc_call_method(call)->name : NULL),
+              PRN_LOG_TEXT("session", error ? NULL : session->label),
+              PRN_LOG_TEXT("backends", prn_buffer_text(&backends)), PRN_LOG_TEXT("error", error));
+    prn_buffer_release(&backends);
 }
 
 static void create_locked(struct prn_service *s, struct prn_rpc_call *call,
@@ -576,10 +747,15 @@ static void create_locked(struct prn_service *s, struct prn_rpc_call *call,
     else if (code < 0)
         reply_error(call, OCTOML_PROFILE__ERROR_CODE__ERROR_BACKEND_NONEXISTENT, err.text);
     if (code < 0) {
+        audit_open(s, call, session, err.text);
+        prn_meter_add(
+            prn_metric_meter(s->counted.refused, code == PRONY_ELIMIT ? "quota" : "backend", NULL),
+            1);
         free_session(session);
         return;
     }
     prn_meter_add(s->counted.created, 1);
+    audit_open(s, call, session, NULL);
     prn_sessions_settle_locked(s);
     reply_created_locked(call, session);
 }
@@ -624,6 +800,8 @@ static void grant_locked(struct prn_session *session) PRN_HOLDS(prn_service)
     struct prn_service *s = session->service;
     session->state = PRN_SESSION_READY;
     session->ready_ms = prn_wall_clock_ms();
+    session->ready_ns = prn_monotonic_ns();
+    worked_locked(session);
     for (size_t i = 0; i < session->n_held; i++) {
         struct prn_held *held = &session->held[i];
         size_t same = 0;
@@ -640,7 +818,7 @@ static void grant_locked(struct prn_session *session) PRN_HOLDS(prn_service)
         PRN_LOG_TEXT("user", session->owner.user),
         PRN_LOG_INTEGER("waited_ms",
                         prn_queue_session_waited_ns(session->place, prn_monotonic_ns()) / 1000000));
-    live_locked(session);
+    prn_watch_granted_locked(session);
     answer_waiter_locked(session);
 }
 
@@ -676,6 +854,7 @@ static void answer_closer_locked(struct prn_session *session) PRN_HOLDS(prn_serv
 /* Its hosts are back: others may have them. The queue's reference is the caller's to give. */
 static void leave_queue_locked(struct prn_session *session) PRN_HOLDS(prn_service)
 {
+    prn_watch_charge_locked(session);
     prn_queue_leave(session->service->queue, session->place, prn_monotonic_ns());
     session->place = NULL;
     answer_closer_locked(session);
@@ -694,7 +873,7 @@ void prn_session_host_back_locked(struct prn_held *held)
 {
     struct prn_session *session = held->session;
     if (held->host)
-        held->host->held = NULL;
+        prn_host_freed_locked(held->host);
     held->host = NULL;
     held->ended = true;
     if (session->state == PRN_SESSION_CLOSED && session->place && all_ended_locked(session)) {
@@ -711,13 +890,21 @@ void prn_session_close_locked(struct prn_session *session, const char *outcome)
     session->state = PRN_SESSION_CLOSED;
     session->outcome = outcome;
     forget_locked(session);
+    struct prn_ended *ended = &s->ended_last[s->n_ended++ % PRN_ENDED_KEPT];
+    memcpy(ended->id, session->id, sizeof ended->id);
+    snprintf(ended->why, sizeof ended->why, "%s", outcome);
     TAILQ_INSERT_TAIL(&s->closing, session, in_closing);
     prn_leases_remove(&s->leases, &session->lease);
+    prn_leases_remove(&s->times, &session->limit);
     answer_waiter_locked(session);
     session->ended_ms = prn_wall_clock_ms();
+    prn_meter_add(prn_metric_meter(s->counted.ended, outcome, NULL), 1);
     PRN_LOG(s->log, PRN_LOG_INFO, "session.end", PRN_LOG_TEXT("session", session->label),
             PRN_LOG_TEXT("user", session->owner.user), PRN_LOG_TEXT("outcome", outcome),
             PRN_LOG_INTEGER("runs", session->runs));
+    PRN_AUDIT(s->audit, "session.end", PRN_LOG_TEXT("user", session->owner.user),
+              PRN_LOG_TEXT("session", session->label), PRN_LOG_TEXT("outcome", outcome),
+              PRN_LOG_INTEGER("runs", session->runs));
     prn_session_ref_locked(session);
     for (size_t i = 0; i < session->n_held; i++) {
         struct prn_held *held = &session->held[i];
@@ -727,7 +914,7 @@ void prn_session_close_locked(struct prn_session *session, const char *outcome)
         }
         prn_held_abandon_locked(held, PRONY_ECANCELED, "the session was closed");
         if (held->host)
-            held->host->held = NULL;
+            prn_host_freed_locked(held->host);
         held->host = NULL;
     }
     if (session->place && all_ended_locked(session)) {
@@ -769,23 +956,25 @@ void prn_close_session(struct prn_rpc_call *call, struct prn_bytes *message)
     protobuf_c_message_free_unpacked(&q->base, NULL);
 }
 
+struct prn_session *prn_session_find_label_locked(struct prn_service *s, const char *label)
+{
+    for (size_t i = 0; i < PRN_SESSION_BUCKETS; i++)
+        for (struct prn_session *session = s->buckets[i]; session; session = session->next)
+            if (strcmp(session->label, label) == 0)
+                return session;
+    return NULL;
+}
+
 int prn_session_close_own(struct prn_service *s, const struct prn_identity *identity,
                           const char *label)
 {
-    struct prn_session *own = NULL;
     int code = PRONY_ENOENT;
     prn_service_lock(s);
-    for (size_t i = 0; !own && i < PRN_SESSION_BUCKETS; i++)
-        for (struct prn_session *session = s->buckets[i]; !own && session; session = session->next)
-            if (strcmp(session->label, label) == 0) {
-                code = PRONY_EDENIED;
-                if (strcmp(session->owner.user, identity->user) == 0)
-                    own = session;
-            }
-    if (own) {
-        prn_session_close_locked(own, "closed on the service's page");
-        code = 0;
-    }
+    struct prn_session *session = prn_session_find_label_locked(s, label);
+    if (session)
+        code = strcmp(session->owner.user, identity->user) == 0 ? 0 : PRONY_EDENIED;
+    if (code == 0)
+        prn_session_close_locked(session, "closed on the service's page");
     prn_service_unlock(s);
     return code;
 }
@@ -804,7 +993,11 @@ int64_t prn_sessions_tick_locked(struct prn_service *s, int64_t now_ns)
     struct prn_lease *lease;
     while ((lease = prn_leases_take_expired(&s->leases, now_ns)))
         prn_session_close_locked(lease->data, "expired: no heartbeat");
+    while ((lease = prn_leases_take_expired(&s->times, now_ns)))
+        end_by_time_locked(lease->data, now_ns);
     int64_t next_ns = prn_leases_next_ns(&s->leases);
+    int64_t limit_ns = prn_leases_next_ns(&s->times);
+    next_ns = limit_ns < next_ns ? limit_ns : next_ns;
     for (int kind = 0; kind < PRN_ASK_KINDS; kind++) {
         struct prn_session *session;
         while ((session = TAILQ_FIRST(&s->asks[kind])) && session->ask[kind].due_ns <= now_ns)

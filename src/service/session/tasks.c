@@ -7,9 +7,11 @@
  */
 #include "service/host/host.h"
 
+#include "base/text.h"
 #include "base/clock.h"
 #include "report/profile/report.h"
 #include "runtime/runtime.h"
+#include "service/audit.h"
 #include "service/pool.h"
 #include "service/store/history.h"
 #include "service/web/metrics.h"
@@ -86,7 +88,8 @@ static void free_task(struct prn_task *task)
     free_events(task);
     prn_rpc_call_unref(task->call);
     prn_service_lock(s);
-    prn_session_exit_locked(task->session);
+    if (!task->gone)
+        prn_session_exit_locked(task->session, false);
     prn_session_unref_locked(task->session);
     prn_service_unlock(s);
     drop_task(task);
@@ -286,6 +289,7 @@ static void part_done_locked(struct prn_part *part) PRN_HOLDS(prn_service)
         task->session->runs++;
     if (task->kind == PRN_TASK_RUN)
         prn_meter_add(s->counted.runs, 1);
+    prn_watch_task_locked(task);
     if (task->kind == PRN_TASK_MEASURE)
         send_next_event_locked(task);
     task->wanted = !task->over;
@@ -360,6 +364,9 @@ void prn_task_ended(struct prn_rpc_call *call, bool cancelled)
     struct prn_session *session = task->session;
     prn_service_lock(task->service);
     task->over = true;
+    task->gone = cancelled;
+    if (cancelled)
+        prn_session_exit_locked(session, true);
     /* Nobody wants the result any more: what runs for it ends. */
     for (size_t i = 0; cancelled && task->parts_left > 0 && i < session->n_held; i++) {
         struct prn_held *held = &session->held[i];
@@ -473,6 +480,36 @@ static bool prepare_load_locked(struct prn_task *task, struct prn_session *sessi
 
 /* The common frame of the three: the request is in `task`, and `prepare` checks it against the
  * session and adopts that. */
+/* Which model is loaded or measured where, known by the hash of the file that came first. Runs are
+ * too many, and say nothing new. */
+static void audit_task_locked(const struct prn_task *task) PRN_HOLDS(prn_service)
+{
+    const struct prn_session *session = task->session;
+    const struct prn_service *s = task->service;
+    char sha256[2 * PRN_SHA256_BYTES + 1] = "";
+    const struct prn_session_file *file = NULL;
+    if (!s->audit || task->kind == PRN_TASK_RUN)
+        return;
+    struct prn_buffer backends = PRN_BUFFER_INIT((size_t)64 << 10);
+    for (size_t i = 0; i < session->n_backends; i++) {
+        if (task->outcomes[i].skipped)
+            continue;
+        prn_buffer_printf(&backends, "%s%s", backends.len ? ", " : "", session->backends[i].name);
+        file = file ? file : task->files[i];
+    }
+    while (file && file->next)
+        file = file->next;
+    if (file)
+        prn_text_hex(prn_blob_sha256(file->blob), PRN_SHA256_BYTES, sha256);
+    PRN_AUDIT(s->audit, task->kind == PRN_TASK_LOAD ? "load" : "measure",
+              PRN_LOG_TEXT("user", session->owner.user),
+              PRN_LOG_TEXT("from", prn_rpc_call_peer(task->call)),
+              PRN_LOG_TEXT("session", session->label), PRN_LOG_INTEGER("model", task->model_id),
+              PRN_LOG_TEXT("sha256", sha256[0] ? sha256 : NULL),
+              PRN_LOG_TEXT("backends", prn_buffer_text(&backends)));
+    prn_buffer_release(&backends);
+}
+
 static void begin_task(struct prn_task *task, const struct prn_identity *identity,
                        const uint8_t *session_id, size_t length,
                        bool (*prepare)(struct prn_task *, struct prn_session *))
@@ -482,6 +519,8 @@ static void begin_task(struct prn_task *task, const struct prn_identity *identit
     struct prn_session *session =
         prn_session_find_ready_locked(s, task->call, identity, session_id, length);
     bool ready = session && prepare(task, session);
+    if (ready)
+        audit_task_locked(task);
     struct prn_part *quick = ready ? start_locked(task) : NULL;
     prn_service_unlock(s);
     if (quick)
@@ -763,11 +802,15 @@ static void memory_over(struct prn_pool_job *job)
     free(m);
 }
 
-/* What its user calls it; the request doesn't have to say. */
-static const char *model_name(const Prony__MeasureRequest *request)
+/* What its user calls it, which the request doesn't have to say, or all of several. */
+static void write_model(const Prony__MeasureRequest *request, char *text, size_t size)
 {
     const char *name = request->model_name ? request->model_name : request->model_file;
-    return name ? name : "";
+    size_t length = 0;
+    snprintf(text, size, "%s", request->n_models == 0 && name ? name : "");
+    for (size_t i = 0; i < request->n_models && length < size; i++)
+        length += (size_t)snprintf(text + length, size - length, "%s%s", i ? ", " : "",
+                                   request->models[i]->name);
 }
 
 /* The result of one host: of its backends. */
@@ -789,7 +832,7 @@ static void keep_report(const struct prn_part *part, const ProtobufCBinaryData *
                          .backends = PRN_BUFFER_INIT((size_t)64 << 10),
                          .report = PRN_BUFFER_INIT(report->len),
                          .summary = PRN_BUFFER_INIT(PRN_SUMMARY_MAX)};
-    snprintf(m->model, sizeof m->model, "%s", model_name(task->measure));
+    write_model(task->measure, m->model, sizeof m->model);
     for (size_t i = 0; i < part->held->n_backends; i++)
         prn_buffer_printf(&m->backends, "%s%s", i ? ", " : "",
                           session->backends[part->held->backends[i]].name);

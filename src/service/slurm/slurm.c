@@ -258,7 +258,8 @@ static size_t plan_pool_locked(struct prn_slurm *slurm, const struct prn_config_
             alive++;
             coming += prn_slurm_job_is_coming(job);
         }
-    size_t needed = counts.waiting > counts.free ? counts.waiting - counts.free : 0;
+    size_t needed =
+        !counts.paused && counts.waiting > counts.free ? counts.waiting - counts.free : 0;
     if (coming > needed)
         cancel_surplus_locked(slurm, pool->hardware, coming - needed);
     if (needed == 0 && state)

@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define DATABASE "state.db"
 #define SCHEMA_VERSION 3
 
 struct prn_state {
@@ -53,7 +52,12 @@ static const char *const steps[SCHEMA_VERSION] = {
 };
 
 static const struct prn_db_schema state_schema = {
-    PRN_DB_SERVICE, "'" DATABASE "' of the state folder", SCHEMA_VERSION, steps};
+    PRN_DB_SERVICE, "'" PRN_STATE_DATABASE "' of the state folder", SCHEMA_VERSION, steps};
+
+int prn_state_migrate(sqlite3 *db, struct prony_error *err)
+{
+    return prn_db_migrate(db, &state_schema, err);
+}
 
 /* Nobody else may look at hashes of tokens and at users' models, or change them. */
 static int check_folder(int fd, const char *path, struct prony_error *err)
@@ -136,7 +140,7 @@ static int prepare_database(const struct prn_state *state, struct prony_error *e
     if (lock < 0)
         return prn_fail_errno(err, errno, "lock folder", state->folder);
     /* The files that SQLite makes beside it get its mode. */
-    int fd = openat(state->fd, DATABASE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    int fd = openat(state->fd, PRN_STATE_DATABASE, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     int code = fd < 0 ? prn_fail_errno(err, errno, "create a database in", state->folder) : 0;
     if (fd >= 0)
         close(fd);
@@ -146,14 +150,23 @@ static int prepare_database(const struct prn_state *state, struct prony_error *e
     if (code == 0)
         code = prn_db_exec(db, "PRAGMA journal_mode = WAL", err);
     if (code == 0)
-        code = prn_db_migrate(db, &state_schema, err);
+        code = prn_state_migrate(db, err);
     sqlite3_close(db);
     close(lock);
     return code;
 }
 
-int prn_state_open(const char *folder, bool serve, struct prn_state **ret_state,
-                   struct prony_error *err)
+/* A database that is there already is somebody's. */
+static int check_empty(const struct prn_state *state, struct prony_error *err)
+{
+    if (faccessat(state->fd, PRN_STATE_DATABASE, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        return 0;
+    return prn_fail(err, PRONY_EUSAGE, "'%s' has the state of a service already; name a new folder",
+                    state->folder);
+}
+
+static int open_for(const char *folder, bool serve, bool empty, struct prn_state **ret_state,
+                    struct prony_error *err)
 {
     struct prn_state *state = calloc(1, sizeof *state);
     if (!state)
@@ -163,12 +176,23 @@ int prn_state_open(const char *folder, bool serve, struct prn_state **ret_state,
     if (code == 0 && serve)
         code = take_serve_lock(state, err);
     if (code == 0)
-        code = prepare_database(state, err);
+        code = empty ? check_empty(state, err) : prepare_database(state, err);
     if (code < 0)
         prn_state_close(state);
     else
         *ret_state = state;
     return code;
+}
+
+int prn_state_open(const char *folder, bool serve, struct prn_state **ret_state,
+                   struct prony_error *err)
+{
+    return open_for(folder, serve, false, ret_state, err);
+}
+
+int prn_state_open_empty(const char *folder, struct prn_state **ret_state, struct prony_error *err)
+{
+    return open_for(folder, true, true, ret_state, err);
 }
 
 void prn_state_close(struct prn_state *state)
@@ -211,8 +235,8 @@ int prn_state_subfolder(const struct prn_state *state, const char *name, int *re
 int prn_state_connect(const struct prn_state *state, bool durable, sqlite3 **ret_db,
                       struct prony_error *err)
 {
-    char path[PATH_MAX + sizeof DATABASE + 1];
-    snprintf(path, sizeof path, "%s/" DATABASE, state->folder);
+    char path[PATH_MAX + sizeof PRN_STATE_DATABASE + 1];
+    snprintf(path, sizeof path, "%s/" PRN_STATE_DATABASE, state->folder);
     sqlite3 *db = NULL;
     int code = 0;
     if (sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=

@@ -17,6 +17,8 @@
 
 #include <stdbool.h>
 
+#define PRN_STATE_DATABASE "state.db"
+
 struct prn_state;
 
 /* `folder` NULL: $XDG_STATE_HOME/prony, or ~/.local/state/prony. It is created when it isn't there;
@@ -24,6 +26,10 @@ struct prn_state;
  * process at a time may have it: PRONY_EUNAVAILABLE. */
 PRONY_MUST_CHECK int prn_state_open(const char *folder, bool serve, struct prn_state **ret_state,
                                     struct prony_error *err);
+/* For a restore: takes the folder as a service does, but makes no database. PRONY_EUSAGE: there is
+ * one. */
+PRONY_MUST_CHECK int prn_state_open_empty(const char *folder, struct prn_state **ret_state,
+                                          struct prony_error *err);
 void prn_state_close(struct prn_state *state); /* after all connections; NULL does nothing */
 
 /* Absolute, and a descriptor of it; both live as long as the state. */
@@ -37,6 +43,9 @@ PRONY_MUST_CHECK int prn_state_subfolder(const struct prn_state *state, const ch
 /* Opens (and creates) a folder anywhere, under the same rules as the state folder. */
 PRONY_MUST_CHECK int prn_state_folder_open(const char *folder, int *ret_fd,
                                            struct prony_error *err);
+
+/* Brings a database up to this prony's version (store/db.h). */
+PRONY_MUST_CHECK int prn_state_migrate(sqlite3 *db, struct prony_error *err);
 
 /* A connection, to be closed with sqlite3_close(). `durable`: what it commits survives a loss of
  * power, at the price of waiting for the disk; otherwise it only survives the end of the process,

@@ -1,6 +1,7 @@
 /*
  * The service's page, and what it asks for under /api/: how the service is, what it did, signing in
- * and out, and closing one's own session. Metrics and health stand beside them, for everybody.
+ * and out, closing one's own session, and what administrators order. Metrics and health stand
+ * beside them, for everybody.
  *
  * Who asks is known by a cookie, which signing in with a token gave, or because the connection is
  * this user's own (access.c). A cookie is sent by browsers whoever wrote the page that makes them
@@ -15,6 +16,7 @@
 #include "report/page.h"
 #include "report/profile/json.h"
 #include "report/web.h"
+#include "service/audit.h"
 #include "service/config/address.h"
 #include "service/session/session.h"
 #include "service/store/history.h"
@@ -179,6 +181,8 @@ static unsigned try_token(struct prn_http_request *request, struct prn_service *
     if (code == PRONY_EDENIED) {
         prn_signins_was_wrong(s->signins, place, now_ns);
         PRN_LOG(s->log, PRN_LOG_WARNING, "page.refused", PRN_LOG_TEXT("from", place));
+        PRN_AUDIT(s->audit, "refused", PRN_LOG_TEXT("from", place),
+                  PRN_LOG_TEXT("method", "/api/sign-in"), PRN_LOG_TEXT("code", "UNAUTHENTICATED"));
         return fail(request, out, 401, "the token isn't valid here");
     }
     if (code < 0)
@@ -187,6 +191,8 @@ static unsigned try_token(struct prn_http_request *request, struct prn_service *
         return fail(request, out, 503, "the service is out of memory");
     PRN_LOG(s->log, PRN_LOG_INFO, "page.sign-in", PRN_LOG_TEXT("user", identity.user),
             PRN_LOG_TEXT("from", place));
+    PRN_AUDIT(s->audit, "sign-in", PRN_LOG_TEXT("user", identity.user),
+              PRN_LOG_TEXT("from", place));
     set_cookie(request, s, secret, PRN_SIGNIN_S);
     explicit_bzero(secret, sizeof secret);
     return 204;
@@ -522,6 +528,40 @@ static unsigned close_session(struct prn_http_request *request, void *context,
     return code < 0 ? fail(request, out, 404, "there is no such session") : 204;
 }
 
+/* ---- What an administrator orders ---- */
+
+static unsigned administer(struct prn_http_request *request, void *context, struct prn_buffer *out)
+{
+    struct prn_service *s = context;
+    struct viewer viewer;
+    struct prony_error err;
+    struct prn_buffer done = PRN_BUFFER_INIT((size_t)64 << 10);
+    json_t *body;
+    const char *action;
+    unsigned status = check_post(request, out);
+    if (status == 0)
+        status = check_viewer(request, s, out, &viewer);
+    if (status == 0)
+        status = read_body(request, out, "action", &body, &action);
+    if (status != 0)
+        return status;
+    const struct prn_admin_order order = {action,
+                                          json_string_value(json_object_get(body, "target")),
+                                          json_string_value(json_object_get(body, "text"))};
+    char place[PRN_HTTP_PEER_SIZE];
+    prn_http_peer(request, place);
+    int code = prn_admin_do(s, &viewer.identity, place, &order, &done, &err);
+    json_decref(body);
+    prn_buffer_release(&done);
+    if (code == 0)
+        return 204;
+    return fail(request, out,
+                code == PRONY_EDENIED  ? 403
+                : code == PRONY_ENOENT ? 404
+                                       : 400,
+                err.text);
+}
+
 /* ---- The page ---- */
 
 static unsigned show_page(struct prn_http_request *request, void *context, struct prn_buffer *out)
@@ -578,6 +618,7 @@ static const struct prn_http_route routes[] = {
      .page = show_report_page,
      .lane = PRN_HTTP_LONG},
     {.path = "/api/close", .media = JSON, .page = close_session, .post = true},
+    {.path = "/api/admin", .media = JSON, .page = administer, .post = true},
     {.path = "/api/sign-in", .media = JSON, .page = sign_in, .post = true},
     {.path = "/api/sign-out", .media = JSON, .page = sign_out, .post = true},
     {0},

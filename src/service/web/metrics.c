@@ -10,12 +10,13 @@
 
 #define VALUE_SIZE 64 /* of a label's value, with its NUL */
 
-enum kind { COUNTER, GAUGE };
+enum kind { COUNTER, GAUGE, HISTOGRAM };
 
 struct prn_meter {
     struct prn_metric *metric;
     char values[2][VALUE_SIZE];
-    uint64_t number; /* the bits of a double: its value, so that it can be changed atomically */
+    uint64_t number;   /* the bits of a double: its value, so that it can be changed atomically */
+    uint64_t counts[]; /* histograms, whose value is their sum: of each bucket alone */
 };
 
 struct prn_metric {
@@ -24,6 +25,8 @@ struct prn_metric {
     enum kind kind;
     const char *name, *help;
     const char *labels[2];
+    const double *bounds; /* of buckets; those of other kinds have none */
+    size_t n_bounds;
     size_t n_meters;
     struct prn_meter *meters[PRN_METERS_MAX];
 };
@@ -74,7 +77,8 @@ void prn_metrics_free(struct prn_metrics *metrics) PRN_ALONE
 
 static struct prn_meter *add_meter(struct prn_metric *metric, const char *const values[2])
 {
-    struct prn_meter *meter = calloc(1, sizeof *meter);
+    size_t buckets = metric->kind == HISTOGRAM ? metric->n_bounds + 1 : 0;
+    struct prn_meter *meter = calloc(1, sizeof *meter + buckets * sizeof meter->counts[0]);
     if (!meter)
         return NULL;
     meter->metric = metric;
@@ -85,24 +89,20 @@ static struct prn_meter *add_meter(struct prn_metric *metric, const char *const 
     return meter;
 }
 
-static struct prn_metric *add_metric(struct prn_metrics *metrics, enum kind kind, const char *name,
-                                     const char *help, const char *label1, const char *label2)
+static struct prn_metric *add_metric(struct prn_metrics *metrics, const struct prn_metric *like)
 {
     if (!metrics)
         return NULL;
     lists_lock(metrics);
     struct prn_metric *metric = metrics->first;
-    while (metric && strcmp(metric->name, name) != 0)
+    while (metric && strcmp(metric->name, like->name) != 0)
         metric = metric->next;
     if (!metric && (metric = calloc(1, sizeof *metric))) {
-        *metric = (struct prn_metric){.metrics = metrics,
-                                      .kind = kind,
-                                      .name = name,
-                                      .help = help,
-                                      .labels = {label1, label2}};
+        *metric = *like;
+        metric->metrics = metrics;
         *metrics->last = metric;
         metrics->last = &metric->next;
-        if (!label1 && !label2)
+        if (!like->labels[0] && !like->labels[1])
             add_meter(metric, (const char *const[2]){NULL, NULL});
     }
     lists_unlock(metrics);
@@ -112,13 +112,29 @@ static struct prn_metric *add_metric(struct prn_metrics *metrics, enum kind kind
 struct prn_metric *prn_metrics_counter(struct prn_metrics *metrics, const char *name,
                                        const char *help, const char *label1, const char *label2)
 {
-    return add_metric(metrics, COUNTER, name, help, label1, label2);
+    return add_metric(metrics,
+                      &(struct prn_metric){
+                          .kind = COUNTER, .name = name, .help = help, .labels = {label1, label2}});
 }
 
 struct prn_metric *prn_metrics_gauge(struct prn_metrics *metrics, const char *name,
                                      const char *help, const char *label1, const char *label2)
 {
-    return add_metric(metrics, GAUGE, name, help, label1, label2);
+    return add_metric(metrics,
+                      &(struct prn_metric){
+                          .kind = GAUGE, .name = name, .help = help, .labels = {label1, label2}});
+}
+
+struct prn_metric *prn_metrics_histogram(struct prn_metrics *metrics, const char *name,
+                                         const char *help, const double *bounds, size_t n,
+                                         const char *label1, const char *label2)
+{
+    return add_metric(metrics, &(struct prn_metric){.kind = HISTOGRAM,
+                                                    .name = name,
+                                                    .help = help,
+                                                    .labels = {label1, label2},
+                                                    .bounds = bounds,
+                                                    .n_bounds = n});
 }
 
 static struct prn_meter *find_meter(const struct prn_metric *metric, const char *const values[2])
@@ -182,6 +198,17 @@ void prn_meter_set(struct prn_meter *meter, double value)
         __atomic_store_n(&meter->number, bits_of(value), __ATOMIC_RELAXED);
 }
 
+void prn_meter_observe(struct prn_meter *meter, double value)
+{
+    if (!meter)
+        return;
+    size_t i = 0;
+    while (i < meter->metric->n_bounds && value > meter->metric->bounds[i])
+        i++;
+    __atomic_add_fetch(&meter->counts[i], 1, __ATOMIC_RELAXED);
+    prn_meter_add(meter, value);
+}
+
 double prn_meter_value(const struct prn_meter *meter)
 {
     return meter ? number_of(__atomic_load_n(&meter->number, __ATOMIC_RELAXED)) : 0;
@@ -213,18 +240,23 @@ static void write_escaped(struct prn_buffer *out, const char *text)
     }
 }
 
-/* "name{label="value"} " */
-static void write_name(struct prn_buffer *out, const struct prn_meter *meter)
+/* "name_suffix{label="value",le="bound"} "; `le` NULL: without. */
+static void write_name(struct prn_buffer *out, const struct prn_meter *meter, const char *suffix,
+                       const char *le)
 {
     const struct prn_metric *metric = meter->metric;
     char separator = '{';
-    prn_buffer_add(out, metric->name);
+    prn_buffer_printf(out, "%s%s", metric->name, suffix);
     for (size_t i = 0; i < 2; i++) {
         if (!metric->labels[i])
             continue;
         prn_buffer_printf(out, "%c%s=\"", separator, metric->labels[i]);
         write_escaped(out, meter->values[i]);
         prn_buffer_add_char(out, '"');
+        separator = ',';
+    }
+    if (le) {
+        prn_buffer_printf(out, "%cle=\"%s\"", separator, le);
         separator = ',';
     }
     prn_buffer_add(out, separator == '{' ? " " : "} ");
@@ -239,13 +271,35 @@ static void write_number(struct prn_buffer *out, double value)
         prn_buffer_add(out, isnan(value) ? "NaN\n" : value > 0 ? "+Inf\n" : "-Inf\n");
 }
 
+/* The count is that of the last bucket, whatever was observed meanwhile. */
+static void write_histogram(struct prn_buffer *out, const struct prn_meter *meter)
+{
+    const struct prn_metric *metric = meter->metric;
+    char bound[PRN_FORMAT_SIZE];
+    uint64_t n = 0;
+    for (size_t i = 0; i <= metric->n_bounds; i++) {
+        n += __atomic_load_n(&meter->counts[i], __ATOMIC_RELAXED);
+        write_name(out, meter, "_bucket",
+                   i < metric->n_bounds ? prn_format_shortest(bound, metric->bounds[i]) : "+Inf");
+        prn_buffer_printf(out, "%llu\n", (unsigned long long)n);
+    }
+    write_name(out, meter, "_sum", NULL);
+    write_number(out, prn_meter_value(meter));
+    write_name(out, meter, "_count", NULL);
+    prn_buffer_printf(out, "%llu\n", (unsigned long long)n);
+}
+
 static void write_metric(struct prn_buffer *out, const struct prn_metric *metric)
 {
-    static const char *const types[] = {"counter", "gauge"};
+    static const char *const types[] = {"counter", "gauge", "histogram"};
     prn_buffer_printf(out, "# HELP %s %s\n# TYPE %s %s\n", metric->name, metric->help, metric->name,
                       types[metric->kind]);
     for (size_t i = 0; i < metric->n_meters; i++) {
-        write_name(out, metric->meters[i]);
+        if (metric->kind == HISTOGRAM) {
+            write_histogram(out, metric->meters[i]);
+            continue;
+        }
+        write_name(out, metric->meters[i], "", NULL);
         write_number(out, prn_meter_value(metric->meters[i]));
     }
 }

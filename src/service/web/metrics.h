@@ -1,5 +1,5 @@
 /*
- * Counters and gauges, written as Prometheus reads them.
+ * Counters, gauges and histograms, written as Prometheus reads them.
  *
  * A metric has a name ("prony_…"), a help text and up to two labels. A meter is what counts for one
  * combination of label values; there are at most PRN_METERS_MAX per metric, the last of them for
@@ -33,12 +33,18 @@ struct prn_metric *prn_metrics_counter(struct prn_metrics *metrics, const char *
                                        const char *help, const char *label1, const char *label2);
 struct prn_metric *prn_metrics_gauge(struct prn_metrics *metrics, const char *name,
                                      const char *help, const char *label1, const char *label2);
+/* Of values in base units; `bounds` are constants, rising, and a last one, infinity, is added. */
+struct prn_metric *prn_metrics_histogram(struct prn_metrics *metrics, const char *name,
+                                         const char *help, const double *bounds, size_t n,
+                                         const char *label1, const char *label2);
 /* Values are copied; NULL where there is no label. */
 struct prn_meter *prn_metric_meter(struct prn_metric *metric, const char *value1,
                                    const char *value2);
 
 void prn_meter_add(struct prn_meter *meter, double amount); /* counters and gauges */
 void prn_meter_set(struct prn_meter *meter, double value);  /* gauges */
+
+void prn_meter_observe(struct prn_meter *meter, double value); /* histograms */
 
 double prn_meter_value(const struct prn_meter *meter);
 

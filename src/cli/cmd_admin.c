@@ -1,0 +1,148 @@
+/* `prony admin`: what an administrator does to a service that runs. */
+#include "cli/command.h"
+
+#include "base/format.h"
+#include "base/table.h"
+#include "cli/output.h"
+#include "cli/server.h"
+
+#include <string.h>
+
+struct options {
+    struct prn_server_options server;
+};
+
+/* What an action is about; NULL: nothing. */
+static const struct {
+    const char *name, *target;
+} actions[] = {
+    {"who", NULL},          {"close", "a session"}, {"drain", "a worker"}, {"disable", "a worker"},
+    {"enable", "a worker"}, {"pause", "a pool"},    {"resume", "a pool"},  {"notice", NULL},
+};
+
+static int check_use(const struct options *o, const struct prn_strings *arguments,
+                     struct prony_error *err)
+{
+    const char *action = arguments->items[0];
+    size_t i = 0;
+    while (i < PRN_ARRAY_SIZE(actions) && strcmp(actions[i].name, action) != 0)
+        i++;
+    if (i == PRN_ARRAY_SIZE(actions))
+        return prn_fail(err, PRONY_EUSAGE,
+                        "'%s' is not one of who, close, drain, disable, enable, pause, resume and "
+                        "notice",
+                        action);
+    if (actions[i].target && arguments->n < 2)
+        return prn_fail(err, PRONY_EUSAGE, "'%s' needs %s", action, actions[i].target);
+    if (i == 0 && arguments->n > 1)
+        return prn_fail(err, PRONY_EUSAGE, "'who' takes no argument, but there is '%s'",
+                        arguments->items[1]);
+    if (!o->server.address)
+        return prn_fail(err, PRONY_EUSAGE, "--server is needed");
+    return prn_server_check(&o->server, err);
+}
+
+/* ---- Who holds what ---- */
+
+static void cell_since(struct prn_table *t, int64_t ms)
+{
+    char text[PRN_FORMAT_SIZE];
+    prn_table_cell(t, "%s", ms < 0 ? "-" : prn_format_duration(text, (double)ms * 1e6));
+}
+
+static int write_holders(const struct prn_remote_status *s, struct prn_buffer *out,
+                         struct prony_error *err)
+{
+    struct prn_table *t = prn_table_new();
+    static const char *const titles[] = {"Worker", "Host",    "Hardware", "State",
+                                         "User",   "Session", "Held for"};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+        prn_table_column(t, titles[i],
+                         i + 1 == PRN_ARRAY_SIZE(titles) ? PRN_TABLE_ALIGN_RIGHT
+                                                         : PRN_TABLE_ALIGN_LEFT);
+    for (size_t i = 0; i < s->n_workers; i++) {
+        const struct prn_remote_worker *k = &s->workers[i];
+        const char *const cells[] = {k->id, k->name, k->hardware, k->state, k->user, k->session};
+        for (size_t j = 0; j < PRN_ARRAY_SIZE(cells); j++)
+            prn_table_cell_text(t, cells[j] && cells[j][0] ? cells[j] : "-");
+        cell_since(t, k->held_ms);
+    }
+    int code = 0;
+    if (s->n_workers == 0)
+        prn_buffer_add(out, "No workers are connected.\n");
+    else
+        code = prn_table_write(t, PRN_TABLE_STYLE_TEXT, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+static int show_holders(const struct prn_remote_ops *ops, struct prn_remote *remote,
+                        struct prn_buffer *out, struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)64 << 20);
+    struct prn_remote_status status;
+    int code = ops->status(remote, &arena, &status, err);
+    if (code == 0)
+        code = write_holders(&status, out, err);
+    prn_arena_release(&arena);
+    return code;
+}
+
+/* ---- The command ---- */
+
+static int admin_run(const void *opaque, const struct prn_strings *arguments,
+                     struct prony_error *err)
+{
+    const struct options *o = opaque;
+    const struct prn_remote_ops *ops;
+    struct prn_remote *remote;
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
+    int code = check_use(o, arguments, err);
+    if (code == 0)
+        code = prn_server_connect(&o->server, NULL, &ops, &remote, err);
+    if (code < 0)
+        return code;
+    const char *action = arguments->items[0];
+    const char *argument = arguments->n > 1 ? arguments->items[1] : NULL;
+    bool notice = strcmp(action, "notice") == 0;
+    const struct prn_remote_order order = {
+        .action = action, .target = notice ? NULL : argument, .text = notice ? argument : NULL};
+    if (strcmp(action, "who") == 0)
+        code = show_holders(ops, remote, &out, err);
+    else
+        code = ops->admin(remote, &order, &out, err);
+    ops->free(remote);
+    if (code == 0)
+        code = prn_output(NULL, &out, err);
+    prn_buffer_release(&out);
+    return code;
+}
+
+static const struct prn_option option_table[] = {
+    PRN_SERVER_ROWS(struct options),
+    {0},
+};
+
+const struct prn_command prn_command_admin = {
+    .name = "admin",
+    .arguments = "ACTION [TARGET]",
+    .summary = "operate a service: close sessions, disable hosts, pause pools, show a notice",
+    .description =
+        "Acts on a running service; needs an administrator's token. 'who' lists workers and who "
+        "holds each, and for how long. 'close SESSION' ends a session. 'disable WORKER' gives a "
+        "host to no further session until 'enable WORKER'; 'drain WORKER' also ends the worker "
+        "when its session has ended. 'pause POOL' grants no hosts of that hardware until 'resume "
+        "POOL'. Whoever holds a host keeps it. 'notice TEXT' is shown to all clients; 'notice' "
+        "alone takes it back.",
+    .examples = "# who holds what\n"
+                "prony admin who --server localhost:50051\n"
+                "# no further session on a worker\n"
+                "prony admin disable w3 --server localhost:50051\n"
+                "# tell everybody\n"
+                "prony admin notice 'down for an upgrade at 18:00' --server localhost:50051",
+    .options = option_table,
+    .options_size = sizeof(struct options),
+    .min_arguments = 1,
+    .max_arguments = 2,
+    .run = admin_run,
+};
