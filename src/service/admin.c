@@ -141,7 +141,7 @@ static int notice_locked(struct order *o, struct prony_error *err) PRN_HOLDS(prn
 
 static const struct {
     const char *name;
-    bool target; /* needs one */
+    bool target;                                          /* needs one */
     int (*act)(struct order *o, struct prony_error *err); /* with the lock held */
 } actions[] = {
     {"close", true, close_locked},     {"drain", true, drain_locked},

@@ -158,8 +158,8 @@ def test_certificate_and_wrong_tokens(tmp_path):
     folder = tmp_path / "s"
     folder.mkdir()
     certificate, _ = make_certificate(folder)
-    config = ("listen: 127.0.0.1:0\nhttp: 127.0.0.1:{}\ntls: {{certificate: cert.pem, key: key.pem}}\n"
-              .format(free_port()))
+    config = (f"listen: 127.0.0.1:0\nhttp: 127.0.0.1:{free_port()}\n"
+              "tls: {certificate: cert.pem, key: key.pem}\n")
     with serving(folder, config=config) as service:
         where = next(line.split()[-1] for line in config.splitlines() if line.startswith("http:"))
         context = ssl.create_default_context(cafile=certificate)

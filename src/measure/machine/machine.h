@@ -62,7 +62,7 @@ struct prn_machine {
     const char *prony_version, *created;
     const char *fingerprint; /* of the machine; prn_machine_fingerprint() */
     const char *cpu;
-    int64_t cores; /* that this process may use, without their second threads */
+    int64_t cores;        /* that this process may use, without their second threads */
     int64_t caches_bytes; /* of all levels behind these cores; -1: not known */
     double max_time_s;
     int64_t rounds; /* units of each figure, of which the faster half counts */
