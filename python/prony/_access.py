@@ -2,7 +2,8 @@
 
 The service: an argument, then PRONY_ENDPOINT, then OCTOML_PROFILE_ENDPOINT, and without any of them
 the program's own (`_service`). The token: an argument, then PRONY_TOKEN, OCTOML_PROFILE_API_TOKEN,
-and the user's files, which is for the library to find; then, on a terminal, whoever sits there.
+and the user's files, which is for the library to find; then, on a terminal, whoever sits there. The
+authority that signed the service's certificate: an argument, or PRONY_CA, which the library looks at.
 """
 
 from __future__ import annotations
@@ -52,12 +53,13 @@ def resolve(
     server_addr: str | None = None,
     insecure: bool = False,
     access_token: str | None = None,
-    ca_file: str | None = None,
+    ca_file: str | os.PathLike[str] | None = None,
 ) -> Access:
     """The service to use. Starts the embedded one, and asks for a token, where that is needed."""
     server = endpoint(server_addr)
     if server is None:
         return Access(_service.address(), embedded=True)
+    ca_file = os.fspath(ca_file) if ca_file is not None else None
     access = Access(server, access_token or None, bool(insecure), ca_file)
     if _native.lacks_token(**access.arguments()) and _is_terminal():
         access = dataclasses.replace(access, token=_ask(access))

@@ -161,20 +161,22 @@ def remote_profile(session: RemoteInferenceSession | None = None, *, backends: B
                    print_results_to: TextIO | None = _STDOUT, strict: bool | None = None,
                    report_folder: str | None = None,
                    hardware_file: str | os.PathLike[str] | None = None,
-                   substitute: str | None = None
+                   substitute: str | None = None,
+                   ca_file: str | os.PathLike[str] | None = None
                    ) -> contextlib.AbstractContextManager[ProfileHandle]:
     """A `with` block in which calls of accelerated functions are profiled on all backends.
 
     Functions return what they return without it, computed here; at the end the report is printed to
     `print_results_to` (standard output; None: not at all), and details are written to files in
     `report_folder`, if one is named. `strict`, or `PRONY_STRICT=1` in the environment,
-    raises when a graph can't be compiled, loaded or run on any of the backends. `substitute` is as for
-    RemoteInferenceSession.
+    raises when a graph can't be compiled, loaded or run on any of the backends. `substitute` and
+    `ca_file` are as for RemoteInferenceSession.
     """
     _check_count("num_repeats", num_repeats, 1)
     _check_count("num_warmups", num_warmups, 0)
     own = {"backends": backends, "server_addr": server_addr, "insecure": insecure,
-           "access_token": access_token, "hardware_file": hardware_file, "substitute": substitute}
+           "access_token": access_token, "hardware_file": hardware_file, "substitute": substitute,
+           "ca_file": ca_file}
     if strict is None:
         strict = os.environ.get("PRONY_STRICT", "") not in ("", "0")
     old = sys.modules.get("octoml_profile.dynamo")  # whose switches a program may have set
@@ -206,13 +208,16 @@ def _one(specs: list[BackendSpec], choices: list[BackendSpec]) -> None:
 def remote_inference(session: RemoteInferenceSession | None = None, *,
                      backend: Backends = None, server_addr: str | None = None,
                      insecure: bool | None = None, access_token: str | None = None,
-                     substitute: str | None = None) -> contextlib.AbstractContextManager[None]:
+                     substitute: str | None = None,
+                     ca_file: str | os.PathLike[str] | None = None
+                     ) -> contextlib.AbstractContextManager[None]:
     """A `with` block in which the graphs of accelerated functions run on one backend, and what it
     returned is what the functions go on with. A graph that can't run there raises."""
     if session is None:
         specs = parse_backends(backend)
         if len(specs) != 1:
-            _one(specs, specs or get_supported_backends(server_addr, insecure, access_token))
+            _one(specs, specs or get_supported_backends(server_addr, insecure, access_token,
+                                                       ca_file))
     own = {"backends": backend, "server_addr": server_addr, "insecure": insecure,
-           "access_token": access_token, "substitute": substitute}
+           "access_token": access_token, "substitute": substitute, "ca_file": ca_file}
     return _Inference(session, own, {"repeats": 1, "warmups": 0, "strict": False})

@@ -69,13 +69,15 @@ class RemoteInferenceSession(InferenceSession):
     the service offers are used. Waits while others hold the hardware. `hardware_file` has prices of
     your own, as `prony profile --hardware-file` takes it. With `substitute="local"`, or
     `PRONY_SUBSTITUTE=local` in the environment, software on hardware that the service hasn't runs on
-    its own machine instead, and is called so.
+    its own machine instead, and is called so. `ca_file`, or `PRONY_CA` in the environment, is a PEM file
+    of the authority that signed the service's certificate; the system's authorities are the default.
     """
 
     def __init__(self, backends: Backends = None, server_addr: str | None = None,
                  insecure: bool | None = None, access_token: str | None = None,
                  hardware_file: str | os.PathLike[str] | None = None,
-                 substitute: str | None = None) -> None:
+                 substitute: str | None = None,
+                 ca_file: str | os.PathLike[str] | None = None) -> None:
         self.handle: _native.Session | None = None
         """The extension's session; None: closed."""
         self.notes: list[str] = []
@@ -86,7 +88,7 @@ class RemoteInferenceSession(InferenceSession):
         instead_of: list[str] | None = None
         self.progress = Progress()
         try:
-            self._access = _access.resolve(server_addr, bool(insecure), access_token)
+            self._access = _access.resolve(server_addr, bool(insecure), access_token, ca_file)
             supported, presets = _list(self._access)
             if place is not None:
                 specs, instead_of, missing = _substitute(specs, supported)
@@ -259,16 +261,19 @@ def _listed(access: _access.Access | None = None,
 
 
 def get_supported_backends(server_addr: str | None = None, insecure: bool | None = None,
-                           access_token: str | None = None) -> list[BackendSpec]:
+                           access_token: str | None = None,
+                           ca_file: str | os.PathLike[str] | None = None) -> list[BackendSpec]:
     """All that a service offers. Needs no session, so it never waits for hardware."""
-    return _listed(server_addr=server_addr, insecure=bool(insecure), access_token=access_token)[0]
+    return _listed(server_addr=server_addr, insecure=bool(insecure), access_token=access_token,
+                   ca_file=ca_file)[0]
 
 
 def get_default_backends(server_addr: str | None = None, insecure: bool | None = None,
-                         access_token: str | None = None) -> list[BackendSpec]:
+                         access_token: str | None = None,
+                         ca_file: str | os.PathLike[str] | None = None) -> list[BackendSpec]:
     """What a session takes when it is given no backends."""
     supported, presets = _listed(server_addr=server_addr, insecure=bool(insecure),
-                                 access_token=access_token)
+                                 access_token=access_token, ca_file=ca_file)
     return _preset(presets, supported)
 
 

@@ -187,7 +187,8 @@ def _model_result(result: dict[str, Any], data: dict[str, Any]) -> ModelResult:
 
 
 def profile(model: Path, backends: Backends = None, *, server_addr: str | None = None,
-            access_token: str | None = None, **options: Any) -> ModelReport:
+            access_token: str | None = None, ca_file: Path | None = None,
+            **options: Any) -> ModelReport:
     """Measures an ONNX file as `prony profile` does: here, or on the service at `server_addr`,
     `PRONY_ENDPOINT` or `OCTOML_PROFILE_ENDPOINT`. Options are the program's: `max_time=5`."""
     if backends is None or isinstance(backends, (str, BackendSpec)):
@@ -195,7 +196,7 @@ def profile(model: Path, backends: Backends = None, *, server_addr: str | None =
     specs = [str(spec) for spec in backends]
     server = _access.endpoint(server_addr)
     words = ["profile", os.fspath(model), "--format", "json", *_options({
-        "backend": specs, "server": server, **options})]
+        "backend": specs, "server": server, "ca": ca_file, **options})]
     return ModelReport(json.loads(_run(words, access_token)))
 
 

@@ -83,7 +83,8 @@ static const struct prn_option options[] = {
         "file with a one-time key for one worker, as Slurm jobs have; '-' is standard input"),
     PRN_OPTION(
         TEXT, 0, "ca", "FILE", FIELD(ca),
-        "PEM file of the authority that signed the service's certificate (default: the system's)"),
+        "PEM file of the authority that signed the service's certificate (default: PRONY_CA, or "
+        "the system's authorities)"),
     PRN_OPTION(FLAG, 0, "insecure", NULL, FIELD(insecure), "no TLS: for a service on this machine"),
     PRN_OPTION(SECONDS, 0, "idle", "TIME", FIELD(idle_s),
                "leave after this long without a session (default: never)",

@@ -157,6 +157,8 @@ static const struct man_term variables[] = {
      "environment of the python3 on PATH."},
     {"PRONY_PYTHON",
      "The Python interpreter, with torch and prony, that runs graphs of PyTorch programs."},
+    {"PRONY_CA",
+     "PEM file of the authority that signed a service's certificate, unless --ca is given."},
     {"PRONY_TOKEN", "The token for a service, unless --token-file is given."},
     {"XDG_CONFIG_HOME, XDG_STATE_HOME",
      "Where tokens, the history, records of machines and the "

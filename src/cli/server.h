@@ -11,17 +11,18 @@ struct prn_server_options {
 };
 
 /* Rows of an option table, for the field `server` of the command's options struct. */
-#define PRN_SERVER_ROWS(type)                                                                 \
-    PRN_OPTION(                                                                               \
-        TEXT, 0, "server", "ADDR", offsetof(type, server.address),                            \
-        "the service to use, HOST:PORT or unix:PATH, with TLS unless it is on this machine"), \
-        PRN_OPTION(TEXT, 0, "token-file", "FILE", offsetof(type, server.token_file),          \
-                   "file with the token for it (default: PRONY_TOKEN, or the one in "         \
-                   "~/.config/prony/token)"),                                                 \
-        PRN_OPTION(                                                                           \
-            TEXT, 0, "ca", "FILE", offsetof(type, server.ca_file),                            \
-            "PEM file of the authority that signed its certificate (default: the system's)"), \
-        PRN_OPTION(FLAG, 0, "insecure", NULL, offsetof(type, server.insecure),                \
+#define PRN_SERVER_ROWS(type)                                                                   \
+    PRN_OPTION(                                                                                 \
+        TEXT, 0, "server", "ADDR", offsetof(type, server.address),                              \
+        "the service to use, HOST:PORT or unix:PATH, with TLS unless it is on this machine"),   \
+        PRN_OPTION(TEXT, 0, "token-file", "FILE", offsetof(type, server.token_file),            \
+                   "file with the token for it (default: PRONY_TOKEN, or the one in "           \
+                   "~/.config/prony/token)"),                                                   \
+        PRN_OPTION(                                                                             \
+            TEXT, 0, "ca", "FILE", offsetof(type, server.ca_file),                              \
+            "PEM file of the authority that signed its certificate (default: PRONY_CA, or the " \
+            "system's authorities)"),                                                           \
+        PRN_OPTION(FLAG, 0, "insecure", NULL, offsetof(type, server.insecure),                  \
                    "no TLS, and so no token")
 
 /* Fails when options are given that need --server. */

@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NAMES_MAX 1024
@@ -28,9 +29,17 @@ static bool is_loopback(const char *address)
     return inet_pton(AF_INET, host, &four) == 1 && ntohl(four.s_addr) >> 24 == 127;
 }
 
+const char *prn_remote_ca(const char *address, bool insecure, const char *given)
+{
+    const char *named = getenv("PRONY_CA");
+    if (given || insecure || !named || !*named || strncmp(address, "unix:", 5) == 0)
+        return given;
+    return named;
+}
+
 bool prn_remote_is_secure(const char *address, bool insecure, const char *ca_file)
 {
-    return !insecure && (ca_file || !is_loopback(address));
+    return !insecure && (prn_remote_ca(address, insecure, ca_file) || !is_loopback(address));
 }
 
 /* ---- Backends ---- */

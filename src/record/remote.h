@@ -274,8 +274,12 @@ struct prn_remote_ops {
                    void *context, struct prony_error *err);
 };
 
+/* The PEM file of the authority to trust: the one that is given, or what PRONY_CA names, unless the
+ * connection can't have TLS. NULL: the system's authorities. */
+const char *prn_remote_ca(const char *address, bool insecure, const char *given);
+
 /* Whether such a connection has TLS: any that isn't loopback or a Unix socket, unless `insecure`;
- * these too when a CA is given. */
+ * loopback too when there is an authority to trust. */
 bool prn_remote_is_secure(const char *address, bool insecure, const char *ca_file);
 
 /* The backends that are asked for, all of them offered; without any, those of the preset "all", or

@@ -355,9 +355,9 @@ static const struct {
 } reasons[] = {
     {"certificate verify failed",
      "its certificate has expired, or is not signed by a trusted authority; name the authority "
-     "with --ca, or ca_file of a session"},
+     "with --ca, PRONY_CA, or ca_file of a session"},
     {"is not in peer certificate", "its certificate is for other names than this one"},
-    {"wrong version number", "it doesn't speak TLS"},
+    {"wrong version number", "it doesn't speak TLS; --insecure or insecure=True connects without"},
     {"Failed parsing HTTP/2", "it doesn't speak gRPC"},
     {"Trying to connect an http1.x server", "it doesn't speak gRPC"},
     {"before receiving SETTINGS frame", "it accepts connections but does not respond"},
@@ -386,7 +386,7 @@ static int unavailable(const struct call *call, const char *text, struct prony_e
     /* So does a service that is greeted without the TLS that it has. */
     bool greeted = !call->channel->tls && !is_socket_file(address);
     const char *hint = greeted && strcmp(reason, "Socket closed") == 0
-                           ? "; if it uses TLS, name the authority with --ca or ca_file"
+                           ? "; if it uses TLS, name the authority with --ca, PRONY_CA or ca_file"
                            : "";
     return prn_fail(err, PRONY_EUNAVAILABLE, "cannot reach '%s': %s%s", address, reason, hint);
 }

@@ -233,8 +233,9 @@ static int look_around(void *context)
     return r->config.interrupted && r->config.interrupted(r->config.context);
 }
 
-static int open_channels(struct prn_remote *r, const char *ca_file, struct prony_error *err)
+static int open_channels(struct prn_remote *r, const char *given_ca, struct prony_error *err)
 {
+    const char *ca_file = prn_remote_ca(r->config.address, r->config.insecure, given_ca);
     struct prn_buffer ca = PRN_BUFFER_INIT(CA_BYTES_MAX);
     int code = read_ca(ca_file, &ca, err);
     if (code == 0) {

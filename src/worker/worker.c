@@ -804,11 +804,12 @@ static int listen_for_stages(struct worker *w, struct prony_error *err)
 static int worker_prepare(struct worker *w, struct prony_error *err)
 {
     char key[PRN_WORKER_KEY_MAX + 1];
+    const char *ca = prn_remote_ca(w->options->server, w->options->insecure, w->options->ca_file);
     int code = read_handoff(w, key, err);
     if (code == 0)
         code = read_token(w, err);
-    if (code == 0 && w->options->ca_file)
-        code = read_text(w->options->ca_file, (size_t)1 << 20, &w->ca, err);
+    if (code == 0 && ca)
+        code = read_text(ca, (size_t)1 << 20, &w->ca, err);
     if (code == 0)
         code = prn_worker_hello(w->options, key[0] ? key : NULL, &w->arena, &w->hello, err);
     if (code == 0)

@@ -1,6 +1,7 @@
 """Which service a program uses, and with which token."""
 import contextlib
 import os
+import pathlib
 import pty
 import stat
 import subprocess
@@ -8,6 +9,7 @@ import sys
 
 import pytest
 
+import prony
 from prony import _access, _native, _service
 from python_parts import PATIENCE, serving
 
@@ -101,6 +103,41 @@ def test_a_given_token(guarded):
     session = _native.Session(["local/onnxrt-cpu"], **access.arguments())
     assert session.backends == ["local/onnxrt-cpu"]
     session.close()
+
+
+@pytest.mark.parametrize("named", ["by the argument", "by PRONY_CA"])
+def test_a_certificate_that_signs_itself(guarded, monkeypatch, named):
+    address, certificate, token = guarded
+    where = {"server_addr": address, "access_token": token}
+    with pytest.raises(prony.CreateSessionError, match="PRONY_CA or ca_file"):
+        prony.RemoteInferenceSession("local/onnxrt-cpu", **where)
+    if named == "by PRONY_CA":
+        monkeypatch.setenv("PRONY_CA", certificate)
+    else:
+        where["ca_file"] = pathlib.Path(certificate)
+    assert "local/onnxrt-cpu" in map(str, prony.get_supported_backends(**where))
+    assert "local/onnxrt-cpu" in map(str, prony.get_default_backends(**where))
+    with prony.RemoteInferenceSession("local/onnxrt-cpu", **where) as session:
+        assert [str(spec) for spec in session.backends] == ["local/onnxrt-cpu"]
+    with prony.remote_profile(backends="local/onnxrt-cpu", print_results_to=None, **where):
+        pass
+    with prony.remote_inference(backend="local/onnxrt-cpu", **where):
+        pass
+
+
+def test_an_authority_that_cannot_be_read(guarded, tmp_path):
+    address, _, token = guarded
+    missing = tmp_path / "missing.pem"
+    with pytest.raises(prony.CreateSessionError, match="missing.pem"):
+        prony.RemoteInferenceSession("local/onnxrt-cpu", address, access_token=token, ca_file=missing)
+
+
+def test_the_embedded_service_is_not_asked_for_a_certificate(monkeypatch, tmp_path):
+    monkeypatch.setenv("PRONY_CA", str(tmp_path / "missing.pem"))
+    try:
+        assert prony.get_supported_backends()
+    finally:
+        _service.stop()
 
 
 ASK = """
