@@ -12,7 +12,7 @@
 
 /* Entry of a list of profiles with this dtype and batch size; the list's length when there is none.
  */
-static int find_profile(const struct prn_yaml_fields *f, const struct prn_yaml_node *list,
+static int find_profile(const struct prn_yaml_reader *f, const struct prn_yaml_node *list,
                         const char *dtype, int64_t batch_size, size_t *ret_index)
 {
     size_t found = list->n;
@@ -38,7 +38,7 @@ static int find_profile(const struct prn_yaml_fields *f, const struct prn_yaml_n
 }
 
 /* The list of a model's profiles under a type; NULL when there is none. */
-static int find_model(const struct prn_yaml_fields *f, const struct prn_yaml_node *type,
+static int find_model(const struct prn_yaml_reader *f, const struct prn_yaml_node *type,
                       const char *model_name, const struct prn_yaml_node **ret_list)
 {
     const struct prn_yaml_node *profiles = prn_yaml_get(type, "model_profiles");
@@ -60,7 +60,7 @@ static int find_model(const struct prn_yaml_fields *f, const struct prn_yaml_nod
 /* ---- Reading ---- */
 
 /* With `gaps`, of some layers the figure may not be known. */
-static int read_times(const struct prn_yaml_fields *f, const struct prn_yaml_node *profile,
+static int read_times(const struct prn_yaml_reader *f, const struct prn_yaml_node *profile,
                       const char *key, bool gaps, size_t layers, const double **ret_times)
 {
     double *times;
@@ -76,7 +76,7 @@ static int read_times(const struct prn_yaml_fields *f, const struct prn_yaml_nod
     return 0;
 }
 
-static int read_profile(const struct prn_yaml_fields *f, const struct prn_yaml_node *entry,
+static int read_profile(const struct prn_yaml_reader *f, const struct prn_yaml_node *entry,
                         const struct prn_device_query *query, struct prn_device_type *type)
 {
     const struct prn_yaml_node *list = NULL;
@@ -95,7 +95,7 @@ static int read_profile(const struct prn_yaml_fields *f, const struct prn_yaml_n
     return code;
 }
 
-static int read_type(const struct prn_yaml_fields *f, const char *name,
+static int read_type(const struct prn_yaml_reader *f, const char *name,
                      const struct prn_yaml_node *entry, const struct prn_device_query *query,
                      struct prn_device_type *ret_type)
 {
@@ -124,7 +124,7 @@ static int compare_types(const void *a, const void *b)
                   ((const struct prn_device_type *)b)->name);
 }
 
-static int read_types(const struct prn_yaml_fields *f, const char *path,
+static int read_types(const struct prn_yaml_reader *f, const char *path,
                       const struct prn_device_query *query, struct prn_device_type **ret_types,
                       size_t *ret_n)
 {
@@ -157,7 +157,7 @@ int prn_device_types_read(const char *path, const struct prn_device_query *query
     int code = prn_fields_open(path, false, &yaml, err);
     if (code < 0)
         return code;
-    struct prn_yaml_fields f = {yaml, arena, err};
+    struct prn_yaml_reader f = {yaml, arena, err, ""};
     code = read_types(&f, path, query, ret_types, ret_n);
     prn_yaml_free(yaml);
     return code;
@@ -166,7 +166,7 @@ int prn_device_types_read(const char *path, const struct prn_device_query *query
 /* ---- Extending ---- */
 
 struct extension {
-    struct prn_yaml_fields fields;
+    struct prn_yaml_reader fields;
     const struct prn_device_properties *properties;
     const struct prn_layer_profile *profile;
     bool overwrite;
@@ -317,7 +317,7 @@ int prn_device_types_extend(const char *path, const struct prn_device_properties
     if (code < 0)
         return code;
     struct prn_arena arena = PRN_ARENA_INIT(PRN_PIPELINE_ARENA_MAX);
-    struct extension x = {{yaml, &arena, err}, properties, profile, overwrite};
+    struct extension x = {{yaml, &arena, err, ""}, properties, profile, overwrite};
     code = extend(&x, out);
     prn_arena_release(&arena);
     prn_yaml_free(yaml);

@@ -6,14 +6,14 @@
 #define HOSTS_MAX 100000
 
 struct reader {
-    struct prn_yaml_fields fields;
+    struct prn_yaml_reader fields;
     struct prn_map seen; /* hosts to their lines */
 };
 
 static int read_hosts(struct reader *r, const char *type, const struct prn_yaml_node *list,
                       struct prn_device_hosts *ret_hosts)
 {
-    const struct prn_yaml_fields *f = &r->fields;
+    const struct prn_yaml_reader *f = &r->fields;
     if (list->kind != PRN_YAML_LIST && !prn_yaml_is_null(list))
         return prn_yaml_fail(f->yaml, list, f->err, "'%s' is not a list of hosts", type);
     size_t n = list->kind == PRN_YAML_LIST ? list->n : 0;
@@ -24,7 +24,7 @@ static int read_hosts(struct reader *r, const char *type, const struct prn_yaml_
     if (!hosts || !type_copy)
         return prn_fail_memory(f->err);
     for (size_t i = 0; i < n; i++) {
-        int code = prn_fields_name(f, list->items[i], type, &hosts[i]);
+        int code = prn_yaml_text(f, type, list->items[i], &hosts[i]);
         if (code < 0)
             return code;
         if (prn_map_get(&r->seen, hosts[i]) != PRN_MAP_NONE)

@@ -1,6 +1,5 @@
 #include "pipeline/fields.h"
 
-#include "base/text.h"
 #include "pipeline/torch_dtype.h"
 
 #include <errno.h>
@@ -17,7 +16,7 @@ int prn_fields_open(const char *path, bool may_be_new, struct prn_yaml **ret_yam
                : prn_yaml_read(path, PRN_PIPELINE_FILE_MAX, ret_yaml, err);
 }
 
-int prn_fields_root(const struct prn_yaml_fields *f, const char *what,
+int prn_fields_root(const struct prn_yaml_reader *f, const char *what,
                     const struct prn_yaml_node **ret_root)
 {
     const struct prn_yaml_node *root = prn_yaml_root(f->yaml);
@@ -28,7 +27,7 @@ int prn_fields_root(const struct prn_yaml_fields *f, const char *what,
 }
 
 /* A value that must be there. */
-static int get(const struct prn_yaml_fields *f, const struct prn_yaml_node *map, const char *key,
+static int get(const struct prn_yaml_reader *f, const struct prn_yaml_node *map, const char *key,
                const struct prn_yaml_node **ret_node)
 {
     if (map->kind != PRN_YAML_MAP)
@@ -40,7 +39,7 @@ static int get(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
     return 0;
 }
 
-int prn_fields_list(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+int prn_fields_list(const struct prn_yaml_reader *f, const struct prn_yaml_node *map,
                     const char *key, const struct prn_yaml_node **ret_list)
 {
     const struct prn_yaml_node *node = NULL;
@@ -53,30 +52,15 @@ int prn_fields_list(const struct prn_yaml_fields *f, const struct prn_yaml_node 
     return 0;
 }
 
-int prn_fields_name(const struct prn_yaml_fields *f, const struct prn_yaml_node *node,
-                    const char *key, const char **ret_text)
-{
-    if (node->kind != PRN_YAML_SCALAR || prn_yaml_is_null(node))
-        return prn_yaml_fail(f->yaml, node, f->err, "'%s' is not a text", key);
-    if (!prn_text_is_name(node->text))
-        return prn_yaml_fail(f->yaml, node, f->err, "'%s' is %s", key,
-                             node->text[0] ? "a text with control characters" : "empty");
-    const char *copy = prn_arena_strdup(f->arena, node->text);
-    if (!copy)
-        return prn_fail_memory(f->err);
-    *ret_text = copy;
-    return 0;
-}
-
-int prn_fields_text(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+int prn_fields_text(const struct prn_yaml_reader *f, const struct prn_yaml_node *map,
                     const char *key, const char **ret_text)
 {
     const struct prn_yaml_node *node = NULL;
     int code = get(f, map, key, &node);
-    return code < 0 ? code : prn_fields_name(f, node, key, ret_text);
+    return code < 0 ? code : prn_yaml_text(f, key, node, ret_text);
 }
 
-int prn_fields_whole(const struct prn_yaml_fields *f, const struct prn_yaml_node *node,
+int prn_fields_whole(const struct prn_yaml_reader *f, const struct prn_yaml_node *node,
                      const char *key, double max, double *ret)
 {
     double value;
@@ -90,7 +74,7 @@ int prn_fields_whole(const struct prn_yaml_fields *f, const struct prn_yaml_node
     return 0;
 }
 
-int prn_fields_dtype(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+int prn_fields_dtype(const struct prn_yaml_reader *f, const struct prn_yaml_node *map,
                      const char **ret_dtype)
 {
     const char *text;
@@ -103,7 +87,7 @@ int prn_fields_dtype(const struct prn_yaml_fields *f, const struct prn_yaml_node
     return code;
 }
 
-int prn_fields_integer(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+int prn_fields_integer(const struct prn_yaml_reader *f, const struct prn_yaml_node *map,
                        const char *key, int64_t min, int64_t max, int64_t *ret)
 {
     const struct prn_yaml_node *node = NULL;
@@ -119,7 +103,7 @@ int prn_fields_integer(const struct prn_yaml_fields *f, const struct prn_yaml_no
     return 0;
 }
 
-static int read_real(const struct prn_yaml_fields *f, const struct prn_yaml_node *node,
+static int read_real(const struct prn_yaml_reader *f, const struct prn_yaml_node *node,
                      const char *key, double *ret)
 {
     double value;
@@ -134,7 +118,7 @@ static int read_real(const struct prn_yaml_fields *f, const struct prn_yaml_node
     return 0;
 }
 
-int prn_fields_real(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+int prn_fields_real(const struct prn_yaml_reader *f, const struct prn_yaml_node *map,
                     const char *key, double *ret)
 {
     const struct prn_yaml_node *node = NULL;
@@ -142,23 +126,23 @@ int prn_fields_real(const struct prn_yaml_fields *f, const struct prn_yaml_node 
     return code < 0 ? code : read_real(f, node, key, ret);
 }
 
-typedef int read_number(const struct prn_yaml_fields *f, const struct prn_yaml_node *node,
+typedef int read_number(const struct prn_yaml_reader *f, const struct prn_yaml_node *node,
                         const char *key, double *ret);
 
-static int read_whole(const struct prn_yaml_fields *f, const struct prn_yaml_node *node,
+static int read_whole(const struct prn_yaml_reader *f, const struct prn_yaml_node *node,
                       const char *key, double *ret)
 {
     return prn_fields_whole(f, node, key, PRN_PIPELINE_COUNT_MAX, ret);
 }
 
-static int read_known(const struct prn_yaml_fields *f, const struct prn_yaml_node *node,
+static int read_known(const struct prn_yaml_reader *f, const struct prn_yaml_node *node,
                       const char *key, double *ret)
 {
     *ret = NAN;
     return prn_yaml_is_null(node) ? 0 : read_real(f, node, key, ret);
 }
 
-static int read_numbers(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+static int read_numbers(const struct prn_yaml_reader *f, const struct prn_yaml_node *map,
                         const char *key, read_number *read, double **ret, size_t *ret_n)
 {
     const struct prn_yaml_node *list = NULL;
@@ -180,13 +164,13 @@ static int read_numbers(const struct prn_yaml_fields *f, const struct prn_yaml_n
     return 0;
 }
 
-int prn_fields_reals(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+int prn_fields_reals(const struct prn_yaml_reader *f, const struct prn_yaml_node *map,
                      const char *key, bool whole, double **ret, size_t *ret_n)
 {
     return read_numbers(f, map, key, whole ? read_whole : read_real, ret, ret_n);
 }
 
-int prn_fields_known(const struct prn_yaml_fields *f, const struct prn_yaml_node *map,
+int prn_fields_known(const struct prn_yaml_reader *f, const struct prn_yaml_node *map,
                      const char *key, double **ret, size_t *ret_n)
 {
     return read_numbers(f, map, key, read_known, ret, ret_n);

@@ -278,7 +278,7 @@ static int divide_types(struct load *l)
     return 0;
 }
 
-static int read_pairs(struct load *l, const struct prn_yaml_fields *f, double *mbps)
+static int read_pairs(struct load *l, const struct prn_yaml_reader *f, double *mbps)
 {
     struct prn_pipeline *p = &l->pipeline;
     const struct prn_yaml_node *root = NULL;
@@ -312,7 +312,7 @@ static int load_pairs(struct load *l)
     code = prn_fields_open(l->request->neighbours_file, false, &yaml, l->err);
     if (code < 0)
         return code;
-    struct prn_yaml_fields f = {yaml, l->arena, l->err};
+    struct prn_yaml_reader f = {yaml, l->arena, l->err, ""};
     code = read_pairs(l, &f, mbps);
     prn_yaml_free(yaml);
     l->pipeline.pair_mbps = mbps;

@@ -7,7 +7,7 @@
 
 /* ---- Reading ---- */
 
-static int read_model(const struct prn_yaml_fields *f, const struct prn_yaml_node *entry,
+static int read_model(const struct prn_yaml_reader *f, const struct prn_yaml_node *entry,
                       struct prn_pipeline_model *ret_model)
 {
     struct prn_pipeline_model model = {0};
@@ -53,7 +53,7 @@ int prn_models_read(const char *path, const char *model_name, struct prn_arena *
     int code = prn_fields_open(path, false, &yaml, err);
     if (code < 0)
         return code;
-    struct prn_yaml_fields f = {yaml, arena, err};
+    struct prn_yaml_reader f = {yaml, arena, err, ""};
     const struct prn_yaml_node *root = NULL;
     code = prn_fields_root(&f, "model names", &root);
     const struct prn_yaml_node *entry = code == 0 ? prn_yaml_get(root, model_name) : NULL;
@@ -111,7 +111,7 @@ static const struct prn_yaml_node *model_node(struct prn_arena *a,
     return prn_yaml_with(a, node, "parameters_out", prn_yaml_new_list(a, leaving, n));
 }
 
-static int extend(const struct prn_yaml_fields *f, const struct prn_layer_profile *profile,
+static int extend(const struct prn_yaml_reader *f, const struct prn_layer_profile *profile,
                   bool overwrite, struct prn_buffer *out)
 {
     const char *name = prn_layer_profile_head(profile)->model_name;
@@ -139,7 +139,7 @@ int prn_models_extend(const char *path, const struct prn_layer_profile *profile,
     if (code < 0)
         return code;
     struct prn_arena arena = PRN_ARENA_INIT(PRN_PIPELINE_ARENA_MAX);
-    struct prn_yaml_fields f = {yaml, &arena, err};
+    struct prn_yaml_reader f = {yaml, &arena, err, ""};
     code = extend(&f, profile, overwrite, out);
     prn_arena_release(&arena);
     prn_yaml_free(yaml);

@@ -337,8 +337,8 @@ static void faults_of_the_file_are_named(void **state)
     refuse("old: {git: HEAD, report: a.json}\nmodels: [m.onnx]\nlimits: {time: 3%}\n",
            "line 1: 'old': 'report' cannot be combined");
     refuse("models: [m.onnx]\nlimits: {time: 3%}\nmeasure: {max_time: soon}\n",
-           "line 3: 'max_time': 'soon' is not a time");
-    refuse("models: [m.onnx]\nlimits: {time: 3%}\nbackends: {a: b}\n", "is not a list");
+           "line 3: 'max_time': 'soon' is not a duration");
+    refuse("models: [m.onnx]\nlimits: {time: 3%}\nbackends: {a: b}\n", "'backends': not a list");
     refuse("models: [m.onnx]\nlimits: {time: 3%}\ndims: [batch=8]\n", "is not a map");
 }
 
@@ -358,7 +358,7 @@ static void what_is_for_all_models_is_for_each(void **state)
     if (prn_check_config_parse(text, strlen(text), "sub/prony.yml", &c, &err) < 0)
         fail_msg("%s", err.text);
     assert_int_equal(c.n_models, 2);
-    assert_string_equal(c.folder, "sub");
+    assert_string_equal(c.folder, "sub/");
     const struct prn_check_model *a = &c.models[0];
     const struct prn_check_model *b = &c.models[1];
     assert_string_equal(a->name, "a.onnx");

@@ -224,12 +224,16 @@ static void test_faults(void **state)
         const char *text, *fault;
     } cases[] = {
         {"[]", "line 1: 'prony serve': not a map of keys and values"},
-        {"lisen: x\n", "line 1: unknown key 'lisen' (known: listen, tls, http, pools, presets, "
-                       "quota, lease, python, state, cache, limits, audit, log)"},
+        {"lisen: x\n",
+         "line 1: unknown key 'lisen'; did you mean 'listen'? "
+         "(known: listen, tls, http, pools, presets, quota, lease, python, state, cache, limits, "
+         "audit, log)"},
+        {"colour: x\n", "line 1: unknown key 'colour' (known: listen, tls, http, pools, presets, "
+                        "quota, lease, python, state, cache, limits, audit, log)"},
         {"lease: 1\nlease: 2\n", "line 2: key 'lease' twice"},
         {"listen: {}\n", "line 1: 'listen': not a list"},
         {"listen: []\n", "line 1: 'listen': an empty list"},
-        {"listen: [[a]]\n", "line 1: 'listen': not a text"},
+        {"listen: [[a]]\n", "line 1: 'listen' is not a text"},
         {"listen: here\n", "line 1: 'listen': bad address 'here': no port; it is written "
                            "HOST:PORT, with port 0 for any that is free"},
         {"listen: 127.0.0.1:x\n",
@@ -244,9 +248,9 @@ static void test_faults(void **state)
                                "served, such as 127.0.0.1:0"},
         {"tls: yes\n", "line 1: 'tls': not a map of keys and values"},
         {"lease: 30s\nlimit:\n  sessions: 3\n",
-         "line 2: unknown key 'limit' (known: listen, tls, "
-         "http, pools, presets, quota, lease, python, state, "
-         "cache, limits, audit, log)"},
+         "line 2: unknown key 'limit'; did you mean 'limits'? "
+         "(known: listen, tls, http, pools, presets, quota, lease, python, state, cache, limits, "
+         "audit, log)"},
         {"limits:\n  sessions: 3\nlimits:\n  sessions: 4\n", "line 3: key 'limits' twice"},
         {"tls: {cert: a}\n", "line 1: unknown key 'cert' (known: certificate, key)"},
         {"tls: {certificate: a}\n", "line 1: 'tls': a certificate without a key"},
@@ -270,8 +274,8 @@ static void test_faults(void **state)
                                     "(hardware/software)"},
         {"pools:\n- name: ' a'\n", "line 2: 'name': ' a' cannot be part of a backend "
                                    "(hardware/software)"},
-        {"pools:\n- name: \"a\\tb\"\n", "line 2: 'name': a text with control characters"},
-        {"pools:\n- name: ''\n", "line 2: 'name': empty"},
+        {"pools:\n- name: \"a\\tb\"\n", "line 2: 'name' is a text with control characters"},
+        {"pools:\n- name: ''\n", "line 2: 'name' is empty"},
         {"pools:\n- name: a\n  cores: 1\n",
          "line 3: unknown key 'cores' (known: name, type, processor, usd_per_hour, software, "
          "session_time, session_idle, "
@@ -282,7 +286,8 @@ static void test_faults(void **state)
          "line 2: 'software': a pool of type slurm must list the software of its "
          "hosts"},
         {"pools:\n- name: a\n  type: slurm\n  count: 1\n",
-         "line 4: unknown key 'count' (known: name, type, processor, usd_per_hour, software, "
+         "line 4: unknown key 'count'; did you mean 'account'? (known: name, type, processor, "
+         "usd_per_hour, software, "
          "session_time, session_idle, "
          "partition, constraint, gres, account, qos, time, session, idle, join, poll, hosts, "
          "server, ca, program, output, options, environment)"},
@@ -316,7 +321,7 @@ static void test_faults(void **state)
         {SLURM "  environment: {a-b: c}\n", "line 5: 'environment': 'a-b' can't be set for a job"},
         {SLURM "  environment: {LD_PRELOAD: c}\n",
          "line 5: 'environment': 'LD_PRELOAD' can't be set for a job"},
-        {SLURM "  partition: \"a\\nb\"\n", "line 5: 'partition': a text with control characters"},
+        {SLURM "  partition: \"a\\nb\"\n", "line 5: 'partition' is a text with control characters"},
         {"pools:\n- name: a\n  count: many\n",
          "line 3: 'count': 'many' is not a whole number from 0 to 1000"},
         {"pools:\n- name: a\n  count: 1.5\n",
@@ -334,7 +339,7 @@ static void test_faults(void **state)
          "(hardware/software)"},
         {"presets: [a]\n", "line 1: 'presets': not a map of names and lists of backends"},
         {"presets: {a: []}\n", "line 1: 'a': an empty list"},
-        {"presets: {a: ~}\n", "line 1: 'a': not a text"},
+        {"presets: {a: ~}\n", "line 1: 'a' is not a text"},
         {"presets: {a: onnxrt-cpu}\n", "line 1: 'a': bad backend 'onnxrt-cpu': no '/'; it is "
                                        "written hardware/software[option,key=value]"},
         {"presets:\n  a:\n  - far/onnxrt-cpu\n",
@@ -362,7 +367,7 @@ static void test_faults(void **state)
         {"lease: 3 days\n", "line 1: 'lease': '3 days' is not a duration such as 30s or 10m"},
         {"lease: 1.2.3s\n", "line 1: 'lease': '1.2.3s' is not a duration such as 30s or 10m"},
         {"lease: 0\n", "line 1: 'lease': '0' is not between 0.1 s and 43200 s"},
-        {"state: {}\n", "line 1: 'state': not a text"},
+        {"state: {}\n", "line 1: 'state' is not a text"},
         {"cache: {size: big}\n", "line 1: 'size': 'big' is not a size such as 20 GiB"},
         {"cache: {size: [1]}\n", "line 1: 'size': 'a list or map' is not a size such as 20 GiB"},
         {"limits: {message: 4 GiB}\n",

@@ -30,7 +30,7 @@ struct prn_layer_profile {
 
 /* ---- Reading ---- */
 
-static int read_shape(const struct prn_yaml_fields *f, const struct prn_yaml_node *node,
+static int read_shape(const struct prn_yaml_reader *f, const struct prn_yaml_node *node,
                       const char *key, struct prn_layer_shape *ret_shape)
 {
     if (node->kind != PRN_YAML_LIST || node->n > PRN_LAYER_RANK_MAX)
@@ -51,7 +51,7 @@ static int read_shape(const struct prn_yaml_fields *f, const struct prn_yaml_nod
     return code;
 }
 
-static int read_shapes(const struct prn_yaml_fields *f, const struct prn_yaml_node *item,
+static int read_shapes(const struct prn_yaml_reader *f, const struct prn_yaml_node *item,
                        const char *key, const struct prn_layer_shape **ret_shapes, size_t *ret_n)
 {
     const struct prn_yaml_node *list = NULL;
@@ -76,7 +76,7 @@ static int read_shapes(const struct prn_yaml_fields *f, const struct prn_yaml_no
     return 0;
 }
 
-static int read_entry(const struct prn_yaml_fields *f, const struct prn_yaml_node *item,
+static int read_entry(const struct prn_yaml_reader *f, const struct prn_yaml_node *item,
                       int64_t layers, struct prn_layer_entry *entry)
 {
     *entry = (struct prn_layer_entry){.memory_fixed_mb = NAN, .time_ci_s = NAN};
@@ -118,7 +118,7 @@ static int insert(struct prn_layer_profile *p, const struct slot *slot, struct p
     return 0;
 }
 
-static int read_entries(const struct prn_yaml_fields *f, struct prn_layer_profile *p)
+static int read_entries(const struct prn_yaml_reader *f, struct prn_layer_profile *p)
 {
     const struct prn_yaml_node *list = NULL;
     int code = prn_fields_list(f, p->root, "profile_data", &list);
@@ -136,7 +136,7 @@ static int read_entries(const struct prn_yaml_fields *f, struct prn_layer_profil
 
 static int read_all(struct prn_layer_profile *p, struct prony_error *err)
 {
-    struct prn_yaml_fields f = {p->yaml, &p->arena, err};
+    struct prn_yaml_reader f = {p->yaml, &p->arena, err, ""};
     int code =
         prn_fields_root(&f, "model_name, dtype, batch_size, layers and profile_data", &p->root);
     if (code < 0)

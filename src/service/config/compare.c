@@ -1,9 +1,10 @@
 /* What a reload changes, in words. Single values are compared by the tables of keys; lists by what
  * a person would call the same entry: the hardware of a pool, the name of a preset, a user. */
-#include "service/config/fields.h"
+#include "service/config/config.h"
 
 #include "base/array.h"
 #include "base/format.h"
+#include "format/yaml_fields.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -53,15 +54,15 @@ enum kind {
     KIND_PRICE,
 };
 
-static enum kind kind_of(const struct prn_config_key *key)
+static enum kind kind_of(const struct prn_yaml_key *key)
 {
-    if (key->text || key->read == prn_config_read_text || key->read == prn_config_read_path)
+    if (key->text || key->read == prn_yaml_read_text || key->read == prn_yaml_read_path)
         return KIND_TEXT;
-    return key->read == prn_config_read_count      ? KIND_COUNT
-           : key->read == prn_config_read_size     ? KIND_BYTES
-           : key->read == prn_config_read_duration ? KIND_SECONDS
-           : key->read == prn_config_read_real     ? KIND_PRICE
-                                                   : KIND_NONE;
+    return key->read == prn_yaml_read_count      ? KIND_COUNT
+           : key->read == prn_yaml_read_size     ? KIND_BYTES
+           : key->read == prn_yaml_read_duration ? KIND_SECONDS
+           : key->read == prn_yaml_read_real     ? KIND_PRICE
+                                                 : KIND_NONE;
 }
 
 static const size_t kind_bytes[] = {[KIND_NONE] = 0,
@@ -76,7 +77,7 @@ static const char *count_text(char buffer[PRN_FORMAT_SIZE], size_t count)
     return count == PRN_CONFIG_NO_LIMIT ? "none" : prn_format_integer(buffer, count);
 }
 
-static const char *value_text(const struct prn_config_key *key, const void *at,
+static const char *value_text(const struct prn_yaml_key *key, const void *at,
                               char buffer[PRN_FORMAT_SIZE])
 {
     const char *unset = key->unset ? key->unset : "";
@@ -112,7 +113,7 @@ static bool same_value(enum kind kind, const void *a, const void *b)
 }
 
 /* `name` and `colon` stand in front of the values: "lease: ", "pool 'a': count ". */
-static void compare_value(struct differ *d, const struct prn_config_key *key, const void *before,
+static void compare_value(struct differ *d, const struct prn_yaml_key *key, const void *before,
                           const void *after, const char *name, const char *colon)
 {
     char old_text[PRN_FORMAT_SIZE];
@@ -186,7 +187,7 @@ static void compare_pool(struct differ *d, const struct prn_config_pool *before,
     char name[PRONY_ERROR_TEXT_SIZE];
     size_t n;
     const bool same_type = before->type == after->type;
-    const struct prn_config_key *keys =
+    const struct prn_yaml_key *keys =
         prn_config_pool_keys(same_type ? after->type : PRN_POOL_LOCAL, &n);
     const struct prn_config_slurm *old = &before->slurm;
     const struct prn_config_slurm *new = &after->slurm;
@@ -314,7 +315,7 @@ static const struct {
     {"per_user", compare_times},
 };
 
-static void compare_keys(struct differ *d, const char *section, const struct prn_config_key *keys,
+static void compare_keys(struct differ *d, const char *section, const struct prn_yaml_key *keys,
                          size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -338,7 +339,9 @@ int prn_config_compare(const struct prn_config *before, const struct prn_config 
                        size_t *ret_n, struct prony_error *err)
 {
     struct differ d = {.before = before, .after = after, .arena = arena};
-    compare_keys(&d, "", prn_config_keys, prn_config_n_keys);
+    size_t n;
+    const struct prn_yaml_key *keys = prn_config_keys(&n);
+    compare_keys(&d, "", keys, n);
     struct prn_config_change *changes = PRN_ARENA_ARRAY(arena, d.n, struct prn_config_change);
     if (changes && d.n > 0)
         memcpy(changes, d.changes, d.n * sizeof *changes);
@@ -351,7 +354,7 @@ int prn_config_compare(const struct prn_config *before, const struct prn_config 
 }
 
 static void keep_values(const struct prn_config *before, struct prn_config *after,
-                        const struct prn_config_key *keys, size_t n)
+                        const struct prn_yaml_key *keys, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         if (keys[i].keys)
@@ -370,5 +373,7 @@ void prn_config_keep(const struct prn_config *before, struct prn_config *after)
     after->tls_certificate = before->tls_certificate;
     after->tls_key = before->tls_key;
     after->http = before->http;
-    keep_values(before, after, prn_config_keys, prn_config_n_keys);
+    size_t n;
+    const struct prn_yaml_key *keys = prn_config_keys(&n);
+    keep_values(before, after, keys, n);
 }

@@ -6,9 +6,9 @@
 #include "service/config/config.h"
 
 #include "base/text.h"
+#include "format/yaml_fields.h"
 #include "runtime/runtime.h"
 #include "service/config/address.h"
-#include "service/config/fields.h"
 #include "service/config/slurm_pool.h"
 
 #include <math.h>
@@ -52,46 +52,45 @@ static const struct prn_config defaults = {
 
 #define INTO(member) offsetof(struct draft, member)
 
-static const struct prn_config_key tls_keys[] = {
-    PRN_CONFIG_KEY("certificate", prn_config_read_path, INTO(config.tls_certificate)),
-    PRN_CONFIG_KEY("key", prn_config_read_path, INTO(config.tls_key)),
+static const struct prn_yaml_key tls_keys[] = {
+    PRN_YAML_KEY("certificate", prn_yaml_read_path, INTO(config.tls_certificate)),
+    PRN_YAML_KEY("key", prn_yaml_read_path, INTO(config.tls_key)),
 };
 
-static const struct prn_config_key quota_keys[] = {
-    PRN_CONFIG_KEY("default", prn_config_read_count, INTO(config.quota_default),
-                   PRN_CONFIG_RANGE(0, 1e6), PRN_CONFIG_OR_NONE(PRN_CONFIG_NO_LIMIT)),
-    PRN_CONFIG_KEY("users", prn_config_read_node, INTO(users)),
+static const struct prn_yaml_key quota_keys[] = {
+    PRN_YAML_KEY("default", prn_yaml_read_count, INTO(config.quota_default), PRN_YAML_RANGE(0, 1e6),
+                 PRN_YAML_OR_NONE(PRN_CONFIG_NO_LIMIT)),
+    PRN_YAML_KEY("users", prn_yaml_read_node, INTO(users)),
 };
 
-static const struct prn_config_key cache_keys[] = {
-    PRN_CONFIG_KEY("folder", prn_config_read_path, INTO(config.cache_folder),
-                   PRN_CONFIG_RESTART("in the state folder")),
-    PRN_CONFIG_KEY("size", prn_config_read_size, INTO(config.cache_bytes),
-                   PRN_CONFIG_RANGE(0, 0x1p60)),
+static const struct prn_yaml_key cache_keys[] = {
+    PRN_YAML_KEY("folder", prn_yaml_read_path, INTO(config.cache_folder),
+                 PRN_YAML_RESTART("in the state folder")),
+    PRN_YAML_KEY("size", prn_yaml_read_size, INTO(config.cache_bytes), PRN_YAML_RANGE(0, 0x1p60)),
 };
 
-#define TIME_KEYS(session, idle)                                                                   \
-    PRN_CONFIG_KEY("session_time", prn_config_read_duration, session, PRN_CONFIG_RANGE(1, YEAR_S), \
-                   PRN_CONFIG_OR_NONE(0), .unset = "none"),                                        \
-        PRN_CONFIG_KEY("session_idle", prn_config_read_duration, idle,                             \
-                       PRN_CONFIG_RANGE(1, YEAR_S), PRN_CONFIG_OR_NONE(0), .unset = "none")
+#define TIME_KEYS(session, idle)                                                              \
+    PRN_YAML_KEY("session_time", prn_yaml_read_duration, session, PRN_YAML_RANGE(1, YEAR_S),  \
+                 PRN_YAML_OR_NONE(0), .unset = "none"),                                       \
+        PRN_YAML_KEY("session_idle", prn_yaml_read_duration, idle, PRN_YAML_RANGE(1, YEAR_S), \
+                     PRN_YAML_OR_NONE(0), .unset = "none")
 
-static const struct prn_config_key limits_keys[] = {
+static const struct prn_yaml_key limits_keys[] = {
     /* gRPC counts a message's bytes in an int. */
-    PRN_CONFIG_KEY("message", prn_config_read_size, INTO(config.limits.message_bytes),
-                   PRN_CONFIG_RANGE(0x1p16, 0x1p31 - 1), PRN_CONFIG_RESTART(NULL)),
-    PRN_CONFIG_KEY("model", prn_config_read_size, INTO(config.limits.model_bytes),
-                   PRN_CONFIG_RANGE(0x1p10, 0x1p60)),
-    PRN_CONFIG_KEY("session_memory", prn_config_read_size, INTO(config.limits.session_memory_bytes),
-                   PRN_CONFIG_RANGE(0x1p20, 0x1p60), PRN_CONFIG_OR_NONE(0), .unset = "none"),
-    PRN_CONFIG_KEY("run_timeout", prn_config_read_duration, INTO(config.limits.run_timeout_s),
-                   PRN_CONFIG_RANGE(0.01, WEEK_S)),
-    PRN_CONFIG_KEY("sessions", prn_config_read_count, INTO(config.limits.sessions),
-                   PRN_CONFIG_RANGE(1, 1e6)),
-    PRN_CONFIG_KEY("models_per_session", prn_config_read_count,
-                   INTO(config.limits.models_per_session), PRN_CONFIG_RANGE(1, 1e6)),
+    PRN_YAML_KEY("message", prn_yaml_read_size, INTO(config.limits.message_bytes),
+                 PRN_YAML_RANGE(0x1p16, 0x1p31 - 1), PRN_YAML_RESTART(NULL)),
+    PRN_YAML_KEY("model", prn_yaml_read_size, INTO(config.limits.model_bytes),
+                 PRN_YAML_RANGE(0x1p10, 0x1p60)),
+    PRN_YAML_KEY("session_memory", prn_yaml_read_size, INTO(config.limits.session_memory_bytes),
+                 PRN_YAML_RANGE(0x1p20, 0x1p60), PRN_YAML_OR_NONE(0), .unset = "none"),
+    PRN_YAML_KEY("run_timeout", prn_yaml_read_duration, INTO(config.limits.run_timeout_s),
+                 PRN_YAML_RANGE(0.01, WEEK_S)),
+    PRN_YAML_KEY("sessions", prn_yaml_read_count, INTO(config.limits.sessions),
+                 PRN_YAML_RANGE(1, 1e6)),
+    PRN_YAML_KEY("models_per_session", prn_yaml_read_count, INTO(config.limits.models_per_session),
+                 PRN_YAML_RANGE(1, 1e6)),
     TIME_KEYS(INTO(config.limits.times.session_s), INTO(config.limits.times.idle_s)),
-    PRN_CONFIG_KEY("per_user", prn_config_read_node, INTO(per_user)),
+    PRN_YAML_KEY("per_user", prn_yaml_read_node, INTO(per_user)),
 };
 
 static bool is_log_format(const char *text)
@@ -99,52 +98,55 @@ static bool is_log_format(const char *text)
     return strcmp(text, "text") == 0 || strcmp(text, "json") == 0;
 }
 
-static int read_log(const struct prn_config_reader *r, const struct prn_config_key *key,
+static int read_log(const struct prn_yaml_reader *r, const struct prn_yaml_key *key,
                     const struct prn_yaml_node *node, void *into)
 {
     const char *format = NULL;
-    int code = prn_config_text(r, key->name, node, &format);
+    int code = prn_yaml_text(r, key->name, node, &format);
     if (code == 0 && !is_log_format(format))
-        code = prn_config_fail(r, node, key->name, "'%.100s' is not a format (known: text, json)",
-                               format);
+        code = prn_yaml_fail_at(r, node, key->name, "'%.100s' is not a format (known: text, json)",
+                                format);
     if (code == 0)
         *(const char **)into = format;
     return code;
 }
 
-const struct prn_config_key prn_config_keys[] = {
-    PRN_CONFIG_KEY("listen", prn_config_read_node, INTO(listen)),
-    PRN_CONFIG_SECTION("tls", tls_keys),
-    PRN_CONFIG_KEY("http", prn_config_read_node, INTO(http)),
-    PRN_CONFIG_KEY("pools", prn_config_read_node, INTO(pools)),
-    PRN_CONFIG_KEY("presets", prn_config_read_node, INTO(presets)),
-    PRN_CONFIG_SECTION("quota", quota_keys),
-    PRN_CONFIG_KEY("lease", prn_config_read_duration, INTO(config.lease_s),
-                   PRN_CONFIG_RANGE(0.1, HALF_DAY_S)),
-    PRN_CONFIG_KEY("python", prn_config_read_path, INTO(config.python),
-                   PRN_CONFIG_RESTART("as PRONY_PYTHON says")),
-    PRN_CONFIG_KEY("state", prn_config_read_path, INTO(config.state_folder),
-                   PRN_CONFIG_RESTART("the user's own")),
-    PRN_CONFIG_SECTION("cache", cache_keys),
-    PRN_CONFIG_SECTION("limits", limits_keys),
-    PRN_CONFIG_KEY("audit", prn_config_read_path, INTO(config.audit_file),
-                   PRN_CONFIG_RESTART("none")),
-    PRN_CONFIG_KEY("log", read_log, INTO(config.log_format), .text = true,
-                   PRN_CONFIG_RESTART(NULL)),
+static const struct prn_yaml_key file_keys[] = {
+    PRN_YAML_KEY("listen", prn_yaml_read_node, INTO(listen)),
+    PRN_YAML_SECTION("tls", tls_keys, 0),
+    PRN_YAML_KEY("http", prn_yaml_read_node, INTO(http)),
+    PRN_YAML_KEY("pools", prn_yaml_read_node, INTO(pools)),
+    PRN_YAML_KEY("presets", prn_yaml_read_node, INTO(presets)),
+    PRN_YAML_SECTION("quota", quota_keys, 0),
+    PRN_YAML_KEY("lease", prn_yaml_read_duration, INTO(config.lease_s),
+                 PRN_YAML_RANGE(0.1, HALF_DAY_S)),
+    PRN_YAML_KEY("python", prn_yaml_read_path, INTO(config.python),
+                 PRN_YAML_RESTART("as PRONY_PYTHON says")),
+    PRN_YAML_KEY("state", prn_yaml_read_path, INTO(config.state_folder),
+                 PRN_YAML_RESTART("the user's own")),
+    PRN_YAML_SECTION("cache", cache_keys, 0),
+    PRN_YAML_SECTION("limits", limits_keys, 0),
+    PRN_YAML_KEY("audit", prn_yaml_read_path, INTO(config.audit_file), PRN_YAML_RESTART("none")),
+    PRN_YAML_KEY("log", read_log, INTO(config.log_format), .text = true, PRN_YAML_RESTART(NULL)),
 };
-const size_t prn_config_n_keys = PRN_ARRAY_SIZE(prn_config_keys);
+
+const struct prn_yaml_key *prn_config_keys(size_t *ret_n)
+{
+    *ret_n = PRN_ARRAY_SIZE(file_keys);
+    return file_keys;
+}
 
 /* ---- Pools ---- */
 
 /* Whether a name can stand in a spec, as hardware or as software, and means itself there. */
-static int check_spec_part(const struct prn_config_reader *r, const char *key,
+static int check_spec_part(const struct prn_yaml_reader *r, const char *key,
                            const struct prn_yaml_node *node, const char *text, bool hardware)
 {
     char spec_text[3 * NAME_MAX_BYTES];
     struct prn_spec spec;
     struct prony_error fault;
     if (strlen(text) > NAME_MAX_BYTES)
-        return prn_config_fail(r, node, key, "longer than %d bytes", NAME_MAX_BYTES);
+        return prn_yaml_fail_at(r, node, key, "longer than %d bytes", NAME_MAX_BYTES);
     snprintf(spec_text, sizeof spec_text, "%s/%s", hardware ? text : "local",
              hardware ? "onnxrt-cpu" : text);
     int code = prn_spec_parse(spec_text, false, r->arena, &spec, &fault);
@@ -153,28 +155,28 @@ static int check_spec_part(const struct prn_config_reader *r, const char *key,
     if (code == 0 && spec.n_options == 0 &&
         strcmp(hardware ? spec.hardware : spec.software, text) == 0)
         return 0;
-    return prn_config_fail(r, node, key, "'%s' cannot be part of a backend (hardware/software)",
-                           text);
+    return prn_yaml_fail_at(r, node, key, "'%s' cannot be part of a backend (hardware/software)",
+                            text);
 }
 
-static int check_software(const struct prn_config_reader *r, const char *key,
+static int check_software(const struct prn_yaml_reader *r, const char *key,
                           const struct prn_yaml_node *node, const char *software)
 {
     if (prn_runtime_find(software))
         return 0;
     struct prn_buffer known = PRN_BUFFER_INIT(400);
     prn_runtime_list(&known, false);
-    int code = prn_config_fail(r, node, key, "unknown software '%.100s' (known: %s)", software,
-                               prn_buffer_text(&known));
+    int code = prn_yaml_fail_at(r, node, key, "unknown software '%.100s' (known: %s)", software,
+                                prn_buffer_text(&known));
     prn_buffer_release(&known);
     return code;
 }
 
-static int read_hardware(const struct prn_config_reader *r, const struct prn_config_key *key,
+static int read_hardware(const struct prn_yaml_reader *r, const struct prn_yaml_key *key,
                          const struct prn_yaml_node *node, void *into)
 {
     const char *name = NULL;
-    int code = prn_config_text(r, key->name, node, &name);
+    int code = prn_yaml_text(r, key->name, node, &name);
     if (code == 0)
         code = check_spec_part(r, key->name, node, name, true);
     if (code == 0)
@@ -182,27 +184,28 @@ static int read_hardware(const struct prn_config_reader *r, const struct prn_con
     return code;
 }
 
-static int read_software(const struct prn_config_reader *r, const struct prn_config_key *key,
+static int read_software(const struct prn_yaml_reader *r, const struct prn_yaml_key *key,
                          const struct prn_yaml_node *node, void *into)
 {
     struct prn_config_pool *pool = into;
     const struct prn_yaml_node *const *items = NULL;
     size_t n = 0;
-    int code = prn_config_list(r, key->name, node, SOFTWARE_MAX, &items, &n);
+    int code = prn_yaml_list(r, key->name, node, SOFTWARE_MAX, &items, &n);
     if (code < 0)
         return code;
     const char **software = PRN_ARENA_ARRAY(r->arena, n, const char *);
     if (!software)
         return prn_fail_memory(r->err);
     for (size_t i = 0; i < n; i++) {
-        code = prn_config_text(r, key->name, items[i], &software[i]);
+        code = prn_yaml_text(r, key->name, items[i], &software[i]);
         if (code == 0)
             code = check_spec_part(r, key->name, items[i], software[i], false);
         if (code == 0)
             code = check_software(r, key->name, items[i], software[i]);
         for (size_t k = 0; code == 0 && k < i; k++)
             if (strcmp(software[k], software[i]) == 0)
-                code = prn_config_fail(r, items[i], key->name, "'%s' is listed twice", software[i]);
+                code =
+                    prn_yaml_fail_at(r, items[i], key->name, "'%s' is listed twice", software[i]);
         if (code < 0)
             return code;
     }
@@ -212,7 +215,7 @@ static int read_software(const struct prn_config_reader *r, const struct prn_con
 }
 
 /* The type was read before the other keys. */
-static int read_nothing(const struct prn_config_reader *r, const struct prn_config_key *key,
+static int read_nothing(const struct prn_yaml_reader *r, const struct prn_yaml_key *key,
                         const struct prn_yaml_node *node, void *into)
 {
     (void)r;
@@ -225,26 +228,25 @@ static int read_nothing(const struct prn_config_reader *r, const struct prn_conf
 #define OF_POOL(member) offsetof(struct prn_config_pool, member)
 
 /* What every type of pool has, in front of its own keys. */
-#define POOL_KEYS                                                                   \
-    PRN_CONFIG_KEY("name", read_hardware, OF_POOL(hardware)),                       \
-        PRN_CONFIG_KEY("type", read_nothing, 0),                                    \
-        PRN_CONFIG_KEY("processor", prn_config_read_text, OF_POOL(processor)),      \
-        PRN_CONFIG_KEY("usd_per_hour", prn_config_read_real, OF_POOL(usd_per_hour), \
-                       PRN_CONFIG_RANGE(0, USD_PER_HOUR_MAX)),                      \
-        PRN_CONFIG_KEY("software", read_software, 0),                               \
+#define POOL_KEYS                                                                                  \
+    PRN_YAML_KEY("name", read_hardware, OF_POOL(hardware)), PRN_YAML_KEY("type", read_nothing, 0), \
+        PRN_YAML_KEY("processor", prn_yaml_read_text, OF_POOL(processor)),                         \
+        PRN_YAML_KEY("usd_per_hour", prn_yaml_read_real, OF_POOL(usd_per_hour),                    \
+                     PRN_YAML_RANGE(0, USD_PER_HOUR_MAX)),                                         \
+        PRN_YAML_KEY("software", read_software, 0),                                                \
         TIME_KEYS(OF_POOL(times.session_s), OF_POOL(times.idle_s))
 
-static const struct prn_config_key local_keys[] = {
+static const struct prn_yaml_key local_keys[] = {
     POOL_KEYS,
-    PRN_CONFIG_KEY("count", prn_config_read_count, OF_POOL(local.count),
-                   PRN_CONFIG_RANGE(0, WORKERS_MAX)),
+    PRN_YAML_KEY("count", prn_yaml_read_count, OF_POOL(local.count),
+                 PRN_YAML_RANGE(0, WORKERS_MAX)),
 };
 
-static const struct prn_config_key slurm_keys[] = {POOL_KEYS, PRN_CONFIG_SLURM_KEYS};
+static const struct prn_yaml_key slurm_keys[] = {POOL_KEYS, PRN_CONFIG_SLURM_KEYS};
 
 static const struct pool_type {
     const char *name;
-    const struct prn_config_key *keys;
+    const struct prn_yaml_key *keys;
     size_t n_keys;
 } pool_types[] = {
     [PRN_POOL_LOCAL] = {"local", local_keys, PRN_ARRAY_SIZE(local_keys)},
@@ -256,20 +258,20 @@ const char *prn_pool_type_name(enum prn_pool_type type)
     return pool_types[type].name;
 }
 
-const struct prn_config_key *prn_config_pool_keys(enum prn_pool_type type, size_t *ret_n)
+const struct prn_yaml_key *prn_config_pool_keys(enum prn_pool_type type, size_t *ret_n)
 {
     *ret_n = pool_types[type].n_keys;
     return pool_types[type].keys;
 }
 
-static int read_type(const struct prn_config_reader *r, const struct prn_yaml_node *node,
+static int read_type(const struct prn_yaml_reader *r, const struct prn_yaml_node *node,
                      enum prn_pool_type *ret_type)
 {
     const struct prn_yaml_node *type = prn_yaml_get(node, "type");
     const char *name = NULL;
     if (prn_yaml_is_null(type))
         return 0;
-    int code = prn_config_text(r, "type", type, &name);
+    int code = prn_yaml_text(r, "type", type, &name);
     if (code < 0)
         return code;
     struct prn_buffer known = PRN_BUFFER_INIT(PRONY_ERROR_TEXT_SIZE);
@@ -280,26 +282,27 @@ static int read_type(const struct prn_config_reader *r, const struct prn_yaml_no
         prn_buffer_printf(&known, "%s%s", i ? ", " : "", pool_types[i].name);
     }
     if (found == PRN_ARRAY_SIZE(pool_types))
-        code = prn_config_fail(r, type, "type", "unknown type of pool '%.100s' (known: %s)", name,
-                               prn_buffer_text(&known));
+        code = prn_yaml_fail_at(r, type, "type", "unknown type of pool '%.100s' (known: %s)", name,
+                                prn_buffer_text(&known));
     else
         *ret_type = (enum prn_pool_type)found;
     prn_buffer_release(&known);
     return code;
 }
 
-static int read_pool(const struct prn_config_reader *r, const struct prn_yaml_node *node,
+static int read_pool(const struct prn_yaml_reader *r, const struct prn_yaml_node *node,
                      struct prn_config_pool *ret_pool)
 {
     struct prn_config_pool pool = {.line = node->line, .usd_per_hour = NAN};
     if (node->kind != PRN_YAML_MAP)
-        return prn_config_fail(r, node, "pools", "not a map with 'name' and more");
+        return prn_yaml_fail_at(r, node, "pools", "not a map with 'name' and more");
     int code = read_type(r, node, &pool.type);
     if (code == 0 && prn_yaml_is_null(prn_yaml_get(node, "name")))
-        code = prn_config_fail(r, node, "pools", "a pool needs a 'name': the name of its hardware");
+        code =
+            prn_yaml_fail_at(r, node, "pools", "a pool needs a 'name': the name of its hardware");
     if (code == 0)
-        code = prn_config_read_map(r, "pools", node, pool_types[pool.type].keys,
-                                   pool_types[pool.type].n_keys, &pool);
+        code = prn_yaml_read_map(r, "pools", node, pool_types[pool.type].keys,
+                                 pool_types[pool.type].n_keys, &pool);
     if (code == 0 && pool.type == PRN_POOL_SLURM)
         code = prn_config_slurm_complete(r, node, &pool);
     if (code == 0)
@@ -336,16 +339,16 @@ static int complete_pools(struct prn_config *config, struct prn_config_pool *poo
     return code;
 }
 
-static int read_pools(const struct prn_config_reader *r, struct draft *draft)
+static int read_pools(const struct prn_yaml_reader *r, struct draft *draft)
 {
     const struct prn_yaml_node *list = draft->pools;
     if (list && list->kind != PRN_YAML_LIST)
-        return prn_config_fail(r, list, "pools", "not a list");
+        return prn_yaml_fail_at(r, list, "pools", "not a list");
     if (list && list->n == 0)
-        return prn_config_fail(r, list, "pools",
-                               "an empty list; leave it out to serve this machine");
+        return prn_yaml_fail_at(r, list, "pools",
+                                "an empty list; leave it out to serve this machine");
     if (list && list->n > POOLS_MAX)
-        return prn_config_fail(r, list, "pools", "more than %d pools", POOLS_MAX);
+        return prn_yaml_fail_at(r, list, "pools", "more than %d pools", POOLS_MAX);
     size_t n = list ? list->n : 1;
     struct prn_config_pool *pools = PRN_ARENA_ARRAY(r->arena, n, struct prn_config_pool);
     if (!pools)
@@ -356,8 +359,8 @@ static int read_pools(const struct prn_config_reader *r, struct draft *draft)
         int code = read_pool(r, list->items[i], &pools[i]);
         for (size_t k = 0; code == 0 && k < i; k++)
             if (strcmp(pools[k].hardware, pools[i].hardware) == 0)
-                code = prn_config_fail(r, list->items[i], "pools", "'%s' is listed twice",
-                                       pools[i].hardware);
+                code = prn_yaml_fail_at(r, list->items[i], "pools", "'%s' is listed twice",
+                                        pools[i].hardware);
         if (code < 0)
             return code;
     }
@@ -366,33 +369,34 @@ static int read_pools(const struct prn_config_reader *r, struct draft *draft)
 
 /* ---- Presets ---- */
 
-static int check_preset_spec(const struct prn_config_reader *r, const struct prn_config *config,
+static int check_preset_spec(const struct prn_yaml_reader *r, const struct prn_config *config,
                              const char *preset, const struct prn_yaml_node *node,
                              const struct prn_spec *spec)
 {
     const struct prn_config_pool *pool = prn_config_pool(config, spec->hardware);
     if (!pool)
-        return prn_config_fail(r, node, preset, "no pool has the hardware of '%.200s'", spec->name);
+        return prn_yaml_fail_at(r, node, preset, "no pool has the hardware of '%.200s'",
+                                spec->name);
     if (!prn_config_pool_offers(pool, spec->software))
-        return prn_config_fail(r, node, preset, "the pool '%s' doesn't offer '%.100s'",
-                               pool->hardware, spec->software);
+        return prn_yaml_fail_at(r, node, preset, "the pool '%s' doesn't offer '%.100s'",
+                                pool->hardware, spec->software);
     if (strcmp(preset, "default") == 0 && !prn_config_in_default(spec->software))
-        return prn_config_fail(r, node, preset,
-                               "octoml-profile's client asks for this preset and can't use "
-                               "'%.100s'; put it into another",
-                               spec->name);
+        return prn_yaml_fail_at(r, node, preset,
+                                "octoml-profile's client asks for this preset and can't use "
+                                "'%.100s'; put it into another",
+                                spec->name);
     return check_software(r, preset, node, spec->software);
 }
 
-static int read_preset(const struct prn_config_reader *r, const struct prn_config *config,
+static int read_preset(const struct prn_yaml_reader *r, const struct prn_config *config,
                        const char *name, const struct prn_yaml_node *node,
                        struct prn_config_preset *ret_preset)
 {
     const struct prn_yaml_node *const *items = NULL;
     size_t n = 0;
     if (!prn_text_is_name(name))
-        return prn_config_fail(r, node, "presets", "a name is empty or has control characters");
-    int code = prn_config_list(r, name, node, PRESET_SPECS_MAX, &items, &n);
+        return prn_yaml_fail_at(r, node, "presets", "a name is empty or has control characters");
+    int code = prn_yaml_list(r, name, node, PRESET_SPECS_MAX, &items, &n);
     if (code < 0)
         return code;
     struct prn_spec *specs = PRN_ARENA_ARRAY(r->arena, n, struct prn_spec);
@@ -402,18 +406,18 @@ static int read_preset(const struct prn_config_reader *r, const struct prn_confi
     for (size_t i = 0; i < n; i++) {
         const char *text = NULL;
         struct prony_error fault;
-        code = prn_config_text(r, name, items[i], &text);
+        code = prn_yaml_text(r, name, items[i], &text);
         if (code == 0)
             code = prn_spec_parse(text, false, r->arena, &specs[i], &fault);
         if (code == PRONY_EUSAGE)
-            code = prn_config_fail(r, items[i], name, "%s", fault.text);
+            code = prn_yaml_fail_at(r, items[i], name, "%s", fault.text);
         else if (code == PRONY_ENOMEM)
             code = prn_fail_memory(r->err);
         else if (code == 0)
             code = check_preset_spec(r, config, name, items[i], &specs[i]);
         for (size_t k = 0; code == 0 && k < i; k++)
             if (prn_spec_equal(&specs[k], &specs[i]))
-                code = prn_config_fail(r, items[i], name, "'%.200s' is listed twice", text);
+                code = prn_yaml_fail_at(r, items[i], name, "'%.200s' is listed twice", text);
         if (code < 0)
             return code;
     }
@@ -421,15 +425,15 @@ static int read_preset(const struct prn_config_reader *r, const struct prn_confi
     return 0;
 }
 
-static int read_presets(const struct prn_config_reader *r, struct draft *draft)
+static int read_presets(const struct prn_yaml_reader *r, struct draft *draft)
 {
     const struct prn_yaml_node *map = draft->presets;
     if (!map)
         return 0;
     if (map->kind != PRN_YAML_MAP)
-        return prn_config_fail(r, map, "presets", "not a map of names and lists of backends");
+        return prn_yaml_fail_at(r, map, "presets", "not a map of names and lists of backends");
     if (map->n > PRESETS_MAX)
-        return prn_config_fail(r, map, "presets", "more than %d presets", PRESETS_MAX);
+        return prn_yaml_fail_at(r, map, "presets", "more than %d presets", PRESETS_MAX);
     struct prn_config_preset *presets = PRN_ARENA_ARRAY(r->arena, map->n, struct prn_config_preset);
     if (!presets)
         return prn_fail_memory(r->err);
@@ -451,28 +455,26 @@ static int compare_users(const void *a, const void *b)
                   ((const struct prn_config_quota *)b)->user);
 }
 
-static int read_users(const struct prn_config_reader *r, struct draft *draft)
+static int read_users(const struct prn_yaml_reader *r, struct draft *draft)
 {
-    static const struct prn_config_key row = {.read = prn_config_read_count,
-                                              .max = 1e6,
-                                              .may_be_none = true,
-                                              .none = PRN_CONFIG_NO_LIMIT};
+    static const struct prn_yaml_key row = {
+        .read = prn_yaml_read_count, .max = 1e6, .may_be_none = true, .none = PRN_CONFIG_NO_LIMIT};
     const struct prn_yaml_node *map = draft->users;
     if (!map)
         return 0;
     if (map->kind != PRN_YAML_MAP)
-        return prn_config_fail(r, map, "users", "not a map of users and numbers of backends");
+        return prn_yaml_fail_at(r, map, "users", "not a map of users and numbers of backends");
     if (map->n > USERS_MAX)
-        return prn_config_fail(r, map, "users", "more than %d users", USERS_MAX);
+        return prn_yaml_fail_at(r, map, "users", "more than %d users", USERS_MAX);
     struct prn_config_quota *quotas = PRN_ARENA_ARRAY(r->arena, map->n, struct prn_config_quota);
     if (!quotas)
         return prn_fail_memory(r->err);
     for (size_t i = 0; i < map->n; i++) {
-        struct prn_config_key key = row;
+        struct prn_yaml_key key = row;
         key.name = map->keys[i];
         if (!prn_text_is_name(key.name))
-            return prn_config_fail(r, map->items[i], "users",
-                                   "a name is empty or has control characters");
+            return prn_yaml_fail_at(r, map->items[i], "users",
+                                    "a name is empty or has control characters");
         int code = key.read(r, &key, map->items[i], &quotas[i].backends);
         if (code < 0)
             return code;
@@ -486,28 +488,28 @@ static int read_users(const struct prn_config_reader *r, struct draft *draft)
     return 0;
 }
 
-static int read_user_times(const struct prn_config_reader *r, struct draft *draft)
+static int read_user_times(const struct prn_yaml_reader *r, struct draft *draft)
 {
 #define OF_TIMES(member) offsetof(struct prn_config_times, member)
-    static const struct prn_config_key keys[] = {TIME_KEYS(OF_TIMES(session_s), OF_TIMES(idle_s))};
+    static const struct prn_yaml_key keys[] = {TIME_KEYS(OF_TIMES(session_s), OF_TIMES(idle_s))};
     const struct prn_yaml_node *map = draft->per_user;
     if (!map)
         return 0;
     if (map->kind != PRN_YAML_MAP)
-        return prn_config_fail(r, map, "per_user", "not a map of users and their limits");
+        return prn_yaml_fail_at(r, map, "per_user", "not a map of users and their limits");
     if (map->n > USERS_MAX)
-        return prn_config_fail(r, map, "per_user", "more than %d users", USERS_MAX);
+        return prn_yaml_fail_at(r, map, "per_user", "more than %d users", USERS_MAX);
     struct prn_config_user_times *all =
         PRN_ARENA_ARRAY(r->arena, map->n, struct prn_config_user_times);
     if (!all)
         return prn_fail_memory(r->err);
     for (size_t i = 0; i < map->n; i++) {
         if (!prn_text_is_name(map->keys[i]))
-            return prn_config_fail(r, map->items[i], "per_user",
-                                   "a name is empty or has control characters");
+            return prn_yaml_fail_at(r, map->items[i], "per_user",
+                                    "a name is empty or has control characters");
         all[i].times = (struct prn_config_times){NAN, NAN};
-        int code = prn_config_read_map(r, map->keys[i], map->items[i], keys, PRN_ARRAY_SIZE(keys),
-                                       &all[i].times);
+        int code = prn_yaml_read_map(r, map->keys[i], map->items[i], keys, PRN_ARRAY_SIZE(keys),
+                                     &all[i].times);
         if (code < 0)
             return code;
         all[i].user = prn_arena_strdup(r->arena, map->keys[i]);
@@ -549,7 +551,7 @@ struct prn_config_times prn_config_times(const struct prn_config *config, const 
 
 /* Where a value comes from: a line of the file, or an option. */
 struct origin {
-    const struct prn_config_reader *reader;
+    const struct prn_yaml_reader *reader;
     const struct prn_yaml_node *node; /* NULL: an option, or a default */
     const char *key, *option;
 };
@@ -564,7 +566,7 @@ static int fail_at(const struct origin *from, const char *format, ...)
     prn_vfail(&fault, PRONY_EUSAGE, format, args);
     va_end(args);
     return from->node
-               ? prn_config_fail(from->reader, from->node, from->key, "%s", fault.text)
+               ? prn_yaml_fail_at(from->reader, from->node, from->key, "%s", fault.text)
                : prn_fail(from->reader->err, PRONY_EUSAGE, "%s: %s", from->option, fault.text);
 }
 
@@ -585,7 +587,7 @@ static int check_listen(const struct origin *from, const char *text, bool tls,
     return 0;
 }
 
-static int read_listen(const struct prn_config_reader *r, struct draft *draft,
+static int read_listen(const struct prn_yaml_reader *r, struct draft *draft,
                        const struct prn_serve_options *options)
 {
     static const char *const on_loopback[] = {"127.0.0.1:0"};
@@ -597,7 +599,7 @@ static int read_listen(const struct prn_config_reader *r, struct draft *draft,
         texts = options->listen;
         n = options->n_listen;
     } else if (draft->listen) {
-        code = prn_config_list(r, "listen", draft->listen, ADDRESSES_MAX, &items, &n);
+        code = prn_yaml_list(r, "listen", draft->listen, ADDRESSES_MAX, &items, &n);
         if (code < 0)
             return code;
     }
@@ -608,7 +610,7 @@ static int read_listen(const struct prn_config_reader *r, struct draft *draft,
         struct origin from = {r, items ? items[i] : NULL, "listen", "--listen"};
         const char *text = NULL;
         if (items)
-            code = prn_config_text(r, "listen", items[i], &text);
+            code = prn_yaml_text(r, "listen", items[i], &text);
         else if (!(text = prn_arena_strdup(r->arena, texts[i])))
             code = prn_fail_memory(r->err);
         if (code == 0)
@@ -624,7 +626,7 @@ static int read_listen(const struct prn_config_reader *r, struct draft *draft,
     return 0;
 }
 
-static int read_http(const struct prn_config_reader *r, struct draft *draft,
+static int read_http(const struct prn_yaml_reader *r, struct draft *draft,
                      const struct prn_serve_options *options)
 {
     struct origin from = {r, options->http ? NULL : draft->http, "http", "--http"};
@@ -633,7 +635,7 @@ static int read_http(const struct prn_config_reader *r, struct draft *draft,
     if (options->http && !(text = prn_arena_strdup(r->arena, options->http)))
         code = prn_fail_memory(r->err);
     else if (from.node)
-        code = prn_config_text(r, "http", from.node, &text);
+        code = prn_yaml_text(r, "http", from.node, &text);
     if (code < 0 || !text)
         return code;
     struct prn_address address;
@@ -656,7 +658,7 @@ static int take_option(struct prn_arena *arena, const char *option, const char *
     return *into ? 0 : prn_fail_memory(err);
 }
 
-static int take_options(const struct prn_config_reader *r, struct prn_config *config,
+static int take_options(const struct prn_yaml_reader *r, struct prn_config *config,
                         const struct prn_serve_options *options)
 {
     int code = take_option(r->arena, options->tls_certificate, &config->tls_certificate, r->err);
@@ -674,7 +676,7 @@ static int take_options(const struct prn_config_reader *r, struct prn_config *co
     return code;
 }
 
-static int check_tls(const struct prn_config_reader *r, const struct draft *draft,
+static int check_tls(const struct prn_yaml_reader *r, const struct draft *draft,
                      const struct prn_serve_options *options)
 {
     const struct prn_config *config = &draft->config;
@@ -695,14 +697,14 @@ static int check_tls(const struct prn_config_reader *r, const struct draft *draf
     return 0;
 }
 
-static int read_all(const struct prn_config_reader *r, struct draft *draft,
+static int read_all(const struct prn_yaml_reader *r, struct draft *draft,
                     const struct prn_serve_options *options)
 {
     const struct prn_yaml_node *root = prn_yaml_root(r->yaml);
     int code = 0;
     if (root && !prn_yaml_is_null(root))
         code =
-            prn_config_read_map(r, "prony serve", root, prn_config_keys, prn_config_n_keys, draft);
+            prn_yaml_read_map(r, "prony serve", root, file_keys, PRN_ARRAY_SIZE(file_keys), draft);
     if (code == 0)
         code = take_options(r, &draft->config, options);
     if (code == 0)
@@ -729,11 +731,9 @@ static int build(const struct prn_yaml *yaml, const char *name,
     static const struct prn_serve_options none;
     struct draft draft = {.config = defaults};
     draft.config.arena = PRN_ARENA_INIT(ARENA_MAX);
-    const char *slash = strrchr(name, '/');
-    char *folder =
-        prn_arena_strndup(&draft.config.arena, name, slash ? (size_t)(slash + 1 - name) : 0);
-    struct prn_config_reader r = {yaml, folder, &draft.config.arena, err};
-    int code = folder ? read_all(&r, &draft, options ? options : &none) : prn_fail_memory(err);
+    struct prn_yaml_reader r = {yaml, &draft.config.arena, err,
+                                prn_yaml_folder(&draft.config.arena, name)};
+    int code = r.folder ? read_all(&r, &draft, options ? options : &none) : prn_fail_memory(err);
     if (code < 0)
         prn_config_release(&draft.config);
     else

@@ -185,4 +185,12 @@ PRONY_MUST_CHECK int prn_config_compare(const struct prn_config *before,
 /* Gives `after` the values of `before` that need a restart; texts stay those of `before`. */
 void prn_config_keep(const struct prn_config *before, struct prn_config *after);
 
+/* ---- Tables of keys (format/yaml_fields.h), which reader and comparison share ---- */
+
+struct prn_yaml_key;
+
+/* The keys of the file, into a struct prn_config, and those of a pool of a type. */
+const struct prn_yaml_key *prn_config_keys(size_t *ret_n);
+const struct prn_yaml_key *prn_config_pool_keys(enum prn_pool_type type, size_t *ret_n);
+
 #endif

@@ -17,12 +17,12 @@
 #define JOIN_S 120.0
 #define POLL_S 5.0
 
-int prn_config_read_slurm_text(const struct prn_config_reader *r, const struct prn_config_key *key,
+int prn_config_read_slurm_text(const struct prn_yaml_reader *r, const struct prn_yaml_key *key,
                                const struct prn_yaml_node *node, void *into)
 {
     struct prn_config_slurm_text *text = into;
     text->line = node->line;
-    return prn_config_text(r, key->name, node, &text->text);
+    return prn_yaml_text(r, key->name, node, &text->text);
 }
 
 /* What prony sets itself, or what would make something else of a job. */
@@ -77,36 +77,30 @@ static const char *own_option(const char *option, size_t length)
     return NULL;
 }
 
-static int check_option(const struct prn_config_reader *r, const char *key,
+static int check_option(const struct prn_yaml_reader *r, const char *key,
                         const struct prn_yaml_node *node, const char *option)
 {
     size_t length = strcspn(option, "=");
     if (strncmp(option, "--", 2) != 0 || length < 3 || !isalpha((unsigned char)option[2]))
-        return prn_config_fail(r, node, key, "'%.100s' isn't written --option or --option=value",
-                               option);
+        return prn_yaml_fail_at(r, node, key, "'%.100s' isn't written --option or --option=value",
+                                option);
     const char *own = own_option(option + 2, length - 2);
     if (own)
-        return prn_config_fail(r, node, key, "--%s is prony's to set; see the keys of the pool",
-                               own);
+        return prn_yaml_fail_at(r, node, key, "--%s is prony's to set; see the keys of the pool",
+                                own);
     return 0;
 }
 
-int prn_config_read_slurm_options(const struct prn_config_reader *r,
-                                  const struct prn_config_key *key,
+int prn_config_read_slurm_options(const struct prn_yaml_reader *r, const struct prn_yaml_key *key,
                                   const struct prn_yaml_node *node, void *into)
 {
     struct prn_config_slurm *slurm = into;
-    const struct prn_yaml_node *const *items = NULL;
+    const char **options = NULL;
     size_t n = 0;
-    int code = prn_config_list(r, key->name, node, OPTIONS_MAX, &items, &n);
-    const char **options = code == 0 ? PRN_ARENA_ARRAY(r->arena, n, const char *) : NULL;
-    if (code == 0 && !options)
-        code = prn_fail_memory(r->err);
-    for (size_t i = 0; code == 0 && i < n; i++) {
-        code = prn_config_text(r, key->name, items[i], &options[i]);
-        if (code == 0)
-            code = check_option(r, key->name, items[i], options[i]);
-    }
+    int code = prn_yaml_texts(r, key->name, node, OPTIONS_MAX, &options, &n);
+    for (size_t i = 0; code == 0 && i < n; i++)
+        code = check_option(r, key->name, node->kind == PRN_YAML_LIST ? node->items[i] : node,
+                            options[i]);
     if (code == 0) {
         slurm->options = options;
         slurm->n_options = n;
@@ -122,14 +116,14 @@ static bool is_variable(const char *name)
     return fits;
 }
 
-int prn_config_read_slurm_environment(const struct prn_config_reader *r,
-                                      const struct prn_config_key *key,
+int prn_config_read_slurm_environment(const struct prn_yaml_reader *r,
+                                      const struct prn_yaml_key *key,
                                       const struct prn_yaml_node *node, void *into)
 {
     struct prn_config_slurm *slurm = into;
     if (node->kind != PRN_YAML_MAP || node->n > OPTIONS_MAX)
-        return prn_config_fail(r, node, key->name, "not a map of up to %d names and values",
-                               OPTIONS_MAX);
+        return prn_yaml_fail_at(r, node, key->name, "not a map of up to %d names and values",
+                                OPTIONS_MAX);
     const char **variables = PRN_ARENA_ARRAY(r->arena, node->n, const char *);
     if (!variables)
         return prn_fail_memory(r->err);
@@ -139,17 +133,14 @@ int prn_config_read_slurm_environment(const struct prn_config_reader *r,
         /* Those of Slurm would change what its programs do here. */
         if (!is_variable(name) || strncmp(name, "SLURM_", 6) == 0 ||
             strncmp(name, "SBATCH_", 7) == 0 || strncmp(name, "LD_", 3) == 0)
-            return prn_config_fail(r, node->items[i], key->name, "'%.100s' can't be set for a job",
-                                   name);
-        int code = prn_config_text(r, name, node->items[i], &value);
+            return prn_yaml_fail_at(r, node->items[i], key->name, "'%.100s' can't be set for a job",
+                                    name);
+        int code = prn_yaml_text(r, name, node->items[i], &value);
         if (code < 0)
             return code;
-        size_t size = strlen(name) + strlen(value) + 2;
-        char *variable = prn_arena_alloc(r->arena, size);
-        if (!variable)
-            return prn_fail_memory(r->err);
-        snprintf(variable, size, "%s=%s", name, value);
-        variables[i] = variable;
+        code = prn_yaml_join(r, name, "=", value, &variables[i]);
+        if (code < 0)
+            return code;
     }
     slurm->environment = variables;
     slurm->n_environment = node->n;
@@ -163,16 +154,16 @@ static size_t line_of(const struct prn_yaml_node *pool, const char *key)
 }
 
 /* Jobs begin in the root folder of a node: where would 'logs/%j' be? */
-static int check_path(const struct prn_config_reader *r, const struct prn_yaml_node *pool,
+static int check_path(const struct prn_yaml_reader *r, const struct prn_yaml_node *pool,
                       const char *key, const char *path)
 {
     if (!path || path[0] == '/')
         return 0;
-    return prn_config_fail(r, prn_yaml_get(pool, key), key,
-                           "'%.100s' is a path on the nodes, and must begin with '/'", path);
+    return prn_yaml_fail_at(r, prn_yaml_get(pool, key), key,
+                            "'%.100s' is a path on the nodes, and must begin with '/'", path);
 }
 
-static int check_server(const struct prn_config_reader *r, const struct prn_yaml_node *pool,
+static int check_server(const struct prn_yaml_reader *r, const struct prn_yaml_node *pool,
                         const char *server)
 {
     struct prn_address address = {0};
@@ -182,12 +173,12 @@ static int check_server(const struct prn_config_reader *r, const struct prn_yaml
         fault = "no port; it is written HOST:PORT";
     else if (!fault && address.socket_file)
         fault = "nodes can't open a socket of this machine's file system";
-    return fault ? prn_config_fail(r, prn_yaml_get(pool, "server"), "server", "'%.100s': %s",
-                                   server, fault)
+    return fault ? prn_yaml_fail_at(r, prn_yaml_get(pool, "server"), "server", "'%.100s': %s",
+                                    server, fault)
                  : 0;
 }
 
-static int check_nodes_side(const struct prn_config_reader *r, const struct prn_yaml_node *node,
+static int check_nodes_side(const struct prn_yaml_reader *r, const struct prn_yaml_node *node,
                             const struct prn_config_slurm *slurm)
 {
     /* A program without a folder is searched in PATH there. */
@@ -200,14 +191,14 @@ static int check_nodes_side(const struct prn_config_reader *r, const struct prn_
     return code == 0 ? check_path(r, node, "output", slurm->output) : code;
 }
 
-int prn_config_slurm_complete(const struct prn_config_reader *r, const struct prn_yaml_node *node,
+int prn_config_slurm_complete(const struct prn_yaml_reader *r, const struct prn_yaml_node *node,
                               struct prn_config_pool *pool)
 {
     struct prn_config_slurm *slurm = &pool->slurm;
     const struct prn_yaml_node *session = prn_yaml_get(node, "session");
     if (pool->n_software == 0)
-        return prn_config_fail(r, node, "software",
-                               "a pool of type slurm must list the software of its hosts");
+        return prn_yaml_fail_at(r, node, "software",
+                                "a pool of type slurm must list the software of its hosts");
     slurm->time_s = slurm->time_s > 0 ? slurm->time_s : TIME_S;
     slurm->session_s = slurm->session_s > 0 ? slurm->session_s : fmin(SESSION_S, slurm->time_s / 2);
     slurm->idle_s = slurm->idle_s > 0 ? slurm->idle_s : IDLE_S;
@@ -218,7 +209,7 @@ int prn_config_slurm_complete(const struct prn_config_reader *r, const struct pr
     slurm->time_line = line_of(node, "time");
     slurm->options_line = line_of(node, "options");
     if (slurm->session_s > slurm->time_s)
-        return prn_config_fail(r, session, "session",
-                               "longer than 'time', the limit of a job (%g s)", slurm->time_s);
+        return prn_yaml_fail_at(r, session, "session",
+                                "longer than 'time', the limit of a job (%g s)", slurm->time_s);
     return check_nodes_side(r, node, slurm);
 }
