@@ -24,7 +24,7 @@ struct explore_options {
     struct prn_strings filters;
     const char *by;
     bool shape_sensitive, dimension_sensitive, mapping;
-    const char *compare;
+    struct prn_strings compare;
     int64_t count;
     const char *demangler;
     const char *csv;
@@ -40,12 +40,12 @@ struct progress {
     bool shown;
 };
 
-static void show_progress(void *context, const struct prn_source *source, uint64_t events,
+static void show_progress(void *context, const struct prn_trace_files *files, uint64_t events,
                           uint64_t runs)
 {
     struct progress *progress = context;
-    uint64_t size = prn_source_size(source);
-    uint64_t at = prn_source_position(source);
+    uint64_t size = prn_trace_files_size(files);
+    uint64_t at = prn_trace_files_position(files);
     if (size > 0)
         fprintf(stderr, "\r\033[K%3d %%", (int)(100 * ((double)at / (double)size)));
     else
@@ -110,9 +110,10 @@ static int read_options(const struct explore_options *o, struct prn_trace_option
     *ret_options = (struct prn_trace_options){
         .runs = {.start = o->start, .end = o->end, .gather = o->gather},
         /* Two traces are also compared by node, and a page shows operators with their nodes. */
-        .by = {by, (o->compare || o->format == PRN_TRACE_FORMAT_HTML) && !(by & PRN_TRACE_BY_NODE)
-                       ? PRN_TRACE_BY_NODE
-                       : 0},
+        .by = {by,
+               (o->compare.n > 0 || o->format == PRN_TRACE_FORMAT_HTML) && !(by & PRN_TRACE_BY_NODE)
+                   ? PRN_TRACE_BY_NODE
+                   : 0},
         .kernel_shapes = o->shape_sensitive,
         .kernel_dimensions = o->dimension_sensitive,
         .mapping = o->mapping,
@@ -147,7 +148,16 @@ static int csv_path(struct prn_buffer *path, const char *prefix, enum prn_trace_
     return prn_buffer_error(path, err);
 }
 
-static int check_csv_files(const char *prefix, const char *trace, struct prony_error *err)
+static int spare_all(const char *path, const struct prn_strings *inputs, struct prony_error *err)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < inputs->n; i++)
+        code = prn_output_spares(path, inputs->items[i], err);
+    return code;
+}
+
+static int check_csv_files(const char *prefix, const struct prn_strings *traces,
+                           struct prony_error *err)
 {
     struct prn_buffer path = PRN_BUFFER_INIT(PATH_BYTES_MAX);
     int code = 0;
@@ -156,23 +166,31 @@ static int check_csv_files(const char *prefix, const char *trace, struct prony_e
         if (code == 0)
             code = prn_output_check(prn_buffer_text(&path), err);
         if (code == 0)
-            code = prn_output_spares(prn_buffer_text(&path), trace, err);
+            code = spare_all(prn_buffer_text(&path), traces, err);
     }
     prn_buffer_release(&path);
     return code;
+}
+
+static size_t count_standard(const struct prn_strings *paths)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < paths->n; i++)
+        n += strcmp(paths->items[i], "-") == 0;
+    return n;
 }
 
 static int check_options(const struct explore_options *o, const struct prn_strings *arguments,
                          struct prony_error *err)
 {
     bool perfetto = o->format == PRN_TRACE_FORMAT_PERFETTO;
-    if (o->compare && (perfetto || o->mapping || o->csv))
+    if (o->compare.n > 0 && (perfetto || o->mapping || o->csv))
         return prn_fail(err, PRONY_EUSAGE, "--compare cannot be combined with %s",
                         perfetto     ? "--format perfetto"
                         : o->mapping ? "--mapping"
                                      : "--csv");
-    if (o->compare && !strcmp(o->compare, "-") && !strcmp(arguments->items[0], "-"))
-        return prn_fail(err, PRONY_EUSAGE, "only one of two traces can be standard input");
+    if (count_standard(arguments) + count_standard(&o->compare) > 1)
+        return prn_fail(err, PRONY_EUSAGE, "standard input (-) can be read only once");
     if (perfetto && o->filters.n > 0)
         return prn_fail(err, PRONY_EUSAGE,
                         "--format perfetto shows all events: leave --filter out");
@@ -185,31 +203,26 @@ static int check_options(const struct explore_options *o, const struct prn_strin
     if (code == 0)
         code = prn_output_check(o->output, err);
     if (code == 0)
-        code = prn_output_spares(o->output, arguments->items[0], err);
-    if (code == 0 && o->compare)
-        code = prn_output_spares(o->output, o->compare, err);
+        code = spare_all(o->output, arguments, err);
+    if (code == 0)
+        code = spare_all(o->output, &o->compare, err);
     if (code == 0 && o->csv)
-        code = check_csv_files(o->csv, arguments->items[0], err);
+        code = check_csv_files(o->csv, arguments, err);
     return code;
 }
 
 /* ---- Reading ---- */
 
-static int read_trace(const char *path, struct prn_trace_options *options,
+static int read_trace(struct prn_trace_files *files, struct prn_trace_options *options,
                       struct prn_trace **ret_trace, struct prony_error *err)
 {
-    struct prn_source *source;
     struct progress progress = {0};
-    int code = prn_source_open(path, &source, err);
-    if (code < 0)
-        return code;
     if (isatty(STDERR_FILENO) && !options->on_event) {
         options->on_progress = show_progress;
         options->context = &progress;
     }
-    code = prn_trace_read(source, options, ret_trace, err);
+    int code = prn_trace_read(files, options, ret_trace, err);
     end_progress(&progress);
-    prn_source_close(source);
     return code;
 }
 
@@ -223,7 +236,7 @@ static void warn(void *context, const char *sentence)
 /* ---- Perfetto ---- */
 
 struct conversion {
-    const char *path;
+    struct prn_trace_files *files;
     struct prn_trace_options *options;
 };
 
@@ -243,7 +256,7 @@ static int convert(int fd, const char *name, void *context, struct prony_error *
         return code;
     c->options->on_event = convert_event;
     c->options->context = perfetto;
-    code = read_trace(c->path, c->options, &trace, err);
+    code = read_trace(c->files, c->options, &trace, err);
     if (code == 0) {
         code = prn_perfetto_end(perfetto, err);
         if (code == 0)
@@ -281,21 +294,21 @@ static int write_csv_files(const struct prn_trace_report *report, const char *pr
 }
 
 /* The report, and the timeline of a run, for which a file is read again. */
-static int write_page(const char *path, const struct prn_trace_options *options,
+static int write_page(struct prn_trace_files *files, const struct prn_trace_options *options,
                       const struct prn_trace_report *report, const struct prn_trace *trace,
                       struct prn_page *page, struct prony_error *err)
 {
     struct prn_timeline *timeline = NULL;
     int code = 0;
-    if (strcmp(path, "-") != 0)
-        code = prn_timeline_read(path, trace, options, &timeline, err);
+    if (prn_trace_files_can_rewind(files))
+        code = prn_timeline_read(files, trace, options, &timeline, err);
     if (code == 0)
         code = prn_page_add_trace(page, report, timeline, err);
     prn_timeline_free(timeline);
     return code;
 }
 
-static int write_report(const struct explore_options *o, const char *path,
+static int write_report(const struct explore_options *o, struct prn_trace_files *files,
                         const struct prn_trace_options *options,
                         const struct prn_trace_report *report, const struct prn_trace *trace,
                         struct prn_buffer *out, struct prony_error *err)
@@ -303,14 +316,14 @@ static int write_report(const struct explore_options *o, const char *path,
     if (o->format != PRN_TRACE_FORMAT_HTML)
         return prn_trace_report_write(report, (enum prn_trace_format)o->format, out, err);
     struct prn_page page = PRN_PAGE_INIT;
-    int code = write_page(path, options, report, trace, &page, err);
+    int code = write_page(files, options, report, trace, &page, err);
     if (code == 0)
         code = prn_page_write(&page, out, err);
     prn_page_release(&page);
     return code;
 }
 
-static int report_trace(const struct explore_options *o, const char *path,
+static int report_trace(const struct explore_options *o, struct prn_trace_files *files,
                         const struct prn_trace_options *options, const struct prn_trace *trace,
                         struct prony_error *err)
 {
@@ -321,7 +334,7 @@ static int report_trace(const struct explore_options *o, const char *path,
     if (code < 0)
         return code;
     prn_trace_report_warnings(report, warn, NULL);
-    code = write_report(o, path, options, report, trace, &out, err);
+    code = write_report(o, files, options, report, trace, &out, err);
     if (code == 0 && o->csv)
         code = write_csv_files(report, o->csv, err);
     if (code == 0)
@@ -352,32 +365,55 @@ static int report_comparison(const struct explore_options *o, const struct prn_t
     return code;
 }
 
+static int compare_traces(const struct explore_options *o, struct prn_trace_options *options,
+                          const struct prn_trace *trace, struct prony_error *err)
+{
+    struct prn_trace_files files;
+    struct prn_trace *other;
+    int code = prn_trace_files_open(o->compare.items, o->compare.n, &files, err);
+    if (code < 0)
+        return code;
+    code = read_trace(&files, options, &other, err);
+    if (code == 0) {
+        code = report_comparison(o, trace, other, err);
+        prn_trace_free(other);
+    }
+    prn_trace_files_close(&files);
+    return code;
+}
+
+static int explore_files(const struct explore_options *o, struct prn_trace_files *files,
+                         struct prn_trace_options *options, struct prony_error *err)
+{
+    struct prn_trace *trace;
+    if (o->format == PRN_TRACE_FORMAT_PERFETTO) {
+        struct conversion c = {files, options};
+        return prn_output_stream(o->output, convert, &c, err);
+    }
+    int code = read_trace(files, options, &trace, err);
+    if (code < 0)
+        return code;
+    code = o->compare.n > 0 ? compare_traces(o, options, trace, err)
+                            : report_trace(o, files, options, trace, err);
+    prn_trace_free(trace);
+    return code;
+}
+
 static int explore_run(const void *opaque, const struct prn_strings *arguments,
                        struct prony_error *err)
 {
     const struct explore_options *o = opaque;
     struct prn_trace_options options;
-    struct prn_trace *trace;
-    struct prn_trace *other = NULL;
+    struct prn_trace_files files;
     int code = check_options(o, arguments, err);
     if (code == 0)
         code = read_options(o, &options, err);
-    if (code < 0)
-        return code;
-    if (o->format == PRN_TRACE_FORMAT_PERFETTO) {
-        struct conversion c = {arguments->items[0], &options};
-        return prn_output_stream(o->output, convert, &c, err);
-    }
-    code = read_trace(arguments->items[0], &options, &trace, err);
-    if (code < 0)
-        return code;
-    if (o->compare)
-        code = read_trace(o->compare, &options, &other, err);
     if (code == 0)
-        code = other ? report_comparison(o, trace, other, err)
-                     : report_trace(o, arguments->items[0], &options, trace, err);
-    prn_trace_free(other);
-    prn_trace_free(trace);
+        code = prn_trace_files_open(arguments->items, arguments->n, &files, err);
+    if (code < 0)
+        return code;
+    code = explore_files(o, &files, &options, err);
+    prn_trace_files_close(&files);
     return code;
 }
 
@@ -391,26 +427,38 @@ static void explore_defaults(void *opaque)
     o->max_groups = PRN_TRACE_GROUPS_MAX;
 }
 
-int prn_trace_page_add(struct prn_page *page, const char *path, struct prony_error *err)
+static int add_page(const struct explore_options *o, struct prn_trace_files *files,
+                    struct prn_page *page, struct prony_error *err)
 {
-    struct explore_options o = {.format = PRN_TRACE_FORMAT_HTML};
     struct prn_trace_options options;
     struct prn_trace_report *report;
     struct prn_trace *trace;
-    explore_defaults(&o);
-    int code = read_options(&o, &options, err);
+    int code = read_options(o, &options, err);
     if (code == 0)
-        code = read_trace(path, &options, &trace, err);
+        code = read_trace(files, &options, &trace, err);
     if (code < 0)
         return code;
-    struct prn_trace_report_options shown = make_options(&o);
+    struct prn_trace_report_options shown = make_options(o);
     code = prn_trace_report_new(trace, &shown, &report, err);
     if (code == 0) {
         prn_trace_report_warnings(report, warn, NULL);
-        code = write_page(path, &options, report, trace, page, err);
+        code = write_page(files, &options, report, trace, page, err);
         prn_trace_report_free(report);
     }
     prn_trace_free(trace);
+    return code;
+}
+
+int prn_trace_page_add(struct prn_page *page, const char *path, struct prony_error *err)
+{
+    struct explore_options o = {.format = PRN_TRACE_FORMAT_HTML};
+    struct prn_trace_files files;
+    explore_defaults(&o);
+    int code = prn_trace_files_open(&path, 1, &files, err);
+    if (code < 0)
+        return code;
+    code = add_page(&o, &files, page, err);
+    prn_trace_files_close(&files);
     return code;
 }
 
@@ -443,8 +491,9 @@ static const struct prn_option options_table[] = {
                "tell kernels apart by the dimensions of their launch"),
     PRN_OPTION(FLAG, 'm', "mapping", NULL, FIELD(mapping),
                "also show which kernels each operator launched"),
-    PRN_OPTION(TEXT, 0, "compare", "OTHER.json", FIELD(compare),
-               "show what is slower or faster in OTHER.json than in TRACE.json"),
+    PRN_OPTION(WORDS, 0, "compare", "OTHER.json...", FIELD(compare),
+               "show what is slower or faster in OTHER.json than in TRACE.json; all files up to "
+               "the next option are the second trace"),
     PRN_OPTION(COUNT, 0, "max-groups", "N", FIELD(max_groups),
                "stop at more distinct groups than this (default 16384)", PRN_OPTION_RANGE(1, 1e8)),
     PRN_OPTION_HEADING("Output"),
@@ -468,25 +517,29 @@ static const struct prn_option options_table[] = {
 
 const struct prn_command prn_command_explore = {
     .name = "explore",
-    .arguments = "TRACE.json",
+    .arguments = "TRACE.json...",
     .summary = "show where the time goes in a trace that ONNX Runtime wrote",
     .description = "Reads what ONNX Runtime's profiler wrote (session option enable_profiling): "
                    "per operator, node, shape and GPU kernel, how much time it took, how often, "
                    "and how it varies from run to run; and a ledger of where a run's time goes.\n"
                    "TRACE.json may be - for standard input, and compressed with gzip or zstd. It "
-                   "is read once; memory does not grow with its size.",
+                   "is read once; memory does not grow with its size.\n"
+                   "Several files are read as one trace, in the order given: run-level profiling "
+                   "writes one for each run.",
     .examples =
         "# where does the time go?\n"
         "prony explore trace.json\n"
         "# it got slower after an upgrade: where?\n"
         "prony explore before.json --compare after.json\n"
+        "# a session that wrote a file for each run\n"
+        "prony explore run_*.json\n"
         "# convolutions by shape, for a spreadsheet\n"
         "prony explore trace.json --filter 'Conv*' --shape-sensitive --format csv -o conv.csv",
     .options = options_table,
     .options_size = sizeof(struct explore_options),
     .defaults = explore_defaults,
     .min_arguments = 1,
-    .max_arguments = 1,
+    .max_arguments = SIZE_MAX,
     .takes = PRN_SAVED_BIT(TRACE),
     .run = explore_run,
 };

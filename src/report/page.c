@@ -166,8 +166,8 @@ static int shorten_in(json_t *data, json_t *view, const char *path)
 static bool is_path(const char *parent, const char *key, bool layers)
 {
     if (strcmp(key, "name") == 0)
-        return strcmp(parent, "trace") == 0 || strcmp(parent, "first") == 0 ||
-               strcmp(parent, "second") == 0;
+        return strcmp(parent, "trace") == 0 || strcmp(parent, "files") == 0 ||
+               strcmp(parent, "first") == 0 || strcmp(parent, "second") == 0;
     return strcmp(key, "path") == 0 || strcmp(key, "library") == 0 || strcmp(key, "model") == 0 ||
            (layers && strcmp(key, "file") == 0);
 }
@@ -187,7 +187,7 @@ static int hide_folders(json_t *value, const char *parent, json_t *report)
     int code = 0;
     if (json_is_array(value))
         json_array_foreach(value, i, member) code =
-            code == 0 ? hide_folders(member, "", report) : code;
+            code == 0 ? hide_folders(member, parent, report) : code;
     if (!json_is_object(value))
         return code;
     json_object_foreach_safe(value, next, key, member)

@@ -60,12 +60,12 @@ static int read_trace(struct prony_trace *t, const char *path, const struct pron
         .n_filters = o->n_filters,
         .recover = o->recover != 0,
         .groups_max = o->max_groups};
-    struct prn_source *source;
-    int code = prn_source_open(path, &source, err);
+    struct prn_trace_files files;
+    int code = prn_trace_files_open(&path, 1, &files, err);
     if (code < 0)
         return code;
-    code = prn_trace_read(source, &options, &t->trace, err);
-    prn_source_close(source);
+    code = prn_trace_read(&files, &options, &t->trace, err);
+    prn_trace_files_close(&files);
     if (code == 0)
         code = sort_groups(t, &t->trace->cpu[0], PRONY_TRACE_CPU, err);
     if (code == 0)

@@ -43,14 +43,15 @@ struct prn_trace_reader {
     bool seen_events; /* the array has begun */
     bool recover;
     struct prn_trace_reader_counts counts;
-    uint64_t reread_bytes;          /* of events that were lost */
-    struct prony_error first_fault; /* code 0: none */
-    struct prony_error broken;      /* why the stream ended too early; code 0: it didn't */
-    struct prn_lane *lane;          /* NULL: one thread */
-    struct prn_lane_batch batch;    /* what it parsed, as far as it isn't handed out */
-    double share;                   /* of a window that the reader parses itself */
-    bool is_kineto;                 /* the object has what PyTorch's profiler writes */
-    char what[160];                 /* what it is that isn't a trace; "": not known */
+    struct prn_trace_reader_counts before; /* of the streams before this one */
+    uint64_t reread_bytes;                 /* of events that were lost */
+    struct prony_error first_fault;        /* code 0: none */
+    struct prony_error broken;             /* why the stream ended too early; code 0: it didn't */
+    struct prn_lane *lane;                 /* NULL: one thread */
+    struct prn_lane_batch batch;           /* what it parsed, as far as it isn't handed out */
+    double share;                          /* of a window that the reader parses itself */
+    bool is_kineto;                        /* the object has what PyTorch's profiler writes */
+    char what[160];                        /* what it is that isn't a trace; "": not known */
 };
 
 int prn_trace_reader_new(struct prn_source *source, const struct prn_trace_reader_options *options,
@@ -87,6 +88,21 @@ void prn_trace_reader_free(struct prn_trace_reader *r)
     prn_window_release(&r->window);
     prn_event_parser_release(&r->parser);
     free(r);
+}
+
+void prn_trace_reader_continue(struct prn_trace_reader *r, struct prn_source *source)
+{
+    if (r->lane)
+        prn_lane_wait(r->lane);
+    r->batch = (struct prn_lane_batch){0};
+    prn_window_restart(&r->window, source);
+    r->parser.anchor = NULL;
+    r->state = STATE_BEGIN;
+    r->in_object = r->seen_events = r->is_kineto = false;
+    r->before = r->counts;
+    r->reread_bytes = 0;
+    r->broken = (struct prony_error){0};
+    r->what[0] = '\0';
 }
 
 const struct prn_trace_reader_counts *prn_trace_reader_counts(const struct prn_trace_reader *r)
@@ -371,11 +387,11 @@ static int fail_at(const struct prn_trace_reader *r, const char *at, const char 
                    struct prony_error *err)
 {
     size_t offset = (size_t)(at - r->window.data);
+    uint64_t events = r->counts.events - r->before.events;
     return prn_fail(err, code,
                     "'%s': byte %" PRIu64 ", line %" PRIu64 ": %s; %" PRIu64 " event%s before it%s",
                     prn_source_name(r->window.source), r->window.base + offset,
-                    prn_window_line(&r->window, offset), fault, r->counts.events,
-                    r->counts.events == 1 ? "" : "s",
+                    prn_window_line(&r->window, offset), fault, events, events == 1 ? "" : "s",
                     r->recover || !r->seen_events ? "" : " (--recover skips broken events)");
 }
 
@@ -597,6 +613,6 @@ int prn_trace_reader_next(struct prn_trace_reader *r, struct prn_trace_event *re
         if (there)
             return hand_out(r, ret_event);
     }
-    r->counts.bytes = r->window.base + r->window.len;
+    r->counts.bytes = r->before.bytes + r->window.base + r->window.len;
     return 0;
 }

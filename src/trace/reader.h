@@ -91,6 +91,7 @@ struct prn_trace_reader_options {
     bool two_threads;     /* parse with a second thread where that is faster */
 };
 
+/* Of all streams. */
 struct prn_trace_reader_counts {
     uint64_t bytes;       /* of the text */
     uint64_t events;      /* read, passed over or not */
@@ -106,6 +107,9 @@ PRONY_MUST_CHECK int prn_trace_reader_new(struct prn_source *source,
                                           struct prn_trace_reader **ret_reader,
                                           struct prony_error *err);
 void prn_trace_reader_free(struct prn_trace_reader *r);
+
+/* Goes on with another stream, which is borrowed too. Symbols stay, counts go on. */
+void prn_trace_reader_continue(struct prn_trace_reader *r, struct prn_source *source);
 
 /* 1 and the next event, 0 at the end, or a negative code. */
 PRONY_MUST_CHECK int prn_trace_reader_next(struct prn_trace_reader *r,

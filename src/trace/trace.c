@@ -53,6 +53,14 @@ struct late_kernel {
     int64_t start_ns, duration_ns;
 };
 
+/* What is known of the file being read. */
+struct file {
+    uint64_t first_run;
+    struct prn_trace_reader_counts before; /* counts of the files before it */
+    uint64_t kernels;                      /* in runs, selected or not */
+    bool from_runtime;                     /* an event is of a category that ONNX Runtime writes */
+};
+
 struct pass {
     struct prn_trace *trace;
     const struct prn_trace_options *options;
@@ -63,15 +71,17 @@ struct pass {
     struct late_kernel *late;
     size_t n_late;
     size_t groups_left;
-    bool selected;                         /* the run being read is */
-    bool launched;                         /* a node came before, inside the selection */
+    struct prn_trace_files *files;
+    struct file file;
+    int64_t shift_ns, latest_ns; /* of events for `on_event`: where their file begins; their end */
+    bool selected;               /* the run being read is */
+    bool launched;               /* a node came before, inside the selection */
     const struct prn_symbol *launch_shape; /* of that node; NULL: it has none */
     struct kernel_counts first;
     uint64_t pending_events; /* other than nodes and kernels */
     struct prn_trace_run last_run;
     struct seen transient; /* of a name that isn't remembered */
     bool overflow;
-    bool from_runtime; /* an event is of a category that ONNX Runtime writes */
 };
 
 /* ---- Groups ---- */
@@ -517,7 +527,7 @@ static bool overlaps(const struct pass *p, const struct prn_trace_event *event)
     /* The difference, because the sum may not fit. */
     int64_t since;
     bool far = __builtin_sub_overflow(event->start_ns, p->last_run.start_ns, &since);
-    return p->trace->n_runs > 0 && !far && since < p->last_run.duration_ns;
+    return p->trace->n_runs > p->file.first_run && !far && since < p->last_run.duration_ns;
 }
 
 static int add_run(struct pass *p, const struct prn_trace_event *event, int64_t node_ns,
@@ -636,6 +646,7 @@ static int end_run_of_groups(struct pass *p, size_t own, uint64_t run, struct pr
     int code = 0;
     for (size_t i = 0; code == 0 && i < PRN_ARRAY_SIZE(tables); i++)
         code = end_run_of_table(p, tables[i], own, run, err);
+    p->file.kernels += strand->kernels.kernels;
     if (run == 0)
         p->first = strand->kernels;
     if (p->selected)
@@ -679,12 +690,28 @@ static int end_run(struct pass *p, const struct prn_trace_event *event, struct p
     return code;
 }
 
+static int64_t saturated_sum(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? (a > 0 ? INT64_MAX : INT64_MIN) : sum;
+}
+
+/* Hands an event out, on the clock of all files. */
+static int show(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
+{
+    struct prn_trace_event shifted = *event;
+    shifted.start_ns = saturated_sum(event->start_ns, p->shift_ns);
+    int64_t end_ns = saturated_sum(shifted.start_ns, event->duration_ns);
+    p->latest_ns = end_ns > p->latest_ns ? end_ns : p->latest_ns;
+    return p->options->on_event(p->options->context, &shifted, p->trace->n_runs, err);
+}
+
 static int take(struct pass *p, const struct prn_trace_event *event, struct prony_error *err)
 {
-    p->from_runtime = p->from_runtime || event->category != PRN_TRACE_OTHER ||
-                      event->name->role != PRN_TRACE_ROLE_NONE;
+    p->file.from_runtime = p->file.from_runtime || event->category != PRN_TRACE_OTHER ||
+                           event->name->role != PRN_TRACE_ROLE_NONE;
     if (p->selected && p->options->on_event) {
-        int code = p->options->on_event(p->options->context, event, p->trace->n_runs, err);
+        int code = show(p, event, err);
         if (code < 0)
             return code;
     }
@@ -709,10 +736,11 @@ static int take(struct pass *p, const struct prn_trace_event *event, struct pron
 
 /* ---- Kernels after the last run ---- */
 
-/* The run in which a kernel began; n_runs: in none. Runs are listed as they ended. */
-static uint64_t run_at(const struct prn_trace *t, int64_t ns)
+/* The run of this file in which a kernel began. Runs are listed as they ended. */
+static uint64_t run_at(const struct pass *p, int64_t ns)
 {
-    uint64_t low = 0;
+    const struct prn_trace *t = p->trace;
+    uint64_t low = p->file.first_run;
     uint64_t high = t->n_runs;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
@@ -721,7 +749,7 @@ static uint64_t run_at(const struct prn_trace *t, int64_t ns)
         else
             high = middle;
     }
-    return low > 0 ? low - 1 : t->n_runs;
+    return low > p->file.first_run ? low - 1 : t->n_runs;
 }
 
 /* Whether the kernels' clock is the trace's: then none begins before the first run. */
@@ -729,7 +757,7 @@ static bool is_on_clock(const struct pass *p)
 {
     const struct prn_trace *t = p->trace;
     for (size_t i = 0; i < p->n_late; i++)
-        if (p->late[i].start_ns < t->runs[0].start_ns)
+        if (p->late[i].start_ns < t->runs[p->file.first_run].start_ns)
             return false;
     return t->overlapping == 0;
 }
@@ -737,9 +765,10 @@ static bool is_on_clock(const struct pass *p)
 /* How many kernels each run has if all have the same ones in the same order; 0: they don't. */
 static size_t kernels_per_run(const struct pass *p)
 {
-    if (p->n_late % p->trace->n_runs != 0)
+    uint64_t runs = p->trace->n_runs - p->file.first_run;
+    if (p->n_late % runs != 0)
         return 0;
-    size_t period = p->n_late / p->trace->n_runs;
+    size_t period = p->n_late / runs;
     for (size_t i = period; i < p->n_late; i++)
         if (p->late[i].name != p->late[i - period].name)
             return 0;
@@ -752,7 +781,7 @@ static size_t end_of_run(const struct pass *p, uint64_t run, size_t begin, size_
     size_t end = begin;
     if (period > 0)
         return begin + period;
-    while (end < p->n_late && run_at(p->trace, p->late[end].start_ns) <= run)
+    while (end < p->n_late && run_at(p, p->late[end].start_ns) <= run)
         end++;
     return end;
 }
@@ -797,11 +826,11 @@ static int add_to_run(struct pass *p, uint64_t run, size_t begin, size_t end,
 
 /* Kernels that a provider wrote after the last run are given to the runs, if it can be told to
  * which. Only where no run had kernels of its own: those would be counted in two parts. */
-static int assign_late(struct pass *p, struct prony_error *err)
+static int assign_late(struct pass *p, uint64_t *ret_assigned, struct prony_error *err)
 {
     struct prn_trace *t = p->trace;
     bool all_known = p->options->runs_max == 0 || t->n_runs <= p->options->runs_max;
-    if (p->n_late == 0 || t->kernels > 0 || p->first.kernels > 0 || !all_known)
+    if (p->n_late == 0 || p->file.kernels > 0 || !all_known)
         return 0;
     bool on_clock = is_on_clock(p);
     size_t period = on_clock ? 0 : kernels_per_run(p);
@@ -813,21 +842,21 @@ static int assign_late(struct pass *p, struct prony_error *err)
     forget_pending(&t->mapping);
     size_t begin = 0;
     int code = 0;
-    for (uint64_t run = 0; code == 0 && run < t->n_runs; run++) {
+    for (uint64_t run = p->file.first_run; code == 0 && run < t->n_runs; run++) {
         size_t end = end_of_run(p, run, begin, period);
         code = add_to_run(p, run, begin, end, err);
         begin = end;
     }
-    t->late_kernels = p->n_late;
+    *ret_assigned = p->n_late;
     return code;
 }
 
-static uint64_t count_outside(const struct pass *p)
+static uint64_t count_pending(const struct pass *p)
 {
     uint64_t n = p->pending_events;
     for (size_t i = 0; i < p->n_strands; i++)
         n += p->strands[i].events;
-    return n - p->trace->late_kernels;
+    return n;
 }
 
 /* ---- The whole ---- */
@@ -858,9 +887,6 @@ static int finish_runs(struct pass *p, struct prony_error *err)
             code = absorb(p, 0, i, err);
         if (code == 0)
             code = end_run_of_groups(p, 0, 0, err);
-    } else {
-        code = assign_late(p, err);
-        t->outside = count_outside(p);
     }
     uint64_t n_runs = t->n_runs ? t->n_runs : 1;
     if (code == 0)
@@ -896,27 +922,105 @@ static void fill_zeros(struct prn_trace *t)
         }
 }
 
-static int fail_empty(const struct prn_trace *t, struct prony_error *err)
+static int fail_empty(const struct pass *p, struct prony_error *err)
 {
-    if (t->first_fault)
-        return prn_fail(err, PRONY_EFORMAT, "no event is left: %s", t->first_fault);
+    const struct prn_trace *t = p->trace;
+    const char *fault = prn_trace_reader_first_fault(t->reader);
+    if (fault)
+        return prn_fail(err, PRONY_EFORMAT, "no event is left: %s", fault);
+    uint64_t bytes = prn_trace_reader_counts(t->reader)->bytes - p->file.before.bytes;
     return prn_fail(err, PRONY_EFORMAT,
                     "'%s': the trace has no events; all of its %" PRIu64 " bytes were read",
-                    t->name, t->counts.bytes);
+                    prn_source_name(p->files->source), bytes);
 }
 
 /* Other programs write events in the same format. */
-static int fail_foreign(const struct prn_trace *t, struct prony_error *err)
+static int fail_foreign(const struct pass *p, uint64_t events, struct prony_error *err)
 {
     char text[PRN_FORMAT_SIZE];
-    bool one = t->counts.events == 1;
+    bool one = events == 1;
     return prn_fail(err, PRONY_EFORMAT,
-                    "'%s' is not a trace of ONNX Runtime: %s%s%s%s one that it writes", t->name,
-                    prn_trace_reader_is_kineto(t->reader) ? "it looks like one of PyTorch's "
-                                                            "profiler (Kineto); "
-                                                          : "",
+                    "'%s' is not a trace of ONNX Runtime: %s%s%s%s one that it writes",
+                    prn_source_name(p->files->source),
+                    prn_trace_reader_is_kineto(p->trace->reader)
+                        ? "it looks like one of PyTorch's profiler (Kineto); "
+                        : "",
                     one ? "its only event is not" : "none of its ",
-                    one ? "" : prn_format_integer(text, t->counts.events), one ? "" : " events is");
+                    one ? "" : prn_format_integer(text, events), one ? "" : " events is");
+}
+
+static int check_file(const struct pass *p, uint64_t events, struct prony_error *err)
+{
+    if (events == 0)
+        return fail_empty(p, err);
+    if (!p->file.from_runtime)
+        return fail_foreign(p, events, err);
+    if (p->files->n > 1 && p->trace->n_runs == p->file.first_run)
+        return prn_fail(err, PRONY_EFORMAT,
+                        "'%s' has no 'model_run' event: leave it out, or read it by itself",
+                        prn_source_name(p->files->source));
+    return 0;
+}
+
+static int list_file(struct pass *p, uint64_t events, struct prony_error *err)
+{
+    struct prn_trace *t = p->trace;
+    const char *name = prn_source_name(p->files->source);
+    struct prn_trace_file file = {.name = prn_arena_strndup(&t->arena, name, strlen(name)),
+                                  .first_run = p->file.first_run,
+                                  .n_runs = t->n_runs - p->file.first_run,
+                                  .events = events};
+    struct prn_trace_file *files = prn_array_grow(t->files, t->n_files, sizeof *files);
+    if (files)
+        t->files = files;
+    if (!files || !file.name)
+        return prn_fail_memory(err);
+    t->files[t->n_files++] = file;
+    return 0;
+}
+
+/* What belongs to no run of this file doesn't belong to the next one's. */
+static void forget_file(struct pass *p)
+{
+    struct prn_trace_table *tables[5];
+    list_tables(p->trace, tables);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(tables); i++)
+        forget_pending(tables[i]);
+    for (size_t i = 0; i < p->n_strands; i++) {
+        if (p->strands[i].ledger)
+            prn_ledger_clear(p->strands[i].ledger);
+        p->strands[i] = (struct strand){.oldest_ns = INT64_MAX, .ledger = p->strands[i].ledger};
+    }
+    p->n_strands = p->current = p->n_late = 0;
+    p->pending_events = 0;
+    p->launched = false;
+    p->launch_shape = NULL;
+    p->shift_ns = p->latest_ns;
+    p->file = (struct file){.first_run = p->trace->n_runs,
+                            .before = *prn_trace_reader_counts(p->trace->reader)};
+}
+
+/* The end of a file: 1 when there is another one, which is open then. */
+static int end_file(struct pass *p, struct prony_error *err)
+{
+    struct prn_trace *t = p->trace;
+    uint64_t events = prn_trace_reader_counts(t->reader)->events - p->file.before.events;
+    uint64_t assigned = 0;
+    int code = check_file(p, events, err);
+    if (code == 0)
+        code = list_file(p, events, err);
+    if (code == 0 && t->n_runs > 0) {
+        code = assign_late(p, &assigned, err);
+        t->outside += count_pending(p) - assigned;
+        t->late_kernels += assigned;
+    }
+    if (code == 0)
+        code = prn_trace_files_next(p->files, err);
+    if (code <= 0)
+        return code;
+    forget_file(p);
+    prn_trace_reader_continue(t->reader, p->files->source);
+    return 1;
 }
 
 static int trace_finish(struct pass *p, struct prony_error *err)
@@ -926,10 +1030,6 @@ static int trace_finish(struct pass *p, struct prony_error *err)
     const char *fault = prn_trace_reader_first_fault(t->reader);
     if (fault && !(t->first_fault = strdup(fault)))
         return prn_fail_memory(err);
-    if (t->counts.events == 0)
-        return fail_empty(t, err);
-    if (!p->from_runtime)
-        return fail_foreign(t, err);
     int code = finish_runs(p, err);
     if (code == 0 && p->overflow)
         code =
@@ -939,62 +1039,88 @@ static int trace_finish(struct pass *p, struct prony_error *err)
     return code;
 }
 
-static int read_events(struct pass *p, struct prn_source *source, struct prony_error *err)
+static int read_file(struct pass *p, struct prony_error *err)
 {
     struct prn_trace *t = p->trace;
     const struct prn_trace_options *o = p->options;
     const struct prn_trace_reader_counts *counts = prn_trace_reader_counts(t->reader);
     struct prn_trace_event event;
     int code;
-    p->selected = prn_run_selection_has(p->selection, 0);
+    p->selected = prn_run_selection_has(p->selection, t->n_runs);
     while ((code = prn_trace_reader_next(t->reader, &event, err)) > 0) {
         code = event.category == PRN_TRACE_NONE ? 0 : take(p, &event, err);
         if (code < 0)
             return code;
         if (o->on_progress && counts->events % PROGRESS_EVENTS == 0)
-            o->on_progress(o->context, source, counts->events, t->n_runs);
+            o->on_progress(o->context, p->files, counts->events, t->n_runs);
     }
+    return code;
+}
+
+static int read_events(struct pass *p, struct prony_error *err)
+{
+    int code;
+    do {
+        code = read_file(p, err);
+        if (code == 0)
+            code = end_file(p, err);
+    } while (code > 0);
     return code < 0 ? code : trace_finish(p, err);
 }
 
+static int count_runs_of_file(struct prn_trace_reader *reader, uint64_t *runs,
+                              struct prony_error *err)
+{
+    struct prn_trace_event event;
+    int code;
+    while ((code = prn_trace_reader_next(reader, &event, err)) > 0)
+        *runs += event.category != PRN_TRACE_NONE && !is_kernel(&event) &&
+                 event.name->role == PRN_TRACE_ROLE_MODEL_RUN;
+    return code;
+}
+
 /* A pass of its own, for indices from the end. */
-static int count_runs(struct prn_source *source, const struct prn_trace_reader_options *options,
+static int count_runs(const struct pass *p, const struct prn_trace_reader_options *options,
                       uint64_t *ret_runs, struct prony_error *err)
 {
-    if (!prn_source_can_rewind(source))
+    struct prn_trace_files *files = p->files;
+    if (!prn_trace_files_can_rewind(files))
         return prn_fail(err, PRONY_EUSAGE,
                         "'%s' can be read only once; to count runs from the end, name a file",
-                        prn_source_name(source));
+                        p->trace->name);
     struct prn_trace_reader *reader;
-    int code = prn_trace_reader_new(source, options, &reader, err);
+    int code = prn_trace_reader_new(files->source, options, &reader, err);
     if (code < 0)
         return code;
-    struct prn_trace_event event;
     uint64_t runs = 0;
-    while ((code = prn_trace_reader_next(reader, &event, err)) > 0)
-        runs += event.category != PRN_TRACE_NONE && !is_kernel(&event) &&
-                event.name->role == PRN_TRACE_ROLE_MODEL_RUN;
+    do {
+        code = count_runs_of_file(reader, &runs, err);
+        if (code == 0)
+            code = prn_trace_files_next(files, err);
+        if (code > 0)
+            prn_trace_reader_continue(reader, files->source);
+    } while (code > 0);
     prn_trace_reader_free(reader);
     if (code == 0)
-        code = prn_source_rewind(source, err);
+        code = prn_trace_files_rewind(files, err);
     if (code == 0)
         *ret_runs = runs ? runs : 1;
     return code;
 }
 
-static int select_runs(struct pass *p, struct prn_source *source,
-                       const struct prn_trace_reader_options *options, struct prony_error *err)
+static int select_runs(struct pass *p, const struct prn_trace_reader_options *options,
+                       struct prony_error *err)
 {
     int code = prn_run_selection_new(&p->options->runs, &p->selection, err);
     if (code < 0)
         return code;
     /* Who wants to see the events must know before they come whether run 0 is the only one. */
     bool only_one = p->options->on_event && prn_run_selection_is_default(p->selection) &&
-                    prn_source_can_rewind(source);
+                    prn_trace_files_can_rewind(p->files);
     if (!only_one && !prn_run_selection_needs_total(p->selection))
         return 0;
     uint64_t runs = 0;
-    code = count_runs(source, options, &runs, err);
+    code = count_runs(p, options, &runs, err);
     if (code == 0 && only_one && runs == 1) {
         struct prn_run_choice first = {.start = 0, .end = PRN_RUN_UNSET};
         prn_run_selection_free(p->selection);
@@ -1003,6 +1129,16 @@ static int select_runs(struct pass *p, struct prn_source *source,
         code = prn_run_selection_new(&first, &p->selection, err);
     }
     return code < 0 ? code : prn_run_selection_resolve(p->selection, runs, err);
+}
+
+/* "a.json", or "a.json and 3 others". */
+static char *name_trace(const struct prn_trace_files *files)
+{
+    struct prn_buffer name = PRN_BUFFER_INIT((size_t)1 << 16);
+    prn_buffer_add(&name, prn_source_name(files->source));
+    if (files->n > 1)
+        prn_buffer_printf(&name, " and %zu other%s", files->n - 1, files->n == 2 ? "" : "s");
+    return prn_buffer_detach(&name);
 }
 
 static void init_tables(struct prn_trace *t, const struct prn_trace_options *options)
@@ -1014,7 +1150,7 @@ static void init_tables(struct prn_trace *t, const struct prn_trace_options *opt
     t->gpu.with_statistics = true;
 }
 
-static int read_trace(struct prn_trace *t, struct prn_source *source,
+static int read_trace(struct prn_trace *t, struct prn_trace_files *files,
                       const struct prn_trace_options *options, struct prony_error *err)
 {
     bool by_shape = (options->by[0] | options->by[1]) & PRN_TRACE_BY_SHAPE;
@@ -1024,26 +1160,27 @@ static int read_trace(struct prn_trace *t, struct prn_source *source,
         .want_dimensions = options->kernel_dimensions || options->mapping,
         .want_shapes = by_shape || options->kernel_shapes || options->mapping,
         .symbols_max = options->groups_max};
-    struct pass p = {.trace = t, .options = options, .groups_left = options->groups_max};
+    struct pass p = {
+        .trace = t, .options = options, .files = files, .groups_left = options->groups_max};
     t->arena = PRN_ARENA_INIT(GROUPS_BYTES_MAX);
     init_tables(t, options);
     t->programs = PRN_SYMBOLS_INIT(options->groups_max, &t->arena);
-    t->name = strdup(prn_source_name(source));
+    t->name = name_trace(files);
     int code = t->name ? 0 : prn_fail_memory(err);
     if (code == 0)
-        code = select_runs(&p, source, &reading, err);
+        code = select_runs(&p, &reading, err);
     if (code == 0)
-        code = prn_trace_reader_new(source, &reading, &t->reader, err);
+        code = prn_trace_reader_new(files->source, &reading, &t->reader, err);
     if (code == 0)
-        code = read_events(&p, source, err);
-    for (size_t i = 0; i < p.n_strands; i++)
+        code = read_events(&p, err);
+    for (size_t i = 0; i < PRN_TRACE_STRANDS_MAX; i++)
         prn_ledger_free(p.strands[i].ledger);
     free(p.late);
     prn_run_selection_free(p.selection);
     return code;
 }
 
-int prn_trace_read(struct prn_source *source, const struct prn_trace_options *options,
+int prn_trace_read(struct prn_trace_files *files, const struct prn_trace_options *options,
                    struct prn_trace **ret_trace, struct prony_error *err)
 {
     struct prn_trace_options o = *options;
@@ -1052,7 +1189,7 @@ int prn_trace_read(struct prn_source *source, const struct prn_trace_options *op
     struct prn_trace *t = calloc(1, sizeof *t);
     if (!t)
         return prn_fail_memory(err);
-    int code = read_trace(t, source, &o, err);
+    int code = read_trace(t, files, &o, err);
     if (code < 0)
         prn_trace_free(t);
     else
@@ -1090,14 +1227,18 @@ void prn_trace_free(struct prn_trace *t)
     free(t->first_fault);
     free(t->selected);
     free(t->missing);
+    free(t->files);
     free(t->runs);
     free(t->order.ns);
     free(t);
 }
 
-bool prn_trace_probably_cut(const struct prn_trace *t)
+const struct prn_trace_file *prn_trace_cut_file(const struct prn_trace *t)
 {
-    return t->counts.events >= PRN_TRACE_ORT_EVENTS_MAX;
+    for (size_t i = 0; i < t->n_files; i++)
+        if (t->files[i].events >= PRN_TRACE_ORT_EVENTS_MAX)
+            return &t->files[i];
+    return NULL;
 }
 
 size_t prn_trace_node_length(const struct prn_symbol *event_name)

@@ -12,11 +12,14 @@
  *
  * Some providers write the kernels of all runs after the last one. By their time, if that is the
  * trace's, they belong to the run they began in; else by their order, if it tells.
+ *
+ * A trace may have several files, each with runs and a clock of its own: runs are numbered on.
  */
 #ifndef PRN_TRACE_TRACE_H
 #define PRN_TRACE_TRACE_H
 
 #include "base/sketch.h"
+#include "trace/files.h"
 #include "trace/ledger.h"
 #include "trace/reader.h"
 #include "trace/select.h"
@@ -116,16 +119,25 @@ struct prn_trace_options {
     size_t groups_max; /* 0: PRN_TRACE_GROUPS_MAX */
     uint64_t runs_max; /* of which `runs` tells; 0: all */
     /* Optional. Called with every event of the runs that are selected, as far as that is known when
-     * it is read, and now and then between them. */
+     * it is read, and now and then between them. The events of several files are on one clock: a
+     * file begins where the one before ended. */
     int (*on_event)(void *context, const struct prn_trace_event *event, uint64_t run,
                     struct prony_error *err);
-    void (*on_progress)(void *context, const struct prn_source *source, uint64_t events,
+    void (*on_progress)(void *context, const struct prn_trace_files *files, uint64_t events,
                         uint64_t runs);
     void *context;
 };
 
+/* A file of a trace. */
+struct prn_trace_file {
+    const char *name;
+    uint64_t first_run, n_runs, events;
+};
+
 struct prn_trace {
-    char *name;
+    char *name; /* of several files "first.json and 3 others" */
+    struct prn_trace_file *files;
+    size_t n_files;
     struct prn_trace_reader_counts counts;
     char *first_fault; /* with recover; NULL: none */
     uint64_t n_runs;   /* model_run events */
@@ -161,14 +173,15 @@ struct prn_trace {
     struct prn_trace_reader *reader; /* owns all other symbols */
 };
 
-/* Reads all of `source`. Fails when the selection doesn't fit the trace. */
-PRONY_MUST_CHECK int prn_trace_read(struct prn_source *source,
+/* Reads all files. Fails when the selection doesn't fit the trace. */
+PRONY_MUST_CHECK int prn_trace_read(struct prn_trace_files *files,
                                     const struct prn_trace_options *options,
                                     struct prn_trace **ret_trace, struct prony_error *err);
 void prn_trace_free(struct prn_trace *t);
 
-/* Whether ONNX Runtime probably dropped events: it keeps a million and says nothing. */
-bool prn_trace_probably_cut(const struct prn_trace *t);
+/* The file of which ONNX Runtime probably dropped events: it keeps a million and says nothing.
+ * NULL: there is none. */
+const struct prn_trace_file *prn_trace_cut_file(const struct prn_trace *t);
 
 /* A node's name without "_kernel_time". */
 size_t prn_trace_node_length(const struct prn_symbol *event_name);

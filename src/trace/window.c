@@ -36,6 +36,17 @@ void prn_window_release(struct prn_window *w)
     *w = (struct prn_window){0};
 }
 
+void prn_window_restart(struct prn_window *w, struct prn_source *source)
+{
+    *w = (struct prn_window){.source = source,
+                             .block = w->block,
+                             .spare = w->spare,
+                             .limit = w->limit,
+                             .wanted = w->wanted,
+                             .data = w->block.bytes + ROOM};
+    memset(w->data, 0, PRN_SCAN_PADDING);
+}
+
 typedef unsigned char lanes __attribute__((vector_size(16)));
 
 /* 1 in each lane that holds a newline. */

@@ -37,6 +37,9 @@ PRONY_MUST_CHECK int prn_window_init(struct prn_window *w, struct prn_source *so
                                      size_t capacity, size_t limit, struct prony_error *err);
 void prn_window_release(struct prn_window *w);
 
+/* Goes on with the beginning of another stream; nobody may be reading ahead. */
+void prn_window_restart(struct prn_window *w, struct prn_source *source);
+
 /* Makes reading ahead possible. */
 PRONY_MUST_CHECK int prn_window_add_spare(struct prn_window *w, struct prony_error *err);
 

@@ -46,6 +46,8 @@ def test_misuse_of_every_command(prony, commands):
         assert done.status == 2 and done.stdout == ""
         assert done.stderr == (f"prony: error: unknown option '--no-such-option'\n"
                                f"prony: see 'prony {name} --help'\n")
+        if name == "explore":
+            continue  # takes any number of files
         done = prony(name, *["surplus"] * 200)
         assert done.status == 2 and done.stdout == ""
         assert re.match(r"prony: error: (unexpected argument 'surplus'|'surplus' is not one of .*)\n",

@@ -8,11 +8,13 @@ from conftest import ROOT
 from schema import described, keys
 
 TRACES = ROOT / "tests" / "data" / "trace"
+RUNS = ROOT / "examples" / "traces"
 CASES = {
     "prony.trace": [["parallel.json"], ["parallel.json", "--by", "node,provider,shape", "-s", "2"],
                     ["gpu.json", "-m", "--shape-sensitive", "--dimension-sensitive"],
                     ["gpu.json", "--filter", "Nothing"],
-                    ["memory-patterns.json.gz", "--by", "node"]],
+                    ["memory-patterns.json.gz", "--by", "node"],
+                    [RUNS / "run_0.json", RUNS / "run_1.json"]],
     "prony.trace-comparison": [["parallel.json", "--compare", TRACES / "gpu.json"],
                                ["parallel.json", "--compare", TRACES / "parallel.json", "--by",
                                 "node,provider,shape"]],

@@ -466,6 +466,67 @@ def test_kernels_of_webgpu(explore_json):
     assert report["verdict"].startswith("Nodes are only 2.1 % of a run; 98 % is after the executor. ")
 
 
+def test_several_files(explore, explore_json, write, workdir):
+    """One trace, with runs numbered on and a clock for each file."""
+    whole = traces.simple(runs=6)
+    at = [i + 1 for i, e in enumerate(whole) if e["name"] == "model_run"]
+    pieces = [whole[a:b] for a, b in zip([0, *at], at)]
+    for piece in pieces:
+        begin = piece[-1]["ts"]
+        for e in piece:
+            e["ts"] -= begin
+    paths = [write(piece, f"run-{i}.json") for i, piece in enumerate(pieces)]
+    one = explore_json(write(traces.simple(runs=6)))
+    several = explore_json(*paths)
+    for key in ("cpu", "ledger"):
+        assert several[key] == one[key]
+    assert several["runs"]["selected"] == "1-5"
+    assert [(f["name"], f["first_run"], f["runs"]) for f in several["trace"]["files"]] == [
+        (str(path), i, 1) for i, path in enumerate(paths)]
+    assert several["trace"]["events"] == len(whole)
+    assert not several["warnings"]  # they don't overlap, although each begins at 0
+    last = explore_json(*paths, "-s", "-2")
+    assert last["runs"]["selected"] == "4-5"
+    compared = explore_json(*paths, "--compare", *paths)
+    assert compared["second"]["runs"] == 6
+    assert compared["run"]["ratio"] == 1
+    # A timeline puts one file behind the other.
+    explore(*paths, "-s", "0", "--format", "perfetto", "-o", workdir / "out.json")
+    events = json.loads((workdir / "out.json").read_text())["traceEvents"]
+    spans = [(e["ts"], e["ts"] + e["dur"]) for e in events if e.get("name", "").startswith("run ")]
+    assert len(spans) == 6
+    assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:]))
+
+
+def test_late_kernels_of_several_files(explore_json):
+    """In each file they come after its last run."""
+    trace = ROOT / "tests/data/trace/webgpu.json.gz"
+    twice = explore_json(trace, trace, "-s", "0")
+    once = explore_json(trace, "-s", "0")
+    assert once["runs"]["found"] * 2 == twice["runs"]["found"]
+    assert twice["gpu"]["count"] == 2 * once["gpu"]["count"] > 0
+
+
+def test_faults_of_several_files(prony, write):
+    good = write(traces.simple(), "good.json")
+    bare = write([traces.node("a", "Add", 1, 2)], "bare.json")
+    empty = write([], "empty.json")
+    cut = good.with_name("cut.json")
+    cut.write_bytes(good.read_bytes()[:-100])
+    for files, fault in (([good, bare], "'bare.json' has no 'model_run' event"),
+                         ([good, empty, good], "'empty.json': the trace has no events; all of its"),
+                         ([good, cut], "'cut.json': byte"),
+                         ([good, good.with_name("missing.json")], "cannot open 'missing.json'"),
+                         (["-", "-"], "standard input (-) can be read only once"),
+                         (["-", "--compare", "-"], "standard input (-) can be read only once"),
+                         (["-", good, "-s", "-1"], "can be read only once")):
+        names = [f if isinstance(f, str) else f.name for f in files]
+        done = prony("explore", *names, input=good.read_bytes(), cwd=good.parent)
+        assert done.status != 0
+        assert done.stdout == ""
+        assert fault in done.stderr, (files, done.stderr)
+
+
 def test_ledger_without_executor(explore_json, write):
     """Nothing is called something else than it is: without Execute the rest is unexplained."""
     events = [e for e in traces.simple(3) if not e["name"].startswith("Seq")]

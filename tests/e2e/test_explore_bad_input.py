@@ -287,6 +287,7 @@ def test_hostile_names_in_messages(prony, workdir):
 
 MISUSE = [
     (["--by", "colour"], "'colour'"), (["--by", ""], "''"),
+    (["--filter"], "--filter"), (["--max-groups", "0"], "--max-groups"),
     (["--compare", "trace.json", "--csv", "out"], "--csv"),
     (["--compare", "trace.json", "-m"], "--mapping"),
     (["--compare", "trace.json", "--format", "perfetto"], "perfetto"),
@@ -300,7 +301,6 @@ MISUSE = [
     (["-g", "range(10**12)"], "1,000,000"), (["-g", "__import__('os')"], "column"),
     (["-g", "[i for i in range(3) if j]"], "j"), (["-g", "9**9**9"], "column"),
     (["-g", "[1] * 10**9"], "column"), (["-g", "1 // 0"], "zero"), (["-g", "("], "column"),
-    (["--filter"], "--filter"), (["extra.json"], "extra.json"), (["--max-groups", "0"], "--max-groups"),
 ]
 
 

@@ -36,7 +36,8 @@ static struct outcome read_trace(const uint8_t *data, size_t size, size_t step, 
     o.code = prn_source_open_memory(data, size, step, &source, &o.err);
     if (o.code < 0)
         return o;
-    o.code = prn_trace_read(source, &options, &o.trace, &o.err);
+    struct prn_trace_files files = prn_trace_files_of(source);
+    o.code = prn_trace_read(&files, &options, &o.trace, &o.err);
     prn_source_close(source);
     return o;
 }

@@ -470,7 +470,8 @@ static int read_trace(struct prn_trace **ret_trace, struct prony_error *err)
     int code = prn_source_open_memory(trace_text, sizeof trace_text - 1, 100, &source, err);
     if (code < 0)
         return code;
-    code = prn_trace_read(source, &options, ret_trace, err);
+    struct prn_trace_files files = prn_trace_files_of(source);
+    code = prn_trace_read(&files, &options, ret_trace, err);
     prn_source_close(source);
     return code;
 }

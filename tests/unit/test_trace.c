@@ -79,7 +79,8 @@ static int try_read(const struct prn_buffer *b, const struct prn_trace_options *
     assert_int_equal(text.error, 0);
     struct prn_source *source;
     assert_int_equal(prn_source_open_memory(text.data, text.len, 0, &source, err), 0);
-    int code = prn_trace_read(source, options, ret_trace, err);
+    struct prn_trace_files files = prn_trace_files_of(source);
+    int code = prn_trace_read(&files, options, ret_trace, err);
     prn_source_close(source);
     prn_buffer_release(&text);
     return code;

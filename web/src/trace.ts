@@ -156,7 +156,9 @@ function runs(data: Trace): HTMLElement | null {
   if (!list || list.length < 2) return null;
   const rows = list.map(([start, time, node], i) => ({ i, start, time, node }));
   const all = list.length === data.runs.found;
-  const x = rows.map((r) => r.start - rows[0].start);
+  // Each file has a clock of its own, so runs of several are in order only.
+  const ordered = data.trace.files !== undefined;
+  const x = rows.map((r) => (ordered ? (r.i * data.runs.found) / list.length : r.start - rows[0].start));
   const highest = fence(rows.map((r) => r.time));
   const lines = [
     { name: "run", x, low: rows.map((r) => r.time), joined: true, ceiling: highest },
@@ -171,9 +173,9 @@ function runs(data: Trace): HTMLElement | null {
       (above > 0 ? ` Triangles at the top are what took longer than ${micros(top)}.` : ""),
     seriesPlot({
       title: "Runs over time",
-      xTitle: "start",
+      xTitle: ordered ? "run" : "start",
       lines,
-      showX: micros,
+      showX: ordered ? (run) => integer(Math.round(run)) : micros,
       showY: micros,
     }),
     {
@@ -181,7 +183,13 @@ function runs(data: Trace): HTMLElement | null {
       file: "runs",
       columns: [
         ...(all ? [{ title: "Run", field: "run", value: (r: (typeof rows)[0]) => r.i }] : []),
-        { title: "Start", field: "start_us", value: (r) => r.start, show: (r) => micros(r.start - rows[0].start) },
+        {
+          title: "Start",
+          field: "start_us",
+          help: ordered ? "on the clock of its file" : undefined,
+          value: (r) => r.start,
+          show: (r) => micros(ordered ? r.start : r.start - rows[0].start),
+        },
         { title: "Time", field: "duration_us", value: (r) => r.time, show: (r) => micros(r.time) },
         {
           title: "With a node",

@@ -152,7 +152,7 @@ static int fill(const struct filling *f, struct prony_error *err)
         return code;
     ops->runs = (int64_t)t->n_selected;
     ops->resolution_ns = TRACE_RESOLUTION_NS;
-    ops->cut = prn_trace_probably_cut(t);
+    ops->cut = prn_trace_cut_file(t) != NULL;
     ops->lost_events = (int64_t)t->counts.lost;
     ops->has_ledger = t->has_ledger;
     for (size_t i = 0; i < PRN_LEDGER_ROW_COUNT; i++)
@@ -178,7 +178,8 @@ static int read_runs(struct prn_source *source, struct prn_run_choice runs,
         .recover = true, /* one odd name must not hide all others */
         .groups_max = PRN_OPS_ROWS_MAX,
     };
-    return prn_trace_read(source, &options, ret_trace, err);
+    struct prn_trace_files files = prn_trace_files_of(source);
+    return prn_trace_read(&files, &options, ret_trace, err);
 }
 
 int prn_ops_from_trace(struct prn_source *source, const char *runs,

@@ -125,6 +125,21 @@ static void ledger(struct prn_json_writer *w, const struct prn_trace *t)
     prn_json_end(w);
 }
 
+/* Runs are numbered on from file to file. */
+static void files(struct prn_json_writer *w, const struct prn_trace *t)
+{
+    prn_json_array(w, "files");
+    for (size_t i = 0; i < t->n_files; i++) {
+        prn_json_object(w, NULL);
+        prn_json_text(w, "name", t->files[i].name);
+        prn_json_integer(w, "events", (int64_t)t->files[i].events);
+        prn_json_integer(w, "first_run", (int64_t)t->files[i].first_run);
+        prn_json_integer(w, "runs", (int64_t)t->files[i].n_runs);
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+}
+
 static void runs(struct prn_json_writer *w, const struct prn_trace *t)
 {
     prn_json_object(w, "runs");
@@ -173,6 +188,8 @@ int prn_trace_json_write(const struct prn_trace_report *r, struct prn_buffer *ou
     prn_json_integer(&w, "events", (int64_t)t->counts.events);
     prn_json_integer(&w, "passed_over", (int64_t)t->counts.passed_over);
     prn_json_integer(&w, "lost", (int64_t)t->counts.lost);
+    if (t->n_files > 1)
+        files(&w, t);
     prn_json_end(&w);
     runs(&w, t);
     prn_json_array(&w, "warnings");

@@ -113,21 +113,19 @@ static int add_event(void *context, const struct prn_trace_event *event, uint64_
     return 0;
 }
 
-static int read_events(const char *path, struct prn_trace_options *options, struct prony_error *err)
+static int read_events(struct prn_trace_files *files, struct prn_trace_options *options,
+                       struct prony_error *err)
 {
-    struct prn_source *source;
     struct prn_trace *trace;
-    int code = prn_source_open(path, &source, err);
-    if (code < 0)
-        return code;
-    code = prn_trace_read(source, options, &trace, err);
+    int code = prn_trace_files_rewind(files, err);
+    if (code == 0)
+        code = prn_trace_read(files, options, &trace, err);
     if (code == 0)
         prn_trace_free(trace);
-    prn_source_close(source);
     return code;
 }
 
-int prn_timeline_read(const char *path, const struct prn_trace *trace,
+int prn_timeline_read(struct prn_trace_files *files, const struct prn_trace *trace,
                       const struct prn_trace_options *options, struct prn_timeline **ret_timeline,
                       struct prony_error *err)
 {
@@ -148,7 +146,7 @@ int prn_timeline_read(const char *path, const struct prn_trace *trace,
     one.on_event = add_event;
     one.on_progress = NULL;
     one.context = t;
-    int code = read_events(path, &one, err);
+    int code = read_events(files, &one, err);
     if (code < 0)
         prn_timeline_free(t);
     else

@@ -17,8 +17,8 @@
 
 struct prn_timeline;
 
-/* `path` is a file, because it is read for the second time, with the same options but one run. */
-PRONY_MUST_CHECK int prn_timeline_read(const char *path, const struct prn_trace *trace,
+/* `files` can be read for the second time, and are, with the same options but one run. */
+PRONY_MUST_CHECK int prn_timeline_read(struct prn_trace_files *files, const struct prn_trace *trace,
                                        const struct prn_trace_options *options,
                                        struct prn_timeline **ret_timeline, struct prony_error *err);
 void prn_timeline_free(struct prn_timeline *t);

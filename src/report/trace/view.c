@@ -227,11 +227,13 @@ static void warn_of_events(const struct prn_trace *t, const struct speaker *s)
     else if (t->counts.lost > 0)
         say(s, "%" PRIu64 " broken event%s skipped; the first fault: %s", t->counts.lost,
             t->counts.lost == 1 ? " was" : "s were", t->first_fault);
-    if (prn_trace_probably_cut(t))
+    const struct prn_trace_file *cut = prn_trace_cut_file(t);
+    if (cut)
         say(s,
-            "the trace has %s events: ONNX Runtime keeps a million and drops the rest without a "
+            "%s%s%s has %s events: ONNX Runtime keeps a million and drops the rest without a "
             "word, so the last runs are probably missing",
-            prn_format_integer(text, t->counts.events));
+            t->n_files > 1 ? "'" : "the trace", t->n_files > 1 ? cut->name : "",
+            t->n_files > 1 ? "'" : "", prn_format_integer(text, cut->events));
     if (t->counts.passed_over > 0)
         say(s,
             "%" PRIu64
