@@ -9,6 +9,8 @@
 #include <string.h>
 
 #define ARENA_BYTES ((size_t)16 << 20)
+/* For the service's own workers to say what they have, after pools were started. */
+#define JOIN_NS ((int64_t)20 * 1000000000)
 
 void prn_ping(struct prn_rpc_call *call, struct prn_bytes *message)
 {
@@ -21,11 +23,11 @@ void prn_ping(struct prn_rpc_call *call, struct prn_bytes *message)
 
 /* ---- Backends ---- */
 
-static const Prony__Software *find_software(const struct prn_host *host, const char *name)
+static const Prony__Software *find_software(const Prony__Hello *hello, const char *name)
 {
-    for (size_t i = 0; host->hello && i < host->hello->n_software; i++)
-        if (strcmp(host->hello->software[i]->name, name) == 0)
-            return host->hello->software[i];
+    for (size_t i = 0; hello && i < hello->n_software; i++)
+        if (strcmp(hello->software[i]->name, name) == 0)
+            return hello->software[i];
     return NULL;
 }
 
@@ -35,20 +37,26 @@ static bool offered(const struct prn_service *s, const char *hardware, const cha
     return !pool || prn_config_pool_offers(pool, software);
 }
 
-/* A host that has the backend, as far as it is offered; NULL: none is connected. */
-static const struct prn_host *find_host_locked(const struct prn_service *s, const char *hardware,
-                                               const char *software, bool *ret_any)
+/* The software, of a host that has it or, without any, as it was known; NULL: none has. `ret_any`:
+ * something is known of the hardware. */
+static const Prony__Software *look_up_locked(const struct prn_service *s, const char *hardware,
+                                             const char *software, bool *ret_any)
     PRN_HOLDS(prn_service)
 {
     struct prn_queue_host *place = NULL;
+    const Prony__Software *found = NULL;
     *ret_any = false;
-    while ((place = prn_queue_next_host(s->queue, hardware, place))) {
+    while (!found && (place = prn_queue_next_host(s->queue, hardware, place))) {
         const struct prn_host *host = prn_queue_host_data(place);
         *ret_any = true;
-        if (find_software(host, software) && offered(s, hardware, software))
-            return host;
+        found = find_software(host->hello, software);
     }
-    return NULL;
+    const Prony__Hello *known = *ret_any ? NULL : prn_known_find_locked(s, hardware);
+    if (known) {
+        *ret_any = true;
+        found = find_software(known, software);
+    }
+    return offered(s, hardware, software) ? found : NULL;
 }
 
 /* "ort.*" stands for all that begin with "ort.". */
@@ -80,10 +88,10 @@ int prn_backend_check_locked(struct prn_service *s, const struct prn_spec *spec,
     if (!prn_queue_has(s->queue, spec->hardware))
         return prn_fail(err, PRONY_EUNAVAILABLE, "backend '%s': there is no hardware '%s' here",
                         spec->name, spec->hardware);
-    const struct prn_host *host = find_host_locked(s, spec->hardware, spec->software, &any);
-    if (host)
-        return check_options(spec, find_software(host, spec->software), err);
-    /* Of hardware that is only promised, nobody knows more than its pool says. */
+    const Prony__Software *software = look_up_locked(s, spec->hardware, spec->software, &any);
+    if (software)
+        return check_options(spec, software, err);
+    /* Of hardware that never had a worker, nobody knows more than its pool says. */
     if (!any && offered(s, spec->hardware, spec->software))
         return 0;
     return prn_fail(err, PRONY_EUNAVAILABLE, "backend '%s': '%s' has no software '%s' here",
@@ -109,8 +117,8 @@ static bool listed(const struct list *list, const char *hardware, const char *so
     return false;
 }
 
-/* One that a host has; or that a pool promises, without a host that could say more. */
-static int add_backend_locked(struct list *list, const struct prn_host *host, const char *hardware,
+/* One that a host has, or had; or that a pool promises, and nobody could say more: no `hello`. */
+static int add_backend_locked(struct list *list, const Prony__Hello *hello, const char *hardware,
                               const Prony__Software *have) PRN_HOLDS(prn_service)
 {
     struct prn_service *s = list->service;
@@ -125,7 +133,7 @@ static int add_backend_locked(struct list *list, const struct prn_host *host, co
     octoml_profile__backend_details__init(details);
     spec->hardware_platform = details->hardware_platform = (char *)(uintptr_t)hardware;
     spec->software_backend = details->software_backend = have->name;
-    const char *found = host ? host->hello->processor : NULL;
+    const char *found = hello ? hello->processor : NULL;
     const char *processor = pool && pool->processor ? pool->processor : found;
     details->processor = (char *)(uintptr_t)processor;
     details->has_usd_per_hour = pool && !isnan(pool->usd_per_hour);
@@ -160,7 +168,17 @@ static int details_by_name(const void *a, const void *b)
     return hardware ? hardware : strcmp(x->software_backend, y->software_backend);
 }
 
-/* Hosts that come when somebody waits have nobody to speak for them before. */
+static int add_all_locked(struct list *list, const Prony__Hello *hello) PRN_HOLDS(prn_service)
+{
+    for (size_t i = 0; i < hello->n_software; i++)
+        if (!listed(list, hello->hardware, hello->software[i]->name) &&
+            offered(list->service, hello->hardware, hello->software[i]->name) &&
+            add_backend_locked(list, hello, hello->hardware, hello->software[i]) < 0)
+            return PRONY_ENOMEM;
+    return 0;
+}
+
+/* Hosts that aren't there have nobody to speak for them. */
 static int add_promised_locked(struct list *list, const struct prn_config_pool *pool)
     PRN_HOLDS(prn_service)
 {
@@ -174,29 +192,46 @@ static int add_promised_locked(struct list *list, const struct prn_config_pool *
     return 0;
 }
 
+/* What a pool offers beside what its workers do that are here. */
+static int add_absent_locked(struct list *list, const struct prn_config_pool *pool)
+    PRN_HOLDS(prn_service)
+{
+    const struct prn_service *s = list->service;
+    const Prony__Hello *known = prn_known_find_locked(s, pool->hardware);
+    bool here = prn_queue_next_host(s->queue, pool->hardware, NULL);
+    if (!prn_queue_has(s->queue, pool->hardware)) /* its workers don't start */
+        return 0;
+    int code = known && !here ? add_all_locked(list, known) : 0;
+    if (code == 0 && (pool->type == PRN_POOL_SLURM || (!known && !here)))
+        code = add_promised_locked(list, pool);
+    return code;
+}
+
+static size_t count_most_locked(const struct prn_service *s) PRN_HOLDS(prn_service)
+{
+    size_t most = 1;
+    for (size_t i = 0; i < s->config.n_pools; i++) {
+        const Prony__Hello *known = prn_known_find_locked(s, s->config.pools[i].hardware);
+        most += s->config.pools[i].n_software + (known ? known->n_software : 0);
+    }
+    for (const struct prn_host *host = s->hosts; host; host = host->next)
+        most += host->hello ? host->hello->n_software : 0;
+    return most;
+}
+
 static int fill_list_locked(struct list *list) PRN_HOLDS(prn_service)
 {
     const struct prn_config *config = &list->service->config;
-    size_t most = 1;
-    for (size_t i = 0; i < config->n_pools; i++)
-        most += config->pools[i].n_software;
-    for (const struct prn_host *host = list->service->hosts; host; host = host->next)
-        most += host->hello ? host->hello->n_software : 0;
+    size_t most = count_most_locked(list->service);
     list->specs = PRN_ARENA_ARRAY(&list->arena, most, OctomlProfile__BackendSpec *);
     list->details = PRN_ARENA_ARRAY(&list->arena, most, OctomlProfile__BackendDetails *);
     if (!list->specs || !list->details)
         return PRONY_ENOMEM;
     for (const struct prn_host *host = list->service->hosts; host; host = host->next)
-        for (size_t i = 0; host->hello && i < host->hello->n_software; i++) {
-            const Prony__Software *have = host->hello->software[i];
-            if (!listed(list, host->hello->hardware, have->name) &&
-                offered(list->service, host->hello->hardware, have->name) &&
-                add_backend_locked(list, host, host->hello->hardware, have) < 0)
-                return PRONY_ENOMEM;
-        }
+        if (host->hello && add_all_locked(list, host->hello) < 0)
+            return PRONY_ENOMEM;
     for (size_t i = 0; i < config->n_pools; i++)
-        if (config->pools[i].type == PRN_POOL_SLURM &&
-            add_promised_locked(list, &config->pools[i]) < 0)
+        if (add_absent_locked(list, &config->pools[i]) < 0)
             return PRONY_ENOMEM;
     qsort(list->specs, list->n, sizeof *list->specs, by_name);
     qsort(list->details, list->n, sizeof *list->details, details_by_name);
@@ -258,17 +293,12 @@ static int fill_presets(struct list *list, OctomlProfile__ListSupportedBackendsR
     return code;
 }
 
-void prn_list_backends(struct prn_rpc_call *call, struct prn_bytes *message)
+static void answer_list_locked(struct prn_service *s, struct prn_rpc_call *call)
+    PRN_HOLDS(prn_service)
 {
-    struct prn_service *s = prn_rpc_call_service(call);
     OctomlProfile__ListSupportedBackendsReply reply =
         OCTOML_PROFILE__LIST_SUPPORTED_BACKENDS_REPLY__INIT;
     struct list list = {.service = s, .arena = PRN_ARENA_INIT(ARENA_BYTES)};
-    struct prn_identity identity;
-    prn_bytes_free(message);
-    if (!prn_access(call, &identity))
-        return;
-    prn_service_lock(s);
     int code = fill_list_locked(&list);
     if (code == 0)
         code = fill_presets(&list, &reply);
@@ -279,6 +309,70 @@ void prn_list_backends(struct prn_rpc_call *call, struct prn_bytes *message)
         prn_reply(call, &reply.base);
     else
         prn_refuse(call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service is out of memory");
-    prn_service_unlock(s);
     prn_arena_release(&list.arena);
+}
+
+/* ---- Waiting for one's own workers ---- */
+
+struct prn_list_wait {
+    struct prn_rpc_call *call;
+    struct prn_list_wait *next;
+};
+
+/* Whether a pool's first worker is about to say what it has, and nothing else does. */
+static bool is_awaited_locked(const struct prn_service *s, const struct prn_config_pool *pool)
+    PRN_HOLDS(prn_service)
+{
+    return pool->local.count > 0 && pool->n_software == 0 &&
+           prn_queue_has(s->queue, pool->hardware) &&
+           !prn_queue_next_host(s->queue, pool->hardware, NULL) &&
+           !prn_known_find_locked(s, pool->hardware);
+}
+
+static bool must_wait_locked(const struct prn_service *s, int64_t now_ns) PRN_HOLDS(prn_service)
+{
+    if (s->draining || now_ns >= s->pools_ns + JOIN_NS)
+        return false;
+    for (size_t i = 0; i < s->config.n_pools; i++)
+        if (is_awaited_locked(s, &s->config.pools[i]))
+            return true;
+    return false;
+}
+
+static bool wait_locked(struct prn_service *s, struct prn_rpc_call *call) PRN_HOLDS(prn_service)
+{
+    struct prn_list_wait *wait = malloc(sizeof *wait);
+    if (!wait)
+        return false;
+    *wait = (struct prn_list_wait){prn_rpc_call_ref(call), s->list_waits};
+    s->list_waits = wait;
+    prn_service_look_by_locked(s, s->pools_ns + JOIN_NS);
+    return true;
+}
+
+int64_t prn_lists_tick_locked(struct prn_service *s, int64_t now_ns)
+{
+    if (s->list_waits && must_wait_locked(s, now_ns))
+        return s->pools_ns + JOIN_NS;
+    while (s->list_waits) {
+        struct prn_list_wait *wait = s->list_waits;
+        s->list_waits = wait->next;
+        answer_list_locked(s, wait->call);
+        prn_rpc_call_unref(wait->call);
+        free(wait);
+    }
+    return INT64_MAX;
+}
+
+void prn_list_backends(struct prn_rpc_call *call, struct prn_bytes *message)
+{
+    struct prn_service *s = prn_rpc_call_service(call);
+    struct prn_identity identity;
+    prn_bytes_free(message);
+    if (!prn_access(call, &identity))
+        return;
+    prn_service_lock(s);
+    if (!must_wait_locked(s, prn_monotonic_ns()) || !wait_locked(s, call))
+        answer_list_locked(s, call);
+    prn_service_unlock(s);
 }

@@ -130,6 +130,8 @@ static int open_state(struct prn_service *s, struct prony_error *err) PRN_ALONE
     if (code == 0)
         code = prn_queue_new(&s->queue, err);
     if (code == 0)
+        code = prn_known_open(s, err);
+    if (code == 0)
         code = prn_slurm_open(s, err);
     return code;
 }
@@ -219,7 +221,7 @@ static void *keep_time(void *opaque)
         int64_t next_ns = now_ns + TICK_NS;
         s->timer_ns = INT64_MAX;
         int64_t due[] = {prn_sessions_tick_locked(s, now_ns), prn_hosts_tick_locked(s, now_ns),
-                         prn_locals_tick_locked(s, now_ns)};
+                         prn_locals_tick_locked(s, now_ns), prn_lists_tick_locked(s, now_ns)};
         for (size_t i = 0; i < PRN_ARRAY_SIZE(due); i++)
             next_ns = due[i] < next_ns ? due[i] : next_ns;
         if (now_ns >= flush_ns) {
@@ -436,6 +438,7 @@ static void service_release(struct prn_service *s) PRN_ALONE
 {
     prn_slurm_free(s);
     prn_pool_free(s->pool);
+    prn_known_close(s);
     prn_queue_free(s->queue);
     prn_leases_release(&s->leases);
     prn_leases_release(&s->times);

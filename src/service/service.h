@@ -9,8 +9,8 @@
  *     web/      HTTP: the page, sign-ins, metrics
  *
  * and beside them `service` (set-up, timer, reload, drain), `access` (who calls), `lists` (what
- * there is), `status` (how it is), `admin` (what an administrator orders), `watch` (metrics),
- * `log`, `audit`, and `pool`, the threads for disk work.
+ * there is), `known` (what there was), `status` (how it is), `admin` (what an administrator
+ * orders), `watch` (metrics), `log`, `audit`, and `pool`, the threads for disk work.
  *
  * One lock guards all that changes. It is never held while something is waited for: the network's
  * threads answer and go, disk work is the pool's, and each host of this machine has a thread of its
@@ -43,11 +43,14 @@ struct prn_blobs;
 struct prn_history;
 struct prn_host;
 struct prn_http;
+struct prn_known_hardware;
+struct prn_list_wait;
 struct prn_local;
 struct prn_meter;
 struct prn_metrics;
 struct prn_pool;
 struct prn_queue;
+struct prn_queue_hardware;
 struct prn_session;
 struct prn_signins;
 struct prn_slurm;
@@ -109,7 +112,10 @@ struct prn_service {
     struct prn_local *locals PRN_LOCKED;
     struct prn_task *done PRN_LOCKED, **done_end PRN_LOCKED; /* to be answered without the lock */
     struct prn_slurm *slurm;                                 /* jobs that bring hosts */
-    size_t n_threads PRN_LOCKED;                             /* of hosts */
+    struct prn_known_hardware *known;
+    struct prn_list_wait *list_waits PRN_LOCKED; /* lists that are asked for (lists.c) */
+    int64_t pools_ns PRN_LOCKED;                 /* when pools were last started */
+    size_t n_threads PRN_LOCKED;                 /* of hosts */
     pthread_mutex_t seen_lock;
     struct prn_seen_peer {
         char peer[80];
@@ -169,9 +175,15 @@ void prn_list_backends(struct prn_rpc_call *call, struct prn_bytes *message);
 PRONY_MUST_CHECK int prn_backend_check_locked(struct prn_service *s, const struct prn_spec *spec,
                                               struct prony_error *err) PRN_HOLDS(prn_service);
 
+/* Answers lists that wait for workers to say what they have; returns when to look again. */
+int64_t prn_lists_tick_locked(struct prn_service *s, int64_t now_ns) PRN_HOLDS(prn_service);
+
 /* status.c */
 
 void prn_status(struct prn_rpc_call *call, struct prn_bytes *message);
+/* Why nobody gets a host of it now, where that isn't the queue; NULL: nothing is to be said. */
+char *prn_hardware_note_locked(const struct prn_service *s, const struct prn_queue_hardware *counts,
+                               struct prn_arena *arena) PRN_HOLDS(prn_service);
 /* Without the lock: the same as JSON, for the page. */
 PRONY_MUST_CHECK int prn_status_write(struct prn_service *s, const struct prn_identity *identity,
                                       const char *signed_in_by, struct prn_buffer *out,

@@ -26,6 +26,17 @@ struct report {
     Prony__StatusReply reply;
 };
 
+char *prn_hardware_note_locked(const struct prn_service *s, const struct prn_queue_hardware *counts,
+                               struct prn_arena *arena)
+{
+    const struct prn_config_pool *pool = prn_config_pool(&s->config, counts->name);
+    if (counts->paused)
+        return prn_arena_strdup(arena, "paused by an administrator");
+    if (counts->hosts == 0 && pool && pool->type == PRN_POOL_LOCAL)
+        return prn_arena_strdup(arena, "no worker is connected");
+    return NULL;
+}
+
 static int report_hardware_locked(struct report *r) PRN_HOLDS(prn_service)
 {
     struct prn_queue_hardware counts;
@@ -50,8 +61,9 @@ static int report_hardware_locked(struct report *r) PRN_HOLDS(prn_service)
         row->waiting = counts.waiting;
         row->has_paused = true;
         row->paused = counts.paused;
-        row->note = counts.paused ? prn_arena_strdup(&r->arena, "paused by an administrator")
-                                  : prn_slurm_note_locked(r->service, counts.name, &r->arena);
+        row->note = prn_hardware_note_locked(r->service, &counts, &r->arena);
+        if (!row->note)
+            row->note = prn_slurm_note_locked(r->service, counts.name, &r->arena);
         r->reply.n_hardware++;
     }
     return 0;

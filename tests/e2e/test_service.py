@@ -19,9 +19,9 @@ import pytest
 from onnx import TensorProto, helper
 
 from conftest import PROGRAM, ROOT, run_program, sh
-from service import (CHUNK, FXPROTO, LOCAL, ORT, PATIENCE, SMALL, X, Program, Session, affine, array, base,
+from service import (CHUNK, FXPROTO, LOCAL, ORT, PATIENCE, SMALL, X, Client, Program, Session, affine, array, base,
                      blob_files, check_small, create_request, endless, eventually, expanding, free_port,
-                     half_files, model_bytes, own, serving, slow_to_load, start_endless_measurement,
+                     half_files, model_bytes, own, pb, serving, slow_to_load, start_endless_measurement,
                      subtraction, tensor)
 
 Code = grpc.StatusCode
@@ -882,7 +882,7 @@ def test_quota(pools):
 
 def test_hardware_that_nobody_has_is_an_error(pools):
     with pools.client() as client:
-        error = client.create("empty/onnxrt-cpu").error_value
+        error = client.create("nowhere/onnxrt-cpu").error_value
         assert error.code == base.ERROR_BACKEND_NONEXISTENT
 
 
@@ -1051,7 +1051,6 @@ def bench_joined(client):
 def test_worker_over_loopback(tmp_path):
     """Joins, works, measures, reconnects to a service that was restarted, and leaves."""
     with serving(tmp_path / "s", config=JOINED) as service, service.client() as client:
-        assert client.create("bench/onnxrt-cpu").error_value.code == base.ERROR_BACKEND_NONEXISTENT
         port = service.address
         joined = worker(service, "--insecure")
         try:
@@ -1074,7 +1073,6 @@ def test_worker_over_loopback(tmp_path):
                     assert joined.wait() == 0
                     joined.said("worker.left")
                     eventually(lambda: not bench_joined(other), "it has left")
-                    assert other.create("bench/onnxrt-cpu").HasField("error_value")
             joined.gone()
         finally:
             joined.kill()
@@ -1088,13 +1086,71 @@ def test_worker_leaves_after_its_session(tmp_path):
             session = client.session("bench/onnxrt-cpu")
             session.load(SMALL)
             joined.signal(signal.SIGTERM)
-            eventually(lambda: client.create("bench/onnxrt-cpu").HasField("error_value"),
+            eventually(lambda: client.status().workers[0].note == "draining",
                        "it takes no further session")
             check_small(session.infer([X])[0][0])
             session.close()
             assert joined.wait() == 0
         finally:
             joined.kill()
+
+
+def test_configured_hardware_is_there_before_its_workers(tmp_path):
+    """It can be waited for, and what it offers is known once a worker has said so: while none is
+    connected, and after a restart."""
+    folder = tmp_path / "s"
+    with serving(folder, config=JOINED) as service, service.client() as client:
+        reply = client.create("bench/onnxrt-cpu").result_value
+        assert not reply.ready and reply.queue.note == "no worker is connected"
+        assert [h.note for h in client.status().hardware] == ["no worker is connected"]
+        waiting = Session(client, reply.session_uuid, 1)
+        joined = worker(service, "--insecure")
+        try:
+            waiting.wait()
+            listed = names(client.backends().backends)
+            assert "bench/onnxrt-cpu" in listed
+        finally:
+            joined.kill()
+        waiting.close()
+        eventually(lambda: not bench_joined(client), "the worker is gone")
+        assert names(client.backends().backends) == listed
+        reply = client.create("bench/onnxrt-cpu").result_value
+        assert not reply.ready
+        Session(client, reply.session_uuid, 1).close()
+    with serving(folder, config=JOINED) as service, service.client() as client:
+        reply = client.backends()
+        assert names(reply.backends) == listed and not any(d.hosts for d in reply.details)
+        assert reply.details[0].runtime_version and reply.details[0].options
+        for wrong in ("bench/torch-eager-cuda", "bench/onnxrt-cpu[colour=red]"):
+            error = client.create(wrong).error_value
+            assert error.code == base.ERROR_BACKEND_NONEXISTENT, wrong
+        waiting = Session(client, client.create("bench/onnxrt-cpu").result_value.session_uuid, 1)
+        # A pool that is taken out takes its hardware with it.
+        service.config.write_text("pools: [{name: other}]")
+        service.signal(signal.SIGHUP)
+        with pytest.raises(grpc.RpcError, match="its hardware is gone"):
+            waiting.wait()
+        assert client.create("bench/onnxrt-cpu").error_value.code == base.ERROR_BACKEND_NONEXISTENT
+
+
+def test_a_list_waits_for_the_services_own_workers(tmp_path):
+    """Its first start: who asks before a worker has looked for runtimes is answered when it has."""
+    python, go = tmp_path / "python", tmp_path / "go"
+    python.write_text(f"#!/bin/sh\nwhile [ ! -e '{go}' ]; do sleep 0.02; done\nexit 1\n")
+    python.chmod(0o755)
+    address = f"127.0.0.1:{free_port()}"
+    starting = Program([PROGRAM, "serve", "--state", tmp_path / "state", "--listen", address],
+                       env={"PRONY_PYTHON": str(python)})
+    try:
+        with Client(address) as client:
+            grpc.channel_ready_future(client.channel).result(PATIENCE)
+            listing = client.start("ListSupportedBackends", pb.ListSupportedBackendsRequest())
+            assert [h.hosts for h in client.status().hardware] == [0]
+            assert not listing.done()
+            go.touch()
+            assert LOCAL in names(listing.result().backends)
+    finally:
+        starting.kill()
 
 
 def attach(client, *reports):

@@ -794,7 +794,9 @@ bool prn_config_pool_offers(const struct prn_config_pool *pool, const char *soft
 
 size_t prn_config_pool_promises(const struct prn_config_pool *pool)
 {
-    return pool->type == PRN_POOL_SLURM ? pool->slurm.hosts : pool->local.count;
+    if (pool->type == PRN_POOL_SLURM)
+        return pool->slurm.hosts;
+    return pool->local.count > 0 ? pool->local.count : 1;
 }
 
 const struct prn_config_preset *prn_config_preset(const struct prn_config *config, const char *name)

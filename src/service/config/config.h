@@ -149,7 +149,8 @@ const struct prn_config_pool *prn_config_pool(const struct prn_config *config,
                                               const char *hardware);
 /* Whether a pool offers a software, if a worker has it. */
 bool prn_config_pool_offers(const struct prn_config_pool *pool, const char *software);
-/* How many hosts the service brings by itself, so that sessions may wait for them. */
+/* How many hosts sessions may wait for although they aren't there: those that the service brings by
+ * itself, or one that joins. */
 size_t prn_config_pool_promises(const struct prn_config_pool *pool);
 
 /* NULL when the file doesn't give it. "all" then holds every backend that workers have, and

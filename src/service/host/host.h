@@ -98,6 +98,17 @@ PRONY_MUST_CHECK int prn_spec_message(struct prn_arena *arena, const struct prn_
                                       OctomlProfile__BackendSpec *message);
 int64_t prn_hosts_tick_locked(struct prn_service *s, int64_t now_ns) PRN_HOLDS(prn_service);
 
+/* ../known.c: what hardware offered when its workers were last connected */
+
+PRONY_MUST_CHECK int prn_known_open(struct prn_service *s, struct prony_error *err) PRN_ALONE;
+void prn_known_close(struct prn_service *s) PRN_ALONE; /* when the pool has ended */
+/* NULL: it never had one. */
+const Prony__Hello *prn_known_find_locked(const struct prn_service *s, const char *hardware)
+    PRN_HOLDS(prn_service);
+/* A worker has joined, and is in the list. */
+void prn_known_learn_locked(struct prn_service *s, const Prony__Hello *newest)
+    PRN_HOLDS(prn_service);
+
 /* local.c */
 
 PRONY_MUST_CHECK int prn_locals_start_locked(struct prn_service *s, struct prony_error *err)

@@ -693,7 +693,10 @@ static void take_hello_locked(struct prn_host *host, Prony__WorkerReport *report
     PRN_LOG(s->log, PRN_LOG_INFO, "worker.joined", PRN_LOG_TEXT("hardware", hello->hardware),
             PRN_LOG_TEXT("host", hello->host), PRN_LOG_INTEGER("software", hello->n_software),
             PRN_LOG_TEXT("sandbox", hello->sandbox));
+    prn_known_learn_locked(s, hello);
     prn_sessions_settle_locked(s);
+    if (s->list_waits)
+        prn_service_look_by_locked(s, 0);
 }
 
 void prn_attach_message(struct prn_rpc_call *call, struct prn_bytes *message)

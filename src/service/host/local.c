@@ -488,6 +488,8 @@ static void keep_promise_locked(struct prn_service *s, const struct prn_local *c
         hosts += local->wanted && local->failures < FAILURES_MAX &&
                  strcmp(local->hardware, changed->hardware) == 0;
     struct prony_error err;
+    if (pool && pool->local.count == 0)
+        hosts = prn_config_pool_promises(pool);
     if (pool && pool->type == PRN_POOL_LOCAL &&
         prn_queue_promise(s->queue, pool->hardware, hosts, prn_monotonic_ns(), &err) < 0)
         PRN_LOG(s->log, PRN_LOG_ERROR, "worker.start", PRN_LOG_TEXT("error", err.text));
@@ -701,16 +703,17 @@ int64_t prn_locals_tick_locked(struct prn_service *s, int64_t now_ns)
     return next_ns;
 }
 
-/* Workers of a pool that the file has no more. */
+/* Pools that the file has no more: nothing is promised of them, and their workers go. */
 static int forget_pools_locked(struct prn_service *s, struct prony_error *err)
     PRN_HOLDS(prn_service)
 {
+    struct prn_queue_hardware hardware;
     int code = 0;
-    for (struct prn_local *local = s->locals; local && code == 0; local = local->next)
-        if (!prn_config_pool(&s->config, local->hardware)) {
-            local->wanted = false;
-            code = prn_queue_promise(s->queue, local->hardware, 0, prn_monotonic_ns(), err);
-        }
+    for (struct prn_local *local = s->locals; local; local = local->next)
+        local->wanted = local->wanted && prn_config_pool(&s->config, local->hardware);
+    for (size_t i = 0; code == 0 && prn_queue_hardware(s->queue, i, &hardware); i++)
+        if (!prn_config_pool(&s->config, hardware.name))
+            code = prn_queue_promise(s->queue, hardware.name, 0, prn_monotonic_ns(), err);
     return code;
 }
 
@@ -719,6 +722,7 @@ int prn_locals_start_locked(struct prn_service *s, struct prony_error *err)
     int code = forget_pools_locked(s, err);
     if (code < 0)
         return code;
+    s->pools_ns = prn_monotonic_ns();
     for (size_t i = 0; i < s->config.n_pools; i++) {
         const struct prn_config_pool *pool = &s->config.pools[i];
         code = prn_queue_promise(s->queue, pool->hardware, prn_config_pool_promises(pool),

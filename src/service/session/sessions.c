@@ -356,9 +356,9 @@ static void fill_place_locked(struct prn_session *session, struct place *p) PRN_
         (uint64_t)(prn_queue_session_waited_ns(session->place, prn_monotonic_ns()) / 1000000);
     p->message.holders = p->holders;
     struct prn_queue_hardware counts = {0};
-    if (prn_queue_find_hardware(s->queue, worst, &counts) && counts.paused)
-        p->message.note = prn_arena_strdup(&p->arena, "paused by an administrator");
-    else
+    if (prn_queue_find_hardware(s->queue, worst, &counts))
+        p->message.note = prn_hardware_note_locked(s, &counts, &p->arena);
+    if (!p->message.note)
         p->message.note = prn_slurm_place_note_locked(s, worst, place, &p->arena);
     struct prn_queue_host *host = NULL;
     while (p->message.n_holders < HOLDERS_MAX &&

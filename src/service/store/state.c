@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SCHEMA_VERSION 3
+#define SCHEMA_VERSION 4
 
 struct prn_state {
     char folder[PATH_MAX];
@@ -49,6 +49,8 @@ static const char *const steps[SCHEMA_VERSION] = {
     "CREATE TABLE slurm_service (one INTEGER PRIMARY KEY, id TEXT NOT NULL);",
     /* What a list shows of a report, as JSON; "": not known, as of reports from before. */
     "ALTER TABLE measurements ADD COLUMN summary TEXT NOT NULL DEFAULT '';",
+    /* What workers of a hardware offered when they were last connected: a Hello. */
+    "CREATE TABLE known_hardware (hardware TEXT PRIMARY KEY, hello BLOB NOT NULL) WITHOUT ROWID;",
 };
 
 static const struct prn_db_schema state_schema = {
