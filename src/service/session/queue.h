@@ -3,17 +3,25 @@
  * several kinds of hardware, or for several of a kind, and get all of them or none. Pure
  * bookkeeping: times come from outside, nothing is started or sent, and the caller has the lock.
  *
- * - First come, first served, per hardware: a session is granted when, for each of its hardware,
- *   the free hosts suffice for everyone before it in that queue and for itself. So nobody is ever
- *   delayed by somebody who came later, nobody starves, and nobody holds one host while waiting for
+ * - Sessions have ranks, the same in the queues of all hardware; the lowest is the first. A session
+ *   is granted when, for each of its hardware, the free hosts suffice for everyone before it and
+ *   for itself. So nobody is delayed by those behind, and nobody holds one host while waiting for
  *   another, so nobody deadlocks.
+ * - First come, first served: the rank is the time of asking. Fair: it is the time of asking, later
+ *   by what the user has had, has and waits for of that hardware (share.h), divided by the user's
+ *   share, but by one window at most; each step of priority is one window earlier. So nobody
+ *   starves: who asks more than a window later, and the windows of their priority, is behind.
+ * - A host may be kept for a user: nobody else is granted it. Holders keep what they have.
  * - A host serves one session at a time. One that drains takes no further session. One that goes
  *   away while it is held leaves a gap in its session, whose owner is told.
  * - Nobody waits for what can't come: asking for hardware that no host has and nothing promises is
  *   PRONY_ENOENT, and when the last host goes, those who wait for it have failed. So it is with
  *   those who ask for more hosts of a kind than there are.
- * - A change costs the same however many wait: it moves each affected queue's limit between those
- *   within reach of a free host and those behind by one. A place in the queue costs its logarithm.
+ * - A change costs the logarithm of how many wait: it moves somebody in the affected queues, and
+ *   the limit between those within reach of a free host and those behind by one. In a fair queue
+ *   the end of a session may rank those of its user again; as seldom as makes that a constant
+ *   number of moves per session. A host kept for a user that becomes free is looked for along the
+ *   queue.
  *
  *     prn_queue_add_host(queue, "local", worker, now_ns, &host, err);
  *     prn_queue_ask(queue, &request, now_ns, &session, err);
@@ -41,6 +49,20 @@ struct prn_queue_session;
 #define PRN_QUEUE_NO_LIMIT SIZE_MAX
 
 PRONY_MUST_CHECK int prn_queue_new(struct prn_queue **ret_queue, struct prony_error *err);
+struct prn_queue_policy {
+    bool fair;       /* otherwise first come, first served, as at first */
+    double window_s; /* over which what was had fades; a part of all ranks */
+};
+
+#define PRN_QUEUE_WINDOW_S 86400.0
+
+/* Ranks those who wait again. */
+void prn_queue_set_policy(struct prn_queue *queue, const struct prn_queue_policy *policy,
+                          int64_t now_ns);
+/* What a user had of a hardware until `ago_s` before now: known from before a restart. */
+PRONY_MUST_CHECK int prn_queue_add_past(struct prn_queue *queue, const char *user,
+                                        const char *hardware, double host_s, double ago_s,
+                                        int64_t now_ns, struct prony_error *err);
 /* With all of its hosts and sessions. NULL does nothing. */
 void prn_queue_free(struct prn_queue *queue);
 
@@ -74,6 +96,18 @@ bool prn_queue_pause(struct prn_queue *queue, const char *hardware, bool paused,
 PRONY_MUST_CHECK int prn_queue_promise(struct prn_queue *queue, const char *hardware, size_t hosts,
                                        int64_t now_ns, struct prony_error *err);
 
+/* So many hosts of a hardware are kept for a user: those that the user holds, those that are free,
+ * and others as they become free. Zero, as at first: none. */
+PRONY_MUST_CHECK int prn_queue_keep(struct prn_queue *queue, const char *hardware, const char *user,
+                                    size_t hosts, int64_t now_ns, struct prony_error *err);
+/* The same for one host, beside these; `user` NULL: it isn't kept by itself any more. One that
+ * drains can't be kept. */
+PRONY_MUST_CHECK int prn_queue_keep_host(struct prn_queue *queue, struct prn_queue_host *host,
+                                         const char *user, int64_t now_ns, struct prony_error *err);
+/* NULL: nobody. */
+const char *prn_queue_host_kept_for(const struct prn_queue *queue,
+                                    const struct prn_queue_host *host);
+
 void *prn_queue_host_data(const struct prn_queue_host *host);
 /* NULL: nobody. */
 struct prn_queue_session *prn_queue_host_holder(const struct prn_queue_host *host);
@@ -89,6 +123,9 @@ struct prn_queue_request {
     const char *const *hardware;
     size_t n;
     bool own_hosts;
+    double share;      /* of the user, against others' 1; 0: 1 */
+    int priority;      /* 0: as most; more is earlier */
+    int64_t waited_ns; /* it asked so long ago, before a restart */
     void *data;
 };
 
@@ -124,6 +161,8 @@ enum prn_queue_state prn_queue_session_state(const struct prn_queue_session *ses
 void *prn_queue_session_data(const struct prn_queue_session *session);
 const char *prn_queue_session_user(const struct prn_queue_session *session);
 int64_t prn_queue_session_asked_ns(const struct prn_queue_session *session);
+/* Whether it is served first, by rank. */
+bool prn_queue_session_before(const struct prn_queue_session *a, const struct prn_queue_session *b);
 /* Until the grant, or until `now_ns` while it waits. */
 int64_t prn_queue_session_waited_ns(const struct prn_queue_session *session, int64_t now_ns);
 /* NULL unless it failed. */
@@ -146,7 +185,8 @@ size_t prn_queue_session_worst_place(const struct prn_queue_session *session);
 struct prn_queue_hardware {
     const char *name;
     size_t hosts; /* all that are there */
-    size_t free;  /* that a session could get */
+    size_t free;  /* that any session could get */
+    size_t kept;  /* that are free, but kept for users */
     size_t held;
     size_t draining; /* held or not */
     size_t disabled; /* likewise */
@@ -168,7 +208,9 @@ bool prn_queue_has(const struct prn_queue *queue, const char *hardware);
 /* All hosts of a hardware, in no order: NULL begins, NULL ends. */
 struct prn_queue_host *prn_queue_next_host(const struct prn_queue *queue, const char *hardware,
                                            const struct prn_queue_host *after);
-/* Those who wait for it, first come first: NULL begins, NULL ends. */
+/* Those who wait for it, first those with hosts kept for them, each by rank: NULL begins, NULL
+ * ends.
+ */
 struct prn_queue_session *prn_queue_next_waiting(const struct prn_queue *queue,
                                                  const char *hardware,
                                                  const struct prn_queue_session *after);
