@@ -33,6 +33,7 @@
 #define JOIN_NS ((int64_t)20 * 1000000000) /* for its own workers to join before it says ready */
 #define DRAIN_NS ((int64_t)60 * 1000000000)
 #define STOP_S 2.0
+#define RECALL_MAX 10000 /* past sessions, for fair shares */
 
 #define REMOTE "/octoml_profile.RemoteInference/"
 #define PRONY "/prony.Prony/"
@@ -134,6 +135,48 @@ static int open_state(struct prn_service *s, struct prony_error *err) PRN_ALONE
     if (code == 0)
         code = prn_slurm_open(s, err);
     return code;
+}
+
+static void set_policy_locked(struct prn_service *s) PRN_HOLDS(prn_service)
+{
+    const struct prn_queue_policy policy = {prn_config_is_fair(&s->config),
+                                            s->config.fair.window_s};
+    prn_queue_set_policy(s->queue, &policy, prn_monotonic_ns());
+}
+
+/* What users had before this process counts, as far as the history goes back. */
+static int recall_use(const struct prn_history_session *past, void *opaque) PRN_ALONE
+{
+    struct prn_service *s = opaque;
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prony_error ignored;
+    const double ago_s = (double)(prn_wall_clock_ms() - past->ended_ms) * 1e-3;
+    const double held_s = (double)(past->ended_ms - past->ready_ms) * 1e-3;
+    const char *seen[PRN_SESSION_BACKENDS_MAX];
+    size_t n = 0;
+    char *rest = prn_arena_strdup(&arena, past->backends);
+    char *name;
+    while (past->ready_ms > 0 && rest && n < PRN_ARRAY_SIZE(seen) && (name = strsep(&rest, ","))) {
+        size_t k = 0;
+        name += strspn(name, " ");
+        name[strcspn(name, "/")] = 0;
+        while (k < n && strcmp(seen[k], name) != 0)
+            k++;
+        if (k < n || !prn_config_pool(&s->config, name))
+            continue;
+        seen[n++] = name;
+        if (prn_queue_add_past(s->queue, past->user, name, held_s, ago_s > 0 ? ago_s : 0,
+                               prn_monotonic_ns(), &ignored) < 0)
+            break;
+    }
+    prn_arena_release(&arena);
+    return 0;
+}
+
+static int recall_all_use(struct prn_service *s, struct prony_error *err)
+{
+    return prn_history_sessions(s->history, &(struct prn_history_query){.limit = RECALL_MAX},
+                                recall_use, s, err);
 }
 
 /* An address as a client must be told: with the port that was chosen. */
@@ -318,6 +361,7 @@ static void reload(struct prn_service *s)
         s->old_configs = old;
         prn_config_keep(&s->config, &after);
         s->config = after;
+        set_policy_locked(s);
         if (prn_locals_start_locked(s, &err) < 0 || prn_slurm_start_locked(s, NULL, &err) < 0)
             PRN_LOG(s->log, PRN_LOG_ERROR, "config.workers", PRN_LOG_TEXT("error", err.text));
         pthread_cond_signal(&s->wake);
@@ -497,6 +541,9 @@ static int service_start(struct prn_service *s, const char **addresses, pthread_
     code = prn_locals_start_locked(s, err);
     if (code == 0)
         code = prn_slurm_start_locked(s, worker_address(s, addresses), err);
+    set_policy_locked(s);
+    if (code == 0)
+        code = recall_all_use(s, err);
     prn_service_unlock(s);
     if (code == 0 && pthread_create(timer, NULL, keep_time, s) != 0)
         code = prn_fail(err, PRONY_ENOMEM, "cannot start a thread");

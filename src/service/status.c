@@ -114,7 +114,7 @@ static bool comes_before_locked(const struct report *r, const struct prn_session
         return own;
     if (a->state != b->state)
         return a->state == PRN_SESSION_READY;
-    return prn_queue_session_asked_ns(a->place) < prn_queue_session_asked_ns(b->place);
+    return prn_queue_session_before(a->place, b->place);
 }
 
 /* Keeps the first ones, sorted, of more than there is room for. */

@@ -119,6 +119,10 @@ static void check_defaults(const struct prn_config *config)
     assert_int_equal(config->n_presets, 0);
     assert_null(prn_config_preset(config, "default"));
     assert_true(prn_config_quota(config, "ann") == PRN_CONFIG_NO_LIMIT);
+    assert_false(prn_config_is_fair(config));
+    assert_true(config->fair.window_s == 86400);
+    assert_true(prn_config_share(config, "ann") == 1);
+    assert_int_equal(prn_config_priority(config, "ann"), 0);
     assert_true(config->lease_s == 30);
     assert_null(config->state_folder);
     assert_null(config->cache_folder);
@@ -224,12 +228,12 @@ static void test_faults(void **state)
         const char *text, *fault;
     } cases[] = {
         {"[]", "line 1: 'prony serve': not a map of keys and values"},
-        {"lisen: x\n",
-         "line 1: unknown key 'lisen'; did you mean 'listen'? "
-         "(known: listen, tls, http, pools, presets, quota, lease, python, state, cache, limits, "
-         "audit, log)"},
+        {"lisen: x\n", "line 1: unknown key 'lisen'; did you mean 'listen'? "
+                       "(known: listen, tls, http, pools, presets, quota, queue, fair, lease, "
+                       "python, state, cache, limits, "
+                       "audit, log)"},
         {"colour: x\n", "line 1: unknown key 'colour' (known: listen, tls, http, pools, presets, "
-                        "quota, lease, python, state, cache, limits, audit, log)"},
+                        "quota, queue, fair, lease, python, state, cache, limits, audit, log)"},
         {"lease: 1\nlease: 2\n", "line 2: key 'lease' twice"},
         {"listen: {}\n", "line 1: 'listen': not a list"},
         {"listen: []\n", "line 1: 'listen': an empty list"},
@@ -249,7 +253,8 @@ static void test_faults(void **state)
         {"tls: yes\n", "line 1: 'tls': not a map of keys and values"},
         {"lease: 30s\nlimit:\n  sessions: 3\n",
          "line 2: unknown key 'limit'; did you mean 'limits'? "
-         "(known: listen, tls, http, pools, presets, quota, lease, python, state, cache, limits, "
+         "(known: listen, tls, http, pools, presets, quota, queue, fair, lease, python, state, "
+         "cache, limits, "
          "audit, log)"},
         {"limits:\n  sessions: 3\nlimits:\n  sessions: 4\n", "line 3: key 'limits' twice"},
         {"tls: {cert: a}\n", "line 1: unknown key 'cert' (known: certificate, key)"},
@@ -354,6 +359,13 @@ static void test_faults(void **state)
          "'local/openvino-cpu'; put it into another"},
         {"presets: {'': local/onnxrt-cpu}\n",
          "line 1: 'presets': a name is empty or has control characters"},
+        {"queue: lifo\n", "line 1: 'queue': 'lifo' is not an order (known: first-come, fair)"},
+        {"fair: {window: 1s}\n", "line 1: 'window': '1s' is not between 60 s and 31536000 s"},
+        {"fair: {shares: [a]}\n", "line 1: 'shares': not a map of users and numbers"},
+        {"fair:\n  shares:\n    ann: 0\n", "line 3: 'ann': '0' is not a number from 0.01 to 100"},
+        {"fair: {priorities: {ann: 11}}\n", "line 1: 'ann': '11' is not a number from -10 to 10"},
+        {"fair: {priorities: {ann: 0.5}}\n",
+         "line 1: 'priorities': that of 'ann' is not a whole number"},
         {"quota: 5\n", "line 1: 'quota': not a map of keys and values"},
         {"quota: {default: all}\n",
          "line 1: 'default': 'all' is not a whole number from 0 to 1000000, or none"},
@@ -654,6 +666,14 @@ static void test_reload(void **state)
                    "live: quota.default: none instead of 4\n"
                    "live: quota of 'ann': 5 instead of 4\n"
                    "live: quota of 'bob': none instead of 7\n");
+    expect_changes(f, "queue: fair\nfair: {shares: {ann: 2, bob: 3}, priorities: {ann: 1}}\n",
+                   "fair: {window: 1h, shares: {ann: 4}, priorities: {cid: -2}}\n",
+                   "live: queue: first-come instead of fair\n"
+                   "live: fair.window: 3600 s instead of 86400 s\n"
+                   "live: share of 'ann': 4 instead of 2\n"
+                   "live: share of 'bob': 1 instead of 3\n"
+                   "live: priority of 'cid': -2 instead of 0\n"
+                   "live: priority of 'ann': 0 instead of 1\n");
     expect_changes(f, "",
                    "lease: 1m\npython: /p\nstate: /s\ncache: {folder: /c, size: 1 GiB}\nlog: json\n"
                    "limits: {message: 1 MiB, model: 1 MiB, session_memory: 2 MiB,"

@@ -297,6 +297,50 @@ static void compare_times(struct differ *d)
     }
 }
 
+static void compare_share(struct differ *d, const char *user)
+{
+    double before = prn_config_share(d->before, user);
+    double after = prn_config_share(d->after, user);
+    if (before != after)
+        note(d, false, "share of '%s': %g instead of %g", user, after, before);
+}
+
+static void compare_priority(struct differ *d, const char *user)
+{
+    int before = prn_config_priority(d->before, user);
+    int after = prn_config_priority(d->after, user);
+    if (before != after)
+        note(d, false, "priority of '%s': %d instead of %d", user, after, before);
+}
+
+/* Everybody whom either of the lists names, once. */
+static void compare_weights(struct differ *d, const struct prn_config_weight *before, size_t n,
+                            const struct prn_config_weight *after, size_t n_after,
+                            void (*compare)(struct differ *d, const char *user))
+{
+    for (size_t i = 0; i < n_after; i++)
+        compare(d, after[i].user);
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < n_after && strcmp(after[k].user, before[i].user) != 0)
+            k++;
+        if (k == n_after)
+            compare(d, before[i].user);
+    }
+}
+
+static void compare_shares(struct differ *d)
+{
+    compare_weights(d, d->before->fair.shares, d->before->fair.n_shares, d->after->fair.shares,
+                    d->after->fair.n_shares, compare_share);
+}
+
+static void compare_priorities(struct differ *d)
+{
+    compare_weights(d, d->before->fair.priorities, d->before->fair.n_priorities,
+                    d->after->fair.priorities, d->after->fair.n_priorities, compare_priority);
+}
+
 static void compare_http(struct differ *d)
 {
     const char *before = d->before->http;
@@ -312,7 +356,7 @@ static const struct {
 } others[] = {
     {"listen", compare_listen},  {"tls", compare_tls},         {"http", compare_http},
     {"pools", compare_pools},    {"presets", compare_presets}, {"users", compare_quotas},
-    {"per_user", compare_times},
+    {"per_user", compare_times}, {"shares", compare_shares},   {"priorities", compare_priorities},
 };
 
 static void compare_keys(struct differ *d, const char *section, const struct prn_yaml_key *keys,

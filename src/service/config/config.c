@@ -28,16 +28,20 @@
 #define NAME_MAX_BYTES 200
 #define USD_PER_HOUR_MAX 1e6
 #define HALF_DAY_S 43200.0
+#define DAY_S 86400.0
 #define WEEK_S 604800.0
 #define YEAR_S 31536000.0
 
 struct draft {
     struct prn_config config; /* first, so that keys fill that as well */
     const struct prn_yaml_node *listen, *http, *pools, *presets, *users, *per_user;
+    const struct prn_yaml_node *shares, *priorities;
 };
 
 static const struct prn_config defaults = {
     .quota_default = PRN_CONFIG_NO_LIMIT,
+    .queue = "first-come",
+    .fair = {.window_s = DAY_S},
     .lease_s = 30,
     .cache_bytes = (uint64_t)20 << 30,
     .limits = {.message_bytes = (uint64_t)1 << 30,
@@ -62,6 +66,26 @@ static const struct prn_yaml_key quota_keys[] = {
                  PRN_YAML_OR_NONE(PRN_CONFIG_NO_LIMIT)),
     PRN_YAML_KEY("users", prn_yaml_read_node, INTO(users)),
 };
+
+static const struct prn_yaml_key fair_keys[] = {
+    PRN_YAML_KEY("window", prn_yaml_read_duration, INTO(config.fair.window_s),
+                 PRN_YAML_RANGE(60, YEAR_S)),
+    PRN_YAML_KEY("shares", prn_yaml_read_node, INTO(shares)),
+    PRN_YAML_KEY("priorities", prn_yaml_read_node, INTO(priorities)),
+};
+
+static int read_queue(const struct prn_yaml_reader *r, const struct prn_yaml_key *key,
+                      const struct prn_yaml_node *node, void *into)
+{
+    const char *policy = NULL;
+    int code = prn_yaml_text(r, key->name, node, &policy);
+    if (code == 0 && strcmp(policy, "first-come") != 0 && strcmp(policy, "fair") != 0)
+        code = prn_yaml_fail_at(r, node, key->name,
+                                "'%.100s' is not an order (known: first-come, fair)", policy);
+    if (code == 0)
+        *(const char **)into = policy;
+    return code;
+}
 
 static const struct prn_yaml_key cache_keys[] = {
     PRN_YAML_KEY("folder", prn_yaml_read_path, INTO(config.cache_folder),
@@ -118,6 +142,8 @@ static const struct prn_yaml_key file_keys[] = {
     PRN_YAML_KEY("pools", prn_yaml_read_node, INTO(pools)),
     PRN_YAML_KEY("presets", prn_yaml_read_node, INTO(presets)),
     PRN_YAML_SECTION("quota", quota_keys, 0),
+    PRN_YAML_KEY("queue", read_queue, INTO(config.queue), .text = true),
+    PRN_YAML_SECTION("fair", fair_keys, 0),
     PRN_YAML_KEY("lease", prn_yaml_read_duration, INTO(config.lease_s),
                  PRN_YAML_RANGE(0.1, HALF_DAY_S)),
     PRN_YAML_KEY("python", prn_yaml_read_path, INTO(config.python),
@@ -521,6 +547,78 @@ static int read_user_times(const struct prn_yaml_reader *r, struct draft *draft)
     return 0;
 }
 
+/* A number for each user. */
+static int read_weights(const struct prn_yaml_reader *r, const struct prn_yaml_key *key,
+                        const struct prn_yaml_node *map, const struct prn_config_weight **ret_list,
+                        size_t *ret_n)
+{
+    if (!map)
+        return 0;
+    if (map->kind != PRN_YAML_MAP)
+        return prn_yaml_fail_at(r, map, key->name, "not a map of users and numbers");
+    if (map->n > USERS_MAX)
+        return prn_yaml_fail_at(r, map, key->name, "more than %d users", USERS_MAX);
+    struct prn_config_weight *list = PRN_ARENA_ARRAY(r->arena, map->n, struct prn_config_weight);
+    if (!list)
+        return prn_fail_memory(r->err);
+    for (size_t i = 0; i < map->n; i++) {
+        struct prn_yaml_key row = *key;
+        row.name = map->keys[i];
+        if (!prn_text_is_name(row.name))
+            return prn_yaml_fail_at(r, map->items[i], key->name,
+                                    "a name is empty or has control characters");
+        int code = prn_yaml_read_real(r, &row, map->items[i], &list[i].value);
+        if (code < 0)
+            return code;
+        list[i].user = prn_arena_strdup(r->arena, row.name);
+        if (!list[i].user)
+            return prn_fail_memory(r->err);
+    }
+    *ret_list = list;
+    *ret_n = map->n;
+    return 0;
+}
+
+static int read_fair(const struct prn_yaml_reader *r, struct draft *draft)
+{
+    static const struct prn_yaml_key share = {.name = "shares", PRN_YAML_RANGE(0.01, 100)};
+    static const struct prn_yaml_key step = {.name = "priorities", PRN_YAML_RANGE(-10, 10)};
+    struct prn_config_fair *fair = &draft->config.fair;
+    int code = read_weights(r, &share, draft->shares, &fair->shares, &fair->n_shares);
+    if (code == 0)
+        code = read_weights(r, &step, draft->priorities, &fair->priorities, &fair->n_priorities);
+    for (size_t i = 0; code == 0 && i < fair->n_priorities; i++)
+        if (fair->priorities[i].value != floor(fair->priorities[i].value))
+            code = prn_yaml_fail_at(r, draft->priorities, "priorities",
+                                    "that of '%.100s' is not a whole number",
+                                    fair->priorities[i].user);
+    return code;
+}
+
+static double weight_of(const struct prn_config_weight *list, size_t n, const char *user,
+                        double otherwise)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(list[i].user, user) == 0)
+            return list[i].value;
+    return otherwise;
+}
+
+double prn_config_share(const struct prn_config *config, const char *user)
+{
+    return weight_of(config->fair.shares, config->fair.n_shares, user, 1);
+}
+
+int prn_config_priority(const struct prn_config *config, const char *user)
+{
+    return (int)weight_of(config->fair.priorities, config->fair.n_priorities, user, 0);
+}
+
+bool prn_config_is_fair(const struct prn_config *config)
+{
+    return strcmp(config->queue, "fair") == 0;
+}
+
 static double stricter(double limit, double other)
 {
     return limit > 0 && !(other > 0 && other < limit) ? limit : other;
@@ -721,6 +819,8 @@ static int read_all(const struct prn_yaml_reader *r, struct draft *draft,
         code = read_users(r, draft);
     if (code == 0)
         code = read_user_times(r, draft);
+    if (code == 0)
+        code = read_fair(r, draft);
     return code;
 }
 

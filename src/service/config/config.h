@@ -97,6 +97,18 @@ struct prn_config_user_times {
     struct prn_config_times times;
 };
 
+/* A user's share of the hosts, or priority. */
+struct prn_config_weight {
+    const char *user;
+    double value;
+};
+
+struct prn_config_fair {
+    double window_s;
+    size_t n_shares, n_priorities;
+    const struct prn_config_weight *shares, *priorities;
+};
+
 struct prn_config_limits {
     uint64_t message_bytes;
     uint64_t model_bytes; /* of all files of one model */
@@ -124,6 +136,8 @@ struct prn_config {
     const struct prn_config_quota *quotas;
     size_t n_user_times;
     const struct prn_config_user_times *user_times;
+    const char *queue; /* "first-come" or "fair" */
+    struct prn_config_fair fair;
     double lease_s;
     const char *python;       /* the interpreter that has torch; NULL: as PRONY_PYTHON says */
     const char *state_folder; /* NULL: the user's own */
@@ -162,6 +176,11 @@ bool prn_config_in_default(const char *software);
 
 /* Most backends that a user may have at once. */
 size_t prn_config_quota(const struct prn_config *config, const char *user);
+
+/* Who is served first (service/session/queue.h): 1 and 0 for users that the file doesn't name. */
+bool prn_config_is_fair(const struct prn_config *config);
+double prn_config_share(const struct prn_config *config, const char *user);
+int prn_config_priority(const struct prn_config *config, const char *user);
 
 /* What holds for a user's session on hardware: the strictest of the user's, or else that for all,
  * and of the pools'. */

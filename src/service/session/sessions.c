@@ -629,6 +629,9 @@ static int enter_queue_locked(struct prn_session *session, struct prony_error *e
                                         .hardware = hardware,
                                         .n = session->n_backends,
                                         .own_hosts = session->own_hosts,
+                                        .share = prn_config_share(&s->config, session->owner.user),
+                                        .priority =
+                                            prn_config_priority(&s->config, session->owner.user),
                                         .data = session};
     int64_t now_ns = prn_monotonic_ns();
     int code = prn_leases_add(&s->leases, &session->lease, now_ns + session->lease_ns);
