@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "trace/lane.h"
+#include "trace/repair.h"
 #include "trace/window.h"
 
 #include <inttypes.h>
@@ -47,6 +48,7 @@ struct prn_trace_reader {
     uint64_t reread_bytes;                 /* of events that were lost */
     struct prony_error first_fault;        /* code 0: none */
     struct prony_error broken;             /* why the stream ended too early; code 0: it didn't */
+    struct prn_buffer repaired;            /* the last event that was */
     struct prn_lane *lane;                 /* NULL: one thread */
     struct prn_lane_batch batch;           /* what it parsed, as far as it isn't handed out */
     double share;                          /* of a window that the reader parses itself */
@@ -65,6 +67,7 @@ int prn_trace_reader_new(struct prn_source *source, const struct prn_trace_reade
                                           : WINDOW_BYTES;
     int code = prn_window_init(&r->window, source, bytes, PRN_TRACE_EVENT_MAX, err);
     prn_event_parser_init(&r->parser, options, options->symbols_max);
+    r->repaired = PRN_BUFFER_INIT(8 * PRN_REPAIR_BYTES_MAX);
     r->recover = options->recover;
     if (code == 0 && options->two_threads) {
         r->window.wanted = bytes / 2;
@@ -87,6 +90,7 @@ void prn_trace_reader_free(struct prn_trace_reader *r)
     prn_lane_free(r->lane);
     prn_window_release(&r->window);
     prn_event_parser_release(&r->parser);
+    prn_buffer_release(&r->repaired);
     free(r);
 }
 
@@ -252,6 +256,30 @@ static bool after_event(struct prn_trace_reader *r, struct prn_scan *s)
     return true;
 }
 
+/* The event at `begin`, which was found broken at `s->at`. */
+static bool repair_event(struct prn_trace_reader *r, const char *begin, struct prn_scan *s,
+                         struct prn_trace_event *ret_event)
+{
+    size_t used;
+    if (!s->fault || r->parser.error)
+        return false;
+    enum prn_repair found =
+        prn_repair_event(begin, (size_t)(s->end - begin), r->window.ended, &r->repaired, &used);
+    if (found == PRN_REPAIR_MORE) {
+        s->at = s->end;
+        s->fault = NULL;
+        return false;
+    }
+    struct prn_scan whole = {.at = r->repaired.data, .end = r->repaired.data + r->repaired.len};
+    if (found != PRN_REPAIR_DONE || !prn_event_parse(&r->parser, &whole, ret_event) ||
+        whole.at != whole.end)
+        return false;
+    s->at = begin + used;
+    s->fault = NULL;
+    r->counts.repaired++;
+    return true;
+}
+
 static bool take_event(struct prn_trace_reader *r, struct prn_scan *s,
                        struct prn_trace_event *ret_event, bool *ret_event_there)
 {
@@ -261,7 +289,8 @@ static bool take_event(struct prn_trace_reader *r, struct prn_scan *s,
         end_events(r);
         return true;
     }
-    if (!prn_event_parse(&r->parser, s, ret_event))
+    const char *begin = s->at;
+    if (!prn_event_parse(&r->parser, s, ret_event) && !repair_event(r, begin, s, ret_event))
         return false;
     r->state = STATE_AFTER_EVENT;
     *ret_event_there = true;

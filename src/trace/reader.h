@@ -6,6 +6,7 @@
  *   distinct texts with limits. Nothing grows with the length of the trace.
  * - Texts of an event are symbols: equal texts are the same pointer until the reader is freed,
  *   except for names past the limit of the table (`transient`), which live until the next event.
+ * - An event whose texts aren't escaped, as older releases write it, is repaired and counted.
  * - A fault says the byte, the line, and how much was read. With `recover`, reading goes on at the
  *   next event that makes sense, and what was lost is counted.
  *
@@ -96,6 +97,7 @@ struct prn_trace_reader_counts {
     uint64_t bytes;       /* of the text */
     uint64_t events;      /* read, passed over or not */
     uint64_t passed_over; /* had no `cat`, `dur`, `args` or name */
+    uint64_t repaired;    /* had a text that wasn't escaped */
     uint64_t lost;        /* broken events that `recover` skipped */
 };
 

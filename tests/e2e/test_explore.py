@@ -527,6 +527,61 @@ def test_faults_of_several_files(prony, write):
         assert fault in done.stderr, (files, done.stderr)
 
 
+def written_without_escapes(names):
+    """A real trace with other names of nodes, as older releases write them: unescaped."""
+    text = gzip.decompress((ROOT / "examples/traces/before.json.gz").read_bytes()).decode()
+    for old, new in names.items():
+        assert f'"name" :"{old}_kernel_time"' in text
+        text = text.replace(f'"name" :"{old}_kernel_time"', f'"name" :"{new}_kernel_time"')
+    return text
+
+
+def test_names_that_are_not_escaped(explore, explore_json, workdir):
+    """They are found by the fixed text around them, and nothing is lost."""
+    nodes = [g["node"] for g in explore_json(
+        ROOT / "examples/traces/before.json.gz", "--by", "node")["cpu"]["groups"]]
+    new = ['a"b', "back\\slash", 'ends in "', "ends in \\d\\", 'x","args" : 1', '"', '},{"', "new\nline",
+           'two""', "\\", '{"op_name" : "x"']
+    names = dict(zip(nodes, new))
+    (workdir / "trace.json").write_text(written_without_escapes(names), newline="")
+    report = explore_json("trace.json", "--by", "node")
+    groups = {g["node"]: g for g in report["cpu"]["groups"]}
+    for group in explore_json(ROOT / "examples/traces/before.json.gz", "--by", "node")["cpu"]["groups"]:
+        name = names.get(group["node"], group["node"])
+        assert groups[name]["duration_us"] == group["duration_us"]
+        assert groups[name]["count"] == group["count"]
+    assert report["trace"]["repaired"] == 21 * len(new)
+    assert report["trace"]["lost"] == 0
+    assert any(f"{21 * len(new)} events with quotes" in w for w in report["warnings"])
+    # Their arguments are written to a timeline as valid JSON.
+    explore("trace.json", "--format", "perfetto", "-o", workdir / "out.json")
+    assert 'a"b_kernel_time' in {e["name"] for e in json.loads((workdir / "out.json").read_text())["traceEvents"]}
+
+
+def test_arguments_that_are_not_escaped(explore_json, workdir):
+    """Kernels name the node that launched them."""
+    text = (ROOT / "examples/traces/run_0.json").read_text().replace("fused layer1", 'fused "1')
+    kernel = ('{"cat" : "Kernel","pid" :-1,"tid" :-1,"dur" :4,"ts" :100,"ph" : "X","name" :"gemm",'
+              '"args" : {"stream" : "7","parent_name" : "fused "1_kernel_time","op_name" : "FusedGemm"}},\n')
+    at = text.index('{"cat" : "Node"', text.index('fused "1'))
+    (workdir / "trace.json").write_text(text[:at] + kernel + text[at:])
+    report = explore_json("trace.json", "-s", "0")
+    assert report["gpu"]["groups"][0]["duration_us"] == 4
+    assert report["trace"]["repaired"] == 2
+
+
+def test_what_cannot_be_repaired(prony, workdir):
+    """The end of an event isn't looked for in the next one."""
+    text = (ROOT / "examples/traces/run_0.json").read_text()
+    broken = text.replace('layer1_kernel_time","args" : {', 'layer1"_kernel_time","arg" : {')
+    (workdir / "trace.json").write_text(broken)
+    done = prony("explore", "trace.json")
+    assert done.status == 1 and "expected ',' or '}' here; 0 events before it" in done.stderr
+    done = prony("explore", "--recover", "-s", "0", "trace.json", "--format", "json")
+    report = json.loads(done.stdout)
+    assert (report["trace"]["lost"], report["trace"]["repaired"]) == (1, 0)
+
+
 def test_ledger_without_executor(explore_json, write):
     """Nothing is called something else than it is: without Execute the rest is unexplained."""
     events = [e for e in traces.simple(3) if not e["name"].startswith("Seq")]

@@ -187,6 +187,7 @@ int prn_trace_json_write(const struct prn_trace_report *r, struct prn_buffer *ou
     prn_json_integer(&w, "bytes", (int64_t)t->counts.bytes);
     prn_json_integer(&w, "events", (int64_t)t->counts.events);
     prn_json_integer(&w, "passed_over", (int64_t)t->counts.passed_over);
+    prn_json_integer(&w, "repaired", (int64_t)t->counts.repaired);
     prn_json_integer(&w, "lost", (int64_t)t->counts.lost);
     if (t->n_files > 1)
         files(&w, t);

@@ -234,6 +234,9 @@ static void warn_of_events(const struct prn_trace *t, const struct speaker *s)
             "word, so the last runs are probably missing",
             t->n_files > 1 ? "'" : "the trace", t->n_files > 1 ? cut->name : "",
             t->n_files > 1 ? "'" : "", prn_format_integer(text, cut->events));
+    if (t->counts.repaired > 0)
+        say(s, "%" PRIu64 " event%s with quotes or backslashes that were not escaped: repaired",
+            t->counts.repaired, t->counts.repaired == 1 ? "" : "s");
     if (t->counts.passed_over > 0)
         say(s,
             "%" PRIu64
