@@ -49,6 +49,7 @@ asan: setup-test all asan-build ## the C tests under AddressSanitizer and UBSan,
 	@PRONY="$(BUILD)/asan/prony" PRONY_PROGRAM="$(BUILD)/prony" \
 	    $(TESTS) --build "$(BUILD)" tests/e2e/test_service_survival.py
 
+# Executors are of the plain program: what ThreadSanitizer takes for itself would count against their memory limit.
 .PHONY: tsan
 tsan: setup-test all ## the C tests under ThreadSanitizer, and the service under load
 	$(call build,$(BUILD)/tsan,-DPRONY_TESTS=ON -DPRONY_SANITIZE=thread)

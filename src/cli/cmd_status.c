@@ -251,7 +251,7 @@ static int show(const struct status_options *o, const struct prn_remote_ops *ops
     struct prn_remote_status status;
     int code = ops->status(remote, &arena, &status, err);
     if (code == 0 && o->format == FORMAT_JSON)
-        prn_status_write_json(&status, NULL, &out);
+        code = prn_status_write_json(&status, &out, err);
     else if (code == 0)
         code = write_text(&status, o->server.address, &out, err);
     if (code == 0 && o->watch && o->format == FORMAT_TEXT && isatty(STDOUT_FILENO))

@@ -142,7 +142,7 @@ static bool is_empty(const struct prn_member *m, const char *record)
 {
     if (m->kind == PRN_KIND_ARRAY)
         return get_count(m, record) == 0;
-    if (m->kind == PRN_KIND_INTEGER)
+    if (m->kind == PRN_KIND_INTEGER && !(m->flags & PRN_NULL))
         return get_integer(m, record) <= 0;
     return is_unknown(m, record);
 }

@@ -54,7 +54,7 @@ enum prn_kind {
 enum {
     PRN_NULL = 1,        /* may be null */
     PRN_OLD = 2,         /* may be missing, in files of earlier versions; always written */
-    PRN_OMIT = 4,        /* not written when it isn't known, or is 0 or empty */
+    PRN_OMIT = 4,        /* not written when it isn't known, or is 0 (but PRN_NULL) or empty */
     PRN_FINITE = 8,      /* a number that may not be null */
     PRN_POINTER = 16,    /* the struct has a pointer to the record */
     PRN_NULL_ITEMS = 32, /* entries of the array may be null */
@@ -114,6 +114,10 @@ struct prn_schema {
 #define PRN_FLAGS(member, names_, ...) PRN_ROW(FLAGS, member, __VA_ARGS__, .names = names_)
 #define PRN_OBJECT(member, schema_, ...) PRN_ROW(OBJECT, member, __VA_ARGS__, .schema = schema_)
 #define PRN_INLINE(member, schema_) PRN_ROW(INLINE, member, NULL, .schema = schema_)
+#define PRN_INLINE_PART(schema_)                                 \
+    {                                                            \
+        .name = "", .kind = PRN_KIND_INLINE, .schema = (schema_) \
+    }
 #define PRN_INLINE_POINTER(member, schema_) \
     PRN_ROW(INLINE, member, NULL, .schema = schema_, .flags = PRN_POINTER)
 #define PRN_ARRAY(member, n_, schema_, ...) \

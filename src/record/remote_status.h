@@ -15,6 +15,7 @@ struct prn_remote_hardware {
 
 struct prn_remote_session {
     const char *id, *user, *state, *note;
+    signed char yours; /* of `you`; -1: nobody looks */
     size_t n_backends;
     const char *const *backends;
     int64_t age_ms, waited_ms, idle_ms, place, models, runs;
@@ -41,6 +42,13 @@ struct prn_remote_status {
     double run_timeout_s;
     bool has_cache;
     int64_t blobs, blob_bytes, blob_limit_bytes, hits, misses;
+    /* Who looks at the service's page, and what it needs to know besides. */
+    bool has_viewer;
+    const char *you;
+    bool you_are_admin;
+    const char *signed_in_by; /* "token" or "loopback" */
+    int64_t time_ms;          /* the service's clock, since 1970 */
+    int64_t sessions_left_out, workers_left_out;
 };
 
 #endif

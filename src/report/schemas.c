@@ -7,6 +7,8 @@
 #include "report/machine/report.h"
 #include "report/profile/json.h"
 #include "report/recorded/json.h"
+#include "report/schedule/report.h"
+#include "report/status_json.h"
 #include "report/trend/report.h"
 
 #include <stdio.h>
@@ -47,6 +49,8 @@ static const struct {
     {PRN_COMPARISON_SCHEMA, &prn_comparison_schema, NULL, false},
     {PRN_CHECK_SCHEMA, &prn_check_schema, NULL, false},
     {PRN_LAYERS_SCHEMA, &prn_layers_schema, NULL, false},
+    {PRN_SCHEDULE_SCHEMA, &prn_schedule_schema, NULL, false},
+    {PRN_STATUS_SCHEMA, &prn_status_schema, NULL, false},
     {PRN_MACHINE_SCHEMA, &prn_machine_schema, NULL, true},
     {PRN_TREND_SCHEMA, &prn_trend_schema, NULL, false},
     {PRN_TREND_LIST_SCHEMA, &prn_trend_list_schema, NULL, false},

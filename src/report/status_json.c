@@ -1,136 +1,113 @@
 #include "report/status_json.h"
 
-#include "format/json.h"
+#define PRN_OF const char *
+static const struct prn_member text_members[] = {PRN_BARE(TEXT, const char *, NULL)};
+static const struct prn_schema text_schema = PRN_SCHEMA(NULL, text_members, NULL);
+#undef PRN_OF
 
-#include <string.h>
+#define PRN_OF struct prn_remote_hardware
+static const struct prn_member hardware_members[] = {
+    PRN_TEXT(name, "As specs call it."),
+    PRN_TEXT(processor, "Null: not known.", .flags = PRN_NULL),
+    PRN_NUMBER(usd_per_hour, "Price of a host; null: not known."),
+    PRN_INTEGER(hosts, "That there are.", .flags = PRN_NULL),
+    PRN_INTEGER(free, "Hosts without a session.", .flags = PRN_NULL),
+    PRN_INTEGER(waiting, "Sessions that wait for one.", .flags = PRN_NULL),
+    PRN_BOOL(paused, "An administrator gives out no host of it."),
+    PRN_TEXT(note, "What people should know of it.", .flags = PRN_NULL),
+};
+static const struct prn_schema hardware_schema =
+    PRN_SCHEMA("Hardware", hardware_members, "What the service offers.");
+#undef PRN_OF
 
-static void known(struct prn_json_writer *w, const char *key, int64_t value)
+#define PRN_OF struct prn_remote_session
+static const struct prn_member session_members[] = {
+    PRN_TEXT(id, "A label, not the session's secret."),
+    PRN_TEXT(user, "Whose it is.", .flags = PRN_NULL),
+    PRN_BOOL(yours, "It is of whoever looks; on the service's page.", .flags = PRN_OMIT),
+    PRN_TEXT(state, "\"waiting\" for hosts, or \"ready\"."),
+    PRN_ARRAY(backends, n_backends, &text_schema, "That it asked for."),
+    PRN_INTEGER(age_ms, "Since it was opened.", .flags = PRN_NULL),
+    PRN_INTEGER(waited_ms, "For its hosts.", .flags = PRN_NULL),
+    PRN_INTEGER(idle_ms, "Since it last did anything.", .flags = PRN_NULL),
+    PRN_INTEGER(place, "In the queue, from 1; null: it has its hosts.", .flags = PRN_NULL),
+    PRN_INTEGER(models, "That it loaded.", .flags = PRN_NULL),
+    PRN_INTEGER(runs, "That it made.", .flags = PRN_NULL),
+    PRN_TEXT(note, "Why it waits, or what will end it.", .flags = PRN_NULL),
+};
+static const struct prn_schema session_schema =
+    PRN_SCHEMA("Session", session_members, "Who has hosts or waits for them.");
+#undef PRN_OF
+
+#define PRN_OF struct prn_remote_worker
+static const struct prn_member worker_members[] = {
+    PRN_TEXT(id, "Its own.", .flags = PRN_NULL),
+    PRN_TEXT(name, "For people."),
+    PRN_TEXT(hardware, "That it is."),
+    PRN_TEXT(state, "What it does."),
+    PRN_ARRAY(software, n_software, &text_schema, "That it runs."),
+    PRN_TEXT(sandbox, "What executors are kept in.", .flags = PRN_NULL),
+    PRN_INTEGER(connected_ms, "For how long.", .flags = PRN_NULL),
+    PRN_TEXT(session, "That holds it; null or empty: none.", .flags = PRN_NULL),
+    PRN_TEXT(user, "Of the session.", .flags = PRN_NULL),
+    PRN_INTEGER(held_ms, "Since the session has it.", .flags = PRN_NULL),
+    PRN_TEXT(note, "What people should know of it.", .flags = PRN_NULL),
+};
+static const struct prn_schema worker_schema =
+    PRN_SCHEMA("Worker", worker_members, "A host of the service.");
+#undef PRN_OF
+
+#define PRN_OF struct prn_remote_status
+static const struct prn_member limits_members[] = {
+    PRN_INTEGER(session_memory_bytes, "Of an executor; null: none.", .flags = PRN_NULL),
+    PRN_NUMBER(run_timeout_s, "Of one run or load."),
+};
+static const struct prn_schema limits_schema = PRN_SCHEMA(NULL, limits_members, NULL);
+
+static const struct prn_member cache_members[] = {
+    PRN_INTEGER(blobs, "Files of models.", .flags = PRN_NULL),
+    PRN_INTEGER(blob_bytes, "That they take.", .key = "bytes", .flags = PRN_NULL),
+    PRN_INTEGER(blob_limit_bytes, "That they may take.", .key = "limit_bytes", .flags = PRN_NULL),
+    PRN_INTEGER(hits, "Files offered that were there.", .flags = PRN_NULL),
+    PRN_INTEGER(misses, "Files offered that were not.", .flags = PRN_NULL),
+};
+static const struct prn_schema cache_schema = PRN_SCHEMA(
+    "Cache", cache_members, "Files that clients needn't send again.", PRN_PRESENT(has_cache));
+
+static const struct prn_member you_members[] = {
+    PRN_TEXT(you, "A name.", .key = "user", .flags = PRN_NULL),
+    PRN_BOOL(you_are_admin, "May do what administrators may.", .key = "admin"),
+    PRN_TEXT(signed_in_by, "\"token\" or \"loopback\"."),
+};
+static const struct prn_schema you_schema =
+    PRN_SCHEMA("You", you_members, "Who looks at the page.", PRN_PRESENT(has_viewer));
+
+/* Of what is on the service's page only. */
+#define PAGE .flags = PRN_OMIT | PRN_NULL
+
+static const struct prn_member status_members[] = {
+    PRN_CONSTANT("schema", PRN_STATUS_SCHEMA),
+    PRN_TEXT(version, "Of prony there.", .flags = PRN_NULL),
+    PRN_INTEGER(uptime_ms, "Since it was started.", .flags = PRN_NULL),
+    PRN_BOOL(draining, "It takes no new sessions."),
+    PRN_TEXT(notice, "An administrator's, to everybody.", .flags = PRN_NULL),
+    PRN_INTEGER(time_ms, "The service's clock, since 1970; on its page.", PAGE),
+    PRN_PART("you", &you_schema, "Who looks; on the service's page.", PAGE),
+    PRN_ARRAY(hardware, n_hardware, &hardware_schema, "That there is."),
+    PRN_ARRAY(sessions, n_sessions, &session_schema, "One's own; an administrator sees all."),
+    PRN_INTEGER(sessions_left_out, "For want of room; on the service's page.", PAGE),
+    PRN_INTEGER(sessions_others, "Of others, which aren't shown.", .flags = PRN_NULL),
+    PRN_PART("limits", &limits_schema, "Of sessions."),
+    PRN_ARRAY(workers, n_workers, &worker_schema, "Who offer the hardware."),
+    PRN_INTEGER(workers_left_out, "For want of room; on the service's page.", PAGE),
+    PRN_PART("cache", &cache_schema, "Null: not told.", .flags = PRN_NULL),
+};
+const struct prn_schema prn_status_schema =
+    PRN_SCHEMA("Status", status_members, "What prony status --format json writes.");
+#undef PRN_OF
+
+int prn_status_write_json(const struct prn_remote_status *status, struct prn_buffer *out,
+                          struct prony_error *err)
 {
-    if (value < 0)
-        prn_json_null(w, key);
-    else
-        prn_json_integer(w, key, value);
-}
-
-static void write_texts(struct prn_json_writer *w, const char *key, const char *const *texts,
-                        size_t n)
-{
-    prn_json_array(w, key);
-    for (size_t i = 0; i < n; i++)
-        prn_json_text(w, NULL, texts[i]);
-    prn_json_end(w);
-}
-
-static void write_hardware(struct prn_json_writer *w, const struct prn_remote_hardware *h)
-{
-    prn_json_object(w, NULL);
-    prn_json_text(w, "name", h->name);
-    prn_json_text(w, "processor", h->processor);
-    prn_json_number(w, "usd_per_hour", h->usd_per_hour);
-    known(w, "hosts", h->hosts);
-    known(w, "free", h->free);
-    known(w, "waiting", h->waiting);
-    prn_json_bool(w, "paused", h->paused);
-    prn_json_text(w, "note", h->note);
-    prn_json_end(w);
-}
-
-static void write_session(struct prn_json_writer *w, const struct prn_remote_session *s,
-                          const struct prn_status_viewer *viewer)
-{
-    prn_json_object(w, NULL);
-    prn_json_text(w, "id", s->id);
-    prn_json_text(w, "user", s->user);
-    if (viewer)
-        prn_json_bool(w, "yours", s->user && strcmp(s->user, viewer->user) == 0);
-    prn_json_text(w, "state", s->state);
-    write_texts(w, "backends", s->backends, s->n_backends);
-    known(w, "age_ms", s->age_ms);
-    known(w, "waited_ms", s->waited_ms);
-    known(w, "idle_ms", s->idle_ms);
-    known(w, "place", s->place);
-    known(w, "models", s->models);
-    known(w, "runs", s->runs);
-    prn_json_text(w, "note", s->note);
-    prn_json_end(w);
-}
-
-static void write_worker(struct prn_json_writer *w, const struct prn_remote_worker *k)
-{
-    prn_json_object(w, NULL);
-    prn_json_text(w, "id", k->id);
-    prn_json_text(w, "name", k->name);
-    prn_json_text(w, "hardware", k->hardware);
-    prn_json_text(w, "state", k->state);
-    write_texts(w, "software", k->software, k->n_software);
-    prn_json_text(w, "sandbox", k->sandbox);
-    known(w, "connected_ms", k->connected_ms);
-    prn_json_text(w, "session", k->session);
-    prn_json_text(w, "user", k->user);
-    known(w, "held_ms", k->held_ms);
-    prn_json_text(w, "note", k->note);
-    prn_json_end(w);
-}
-
-static void write_viewer(struct prn_json_writer *w, const struct prn_status_viewer *viewer)
-{
-    prn_json_integer(w, "time_ms", viewer->time_ms);
-    prn_json_object(w, "you");
-    prn_json_text(w, "user", viewer->user);
-    prn_json_bool(w, "admin", viewer->admin);
-    prn_json_text(w, "signed_in_by", viewer->signed_in_by);
-    prn_json_end(w);
-}
-
-static void write_cache(struct prn_json_writer *w, const struct prn_remote_status *s)
-{
-    if (!s->has_cache) {
-        prn_json_null(w, "cache");
-        return;
-    }
-    prn_json_object(w, "cache");
-    known(w, "blobs", s->blobs);
-    known(w, "bytes", s->blob_bytes);
-    known(w, "limit_bytes", s->blob_limit_bytes);
-    known(w, "hits", s->hits);
-    known(w, "misses", s->misses);
-    prn_json_end(w);
-}
-
-void prn_status_write_json(const struct prn_remote_status *status,
-                           const struct prn_status_viewer *viewer, struct prn_buffer *out)
-{
-    const struct prn_remote_status *s = status;
-    struct prn_json_writer w = prn_json_writer_init(out);
-    prn_json_object(&w, NULL);
-    prn_json_text(&w, "schema", "prony.status/1");
-    prn_json_text(&w, "version", s->version);
-    known(&w, "uptime_ms", s->uptime_ms);
-    prn_json_bool(&w, "draining", s->draining);
-    prn_json_text(&w, "notice", s->notice);
-    if (viewer)
-        write_viewer(&w, viewer);
-    prn_json_array(&w, "hardware");
-    for (size_t i = 0; i < s->n_hardware; i++)
-        write_hardware(&w, &s->hardware[i]);
-    prn_json_end(&w);
-    prn_json_array(&w, "sessions");
-    for (size_t i = 0; i < s->n_sessions; i++)
-        write_session(&w, &s->sessions[i], viewer);
-    prn_json_end(&w);
-    if (viewer)
-        prn_json_integer(&w, "sessions_left_out", (int64_t)viewer->sessions_left_out);
-    known(&w, "sessions_others", s->sessions_others);
-    prn_json_object(&w, "limits");
-    known(&w, "session_memory_bytes", s->session_memory_bytes);
-    prn_json_number(&w, "run_timeout_s", s->run_timeout_s);
-    prn_json_end(&w);
-    prn_json_array(&w, "workers");
-    for (size_t i = 0; i < s->n_workers; i++)
-        write_worker(&w, &s->workers[i]);
-    prn_json_end(&w);
-    if (viewer)
-        prn_json_integer(&w, "workers_left_out", (int64_t)viewer->workers_left_out);
-    write_cache(&w, s);
-    prn_json_end(&w);
+    return prn_schema_write_json(&prn_status_schema, status, out, err);
 }

@@ -161,6 +161,7 @@ static void read_session(struct keeper *k, const Prony__SessionStatus *from,
     *to = (struct prn_remote_session){
         .id = keep(k, from->id),
         .user = keep(k, from->user),
+        .yours = -1,
         .state = keep(k, from->state),
         .note = keep(k, from->note),
         .n_backends = from->n_backends,
@@ -210,7 +211,8 @@ int prn_remote_read_status(const Prony__StatusReply *from, struct prn_arena *are
 {
     struct keeper keeper = {.arena = arena};
     struct keeper *k = &keeper;
-    struct prn_remote_status status = {0};
+    struct prn_remote_status status = {
+        .time_ms = -1, .sessions_left_out = -1, .workers_left_out = -1};
     struct prn_remote_status *to = &status;
     to->version = keep(k, from->version);
     to->notice = keep(k, from->notice);

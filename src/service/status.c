@@ -353,14 +353,19 @@ int prn_status_write(struct prn_service *s, const struct prn_identity *identity,
     prn_service_unlock(s);
     prn_arena_release(&r.arena);
     if (code == 0) {
-        const struct prn_status_viewer viewer = {.user = identity->user,
-                                                 .admin = identity->role == PRN_ROLE_ADMIN,
-                                                 .signed_in_by = signed_in_by,
-                                                 .time_ms = prn_wall_clock_ms(),
-                                                 .sessions_left_out = r.sessions_left_out,
-                                                 .workers_left_out = r.workers_left_out};
-        prn_status_write_json(&status, &viewer, out);
+        status.has_viewer = true;
+        status.you = identity->user;
+        status.you_are_admin = identity->role == PRN_ROLE_ADMIN;
+        status.signed_in_by = signed_in_by;
+        status.time_ms = prn_wall_clock_ms();
+        status.sessions_left_out = (int64_t)r.sessions_left_out;
+        status.workers_left_out = (int64_t)r.workers_left_out;
+        for (size_t i = 0; i < status.n_sessions; i++) {
+            const char *owner = status.sessions[i].user;
+            status.sessions[i].yours = owner && strcmp(owner, identity->user) == 0;
+        }
+        code = prn_status_write_json(&status, out, err);
     }
     prn_arena_release(&copies);
-    return code == 0 ? prn_buffer_error(out, err) : code;
+    return code;
 }

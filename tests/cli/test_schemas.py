@@ -11,7 +11,7 @@ from conftest import BUILD, ROOT
 
 SCHEMAS = [ROOT / "docs" / f"prony.{name}.schema.json"
            for name in ("profile", "profile-comparison", "check", "layer-profile", "history", "history-list",
-                        "history-prune", "machine")]
+                        "history-prune", "machine", "schedule", "status")]
 
 
 @pytest.mark.parametrize("path", SCHEMAS, ids=lambda path: path.name)

@@ -14,9 +14,10 @@ import threading
 import time
 
 import grpc
+import jsonschema
 import pytest
 
-from conftest import BUILD, PROGRAM, run_program, sh
+from conftest import BUILD, PROGRAM, ROOT, run_program, sh
 from service import (LOCAL, PATIENCE, SMALL, Session, base, create_request, eventually, free_port,
                      make_certificate, serving)
 
@@ -30,6 +31,7 @@ pools:
 log: json
 """
 JSON = {"Content-Type": "application/json"}
+STATUS = jsonschema.Draft202012Validator(json.loads((ROOT / "docs" / "prony.status.schema.json").read_text()))
 GETS = ["/api/status", "/api/sessions", "/api/measurements", "/api/report?id=1", "/report?id=1"]
 POSTS = {"/api/close": {"session": "0" * 12}, "/api/admin": {"action": "pause", "target": "x"},
          "/api/sign-in": {"token": "x"}, "/api/sign-out": {}}
@@ -111,6 +113,7 @@ class Page:
     def status(self):
         answer = self.get("/api/status")
         assert answer.status == 200, answer.text
+        STATUS.validate(answer.json)
         return answer.json
 
 

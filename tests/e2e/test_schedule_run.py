@@ -95,7 +95,7 @@ def test_stages_pass_tensors_and_give_what_the_model_gives(plan, ran, mlp, serve
     schema = json.loads((ROOT / "docs" / "prony.schedule.schema.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(report)
     s = report["simulation"]
-    assert set(keys(s)) == set(described(schema["$defs"]["simulation"], schema))
+    assert set(keys(s)) == set(described(schema["$defs"]["Simulation"], schema))
     assert s["server"] == service.address and s["runtime"].startswith("ONNX Runtime")
     assert [o["differs"] for o in s["outputs"]] == [False] and s["outputs"][0]["max_rel"] < 1e-5
     assert s["launches"] == 2 and s["batches"] >= 20 and s["lone_batches"] >= 6

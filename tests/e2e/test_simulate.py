@@ -88,7 +88,7 @@ def test_stages_work_and_give_what_the_model_gives(plan, simulated, mlp):
     schema = json.loads((ROOT / "docs" / "prony.schedule.schema.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(report)
     s = report["simulation"]
-    assert set(keys(s)) == set(described(schema["$defs"]["simulation"], schema))
+    assert set(keys(s)) == set(described(schema["$defs"]["Simulation"], schema))
     assert len(report["stages"]) == len(s["stages"]) == 3
     assert s["runtime"].startswith("ONNX Runtime") and s["backend"] == "local/onnxrt-cpu"
     assert [o["differs"] for o in s["outputs"]] == [False]

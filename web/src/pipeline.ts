@@ -238,9 +238,8 @@ function stageBox(data: Schedule, stage: Stage, i: number): Node[] {
 function simulated(data: Schedule): HTMLElement | null {
   const simulation = data.simulation;
   if (!simulation) return null;
-  const stages = simulation.stages as Record<string, Num>[];
-  const rows = stages.map((stage, i) => ({ stage, planned: data.stages[i], i }));
-  const column = (title: string, key: string) => ({
+  const rows = simulation.stages.map((stage, i) => ({ stage, planned: data.stages[i], i }));
+  const column = (title: string, key: "alone_s" | "together_s" | "handling_s") => ({
     title,
     field: key,
     value: (r: (typeof rows)[0]) => r.stage[key],
@@ -256,8 +255,12 @@ function simulated(data: Schedule): HTMLElement | null {
         rows.flatMap((r) =>
           (["predicted", "alone_s", "together_s"] as const).map((key) => {
             const value = key === "predicted" ? r.planned.time_s : r.stage[key];
-            const ci = key === "predicted" ? r.planned.time_ci_s : (r.stage[key.replace("_s", "_ci_s")] ?? null);
-            const [low, high] = around(value, ci);
+            const halves = {
+              predicted: r.planned.time_ci_s,
+              alone_s: r.stage.alone_ci_s,
+              together_s: r.stage.together_ci_s,
+            };
+            const [low, high] = around(value, halves[key]);
             return {
               name: `${r.i + 1}. ${r.planned.host}, ${key.replace("_s", "")}`,
               value,
@@ -303,9 +306,9 @@ function simulated(data: Schedule): HTMLElement | null {
       },
     ),
     facts([
-      ["Throughput measured", rate(simulation.throughput_per_s as Num)],
+      ["Throughput measured", rate(simulation.throughput_per_s)],
       ["predicted", rate(data.throughput_per_s)],
-      ["Latency measured", seconds(simulation.latency_s as Num)],
+      ["Latency measured", seconds(simulation.latency_s)],
       ["predicted", seconds(data.latency_s)],
       [
         "Noise",

@@ -7,10 +7,14 @@
 #define PRN_REPORT_SCHEDULE_REPORT_H
 
 #include "base/format.h"
-#include "base/buffer.h"
+#include "format/schema.h"
 #include "pipeline/schedule/schedule.h"
 #include "pipeline/simulate/simulate.h"
 #include "report/look.h"
+
+#define PRN_SCHEDULE_SCHEMA "prony.schedule/1"
+
+extern const struct prn_schema prn_schedule_schema;
 
 enum prn_schedule_format {
     PRN_SCHEDULE_FORMAT_YAML,

@@ -1,20 +1,10 @@
-/* What a schedule took when it was tried out, beside what was predicted: as text, JSON and CSV. */
+/* What a schedule took when it was tried out, beside what was predicted: as text and CSV. */
 #include "base/format.h"
 #include "report/prose.h"
 #include "report/schedule/view.h"
 
 #include <math.h>
 #include <stdio.h>
-
-static double half(struct prn_interval i)
-{
-    return i.high - i.estimate;
-}
-
-static struct prn_timed timed(struct prn_interval i)
-{
-    return (struct prn_timed){i.estimate, half(i)};
-}
 
 /* Inferences per second, with half of the interval. */
 static struct prn_timed rate(const struct prn_schedule_view *view, double s, double ci_s)
@@ -23,10 +13,10 @@ static struct prn_timed rate(const struct prn_schedule_view *view, double s, dou
     return (struct prn_timed){rate, rate * ci_s / s};
 }
 
-static struct prn_timed measured_rate(const struct prn_schedule_view *view)
+struct prn_timed prn_simulation_view_rate(const struct prn_schedule_view *view)
 {
-    struct prn_interval period = view->report->simulation->period_s;
-    return rate(view, period.estimate, half(period));
+    struct prn_timed period = prn_timed(view->report->simulation->period_s);
+    return rate(view, period.s, period.ci_s);
 }
 
 /* The largest difference of an output from the whole model's, as a part of its largest value. */
@@ -42,7 +32,7 @@ static const struct prn_output_check *worst_output(const struct prn_simulation *
 void prn_simulation_view_verdict(const struct prn_schedule_view *view, struct prn_buffer *out)
 {
     const struct prn_simulation *s = view->report->simulation;
-    struct prn_timed measured = measured_rate(view);
+    struct prn_timed measured = prn_simulation_view_rate(view);
     char number[PRN_FORMAT_SIZE];
     prn_buffer_printf(out, "Measured on %s%s: %s", s->server ? "hosts of " : "this machine",
                       s->server ? s->server : "", prn_format_significant(number, measured.s, 4));
@@ -58,8 +48,7 @@ void prn_simulation_view_verdict(const struct prn_schedule_view *view, struct pr
     prn_buffer_add_char(out, '.');
 }
 
-/* As the files have it: of 2^20 bits. NAN: nothing was sent, or no network was there. */
-static double measured_mbps(const struct prn_simulation *s, size_t i)
+double prn_simulation_view_mbps(const struct prn_simulation *s, size_t i)
 {
     const struct prn_simulated_stage *stage = &s->stages[i];
     return s->server && stage->link_bytes > 0
@@ -84,10 +73,10 @@ static void stage_row(const struct prn_schedule_view *view, size_t i, struct prn
     prn_table_cell(t, "%s", predicted->host);
     cell_duration(t, predicted->time.s);
     cell_duration(t, stage->alone_s.estimate);
-    prn_schedule_cell_half(t, timed(stage->alone_s));
+    prn_schedule_cell_half(t, prn_timed(stage->alone_s));
     prn_table_cell(t, "%s", prn_format_ratio(number, stage->alone_s.estimate / predicted->time.s));
     cell_duration(t, stage->together_s.estimate);
-    prn_schedule_cell_half(t, timed(stage->together_s));
+    prn_schedule_cell_half(t, prn_timed(stage->together_s));
     cell_duration(t, stage->handling_s.estimate);
 }
 
@@ -141,12 +130,12 @@ static int link_table(const struct prn_schedule_view *view, struct prn_buffer *o
     for (size_t i = 0; i + 1 < s->n_stages; i++) {
         const struct prn_stage_view *predicted = &view->stages[i];
         const struct prn_simulated_stage *stage = &s->stages[i];
-        double mbps = measured_mbps(s, i);
+        double mbps = prn_simulation_view_mbps(s, i);
         prn_table_cell(t, "%s to %s", predicted->host, predicted[1].host);
         prn_table_cell(t, "%s", prn_format_bytes(number, stage->link_bytes));
         cell_duration(t, predicted->link_s);
         cell_duration(t, stage->link_s.estimate);
-        prn_schedule_cell_half(t, timed(stage->link_s));
+        prn_schedule_cell_half(t, prn_timed(stage->link_s));
         prn_table_cell(t, "%s",
                        prn_format_ratio(number, stage->link_s.estimate / predicted->link_s));
         prn_table_cell(t, "%s", prn_format_significant(number, predicted->link_mbps, 3));
@@ -185,7 +174,7 @@ static int total_table(const struct prn_schedule_view *view, struct prn_buffer *
               view->latency);
     total_row(t, s->server ? "expected" : "expected here", rate(view, s->expected_period_s, NAN),
               (struct prn_timed){s->expected_latency_s, NAN});
-    total_row(t, "measured", measured_rate(view), timed(s->latency_s));
+    total_row(t, "measured", prn_simulation_view_rate(view), prn_timed(s->latency_s));
     return prn_table_end(t, PRN_TABLE_STYLE_TEXT, out, err);
 }
 
@@ -340,92 +329,6 @@ int prn_simulation_view_text(const struct prn_schedule_view *view, struct prn_bu
     return code;
 }
 
-/* ---- JSON ---- */
-
-static void json_interval(struct prn_json_writer *w, const char *key, const char *ci_key,
-                          struct prn_interval i)
-{
-    prn_json_number(w, key, i.estimate);
-    prn_json_number(w, ci_key, half(i));
-}
-
-static void stage_json(struct prn_json_writer *w, const struct prn_schedule_view *view, size_t i)
-{
-    const struct prn_simulated_stage *stage = &view->report->simulation->stages[i];
-    const struct prn_stage_view *predicted = &view->stages[i];
-    prn_json_object(w, NULL);
-    prn_json_text(w, "host", stage->host);
-    prn_json_integer(w, "cores", (int64_t)stage->cores);
-    json_interval(w, "alone_s", "alone_ci_s", stage->alone_s);
-    prn_json_number(w, "alone_handling_s", stage->alone_handling_s);
-    prn_json_number(w, "alone_to_predicted", stage->alone_s.estimate / predicted->time.s);
-    json_interval(w, "together_s", "together_ci_s", stage->together_s);
-    json_interval(w, "handling_s", "handling_ci_s", stage->handling_s);
-    prn_json_number(w, "busy", stage->busy);
-    prn_json_number(w, "memory_bytes", stage->memory_bytes);
-    if (isnan(stage->link_bytes)) {
-        prn_json_null(w, "link");
-    } else {
-        prn_json_object(w, "link");
-        prn_json_number(w, "bytes", stage->link_bytes);
-        json_interval(w, "time_s", "time_ci_s", stage->link_s);
-        prn_json_number(w, "mbps", measured_mbps(view->report->simulation, i));
-        prn_json_end(w);
-    }
-    prn_json_end(w);
-}
-
-static void outputs_json(struct prn_json_writer *w, const struct prn_simulation *s)
-{
-    prn_json_array(w, "outputs");
-    for (size_t i = 0; i < s->n_outputs; i++) {
-        const struct prn_output_check *o = &s->outputs[i];
-        prn_json_object(w, NULL);
-        prn_json_text(w, "name", o->name);
-        prn_json_bool(w, "same_shape", o->same_shape);
-        prn_json_number(w, "max_abs", o->max_abs);
-        prn_json_number(w, "max_rel", o->max_rel);
-        prn_json_bool(w, "differs", prn_output_differs(o, PRN_TOLERANCE_DEFAULT));
-        prn_json_end(w);
-    }
-    prn_json_end(w);
-}
-
-void prn_simulation_view_json(const struct prn_schedule_view *view, struct prn_json_writer *w)
-{
-    const struct prn_simulation *s = view->report->simulation;
-    struct prn_timed throughput = measured_rate(view);
-    prn_json_object(w, "simulation");
-    prn_json_text(w, "model", s->model_path);
-    prn_json_text(w, "backend", s->backend);
-    prn_json_text(w, "runtime", s->version);
-    prn_json_text(w, "server", s->server);
-    prn_json_bool(w, "links", s->links);
-    prn_json_bool(w, "pinned", s->pinned);
-    prn_json_integer(w, "cores", (int64_t)s->n_cores);
-    prn_json_integer(w, "launches", (int64_t)s->launches);
-    prn_json_integer(w, "disturbed_launches", (int64_t)s->disturbed);
-    prn_json_integer(w, "lone_batches", (int64_t)s->lone_batches);
-    prn_json_integer(w, "batches", (int64_t)s->batches);
-    prn_json_array(w, "stages");
-    for (size_t i = 0; i < s->n_stages; i++)
-        stage_json(w, view, i);
-    prn_json_end(w);
-    prn_json_object(w, "bottleneck");
-    prn_json_text(w, "kind", s->bottleneck_is_link ? "link" : "stage");
-    prn_json_integer(w, "stage", (int64_t)s->bottleneck + 1);
-    prn_json_end(w);
-    json_interval(w, "period_s", "period_ci_s", s->period_s);
-    prn_json_number(w, "throughput_per_s", throughput.s);
-    prn_json_number(w, "throughput_ci_per_s", throughput.ci_s);
-    json_interval(w, "latency_s", "latency_ci_s", s->latency_s);
-    json_interval(w, "full_latency_s", "full_latency_ci_s", s->full_latency_s);
-    prn_json_number(w, "expected_period_s", s->expected_period_s);
-    prn_json_number(w, "expected_latency_s", s->expected_latency_s);
-    outputs_json(w, s);
-    prn_json_end(w);
-}
-
 /* ---- CSV ---- */
 
 void prn_simulation_view_csv_titles(struct prn_table *t)
@@ -443,26 +346,31 @@ void prn_simulation_view_csv(const struct prn_schedule_view *view, size_t stage,
 {
     const struct prn_simulation *s = view->report->simulation;
     const struct prn_output_check *worst = worst_output(s);
-    struct prn_timed throughput = measured_rate(view);
+    struct prn_timed throughput = prn_simulation_view_rate(view);
     double own[] = {NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN, NAN};
     if (stage < s->n_stages) {
         const struct prn_simulated_stage *v = &s->stages[stage];
-        const double figures[] = {
-            (double)v->cores,    v->alone_s.estimate,    half(v->alone_s), v->together_s.estimate,
-            half(v->together_s), v->handling_s.estimate, v->busy,          v->link_s.estimate,
-            v->memory_bytes};
+        const double figures[] = {(double)v->cores,
+                                  v->alone_s.estimate,
+                                  prn_timed(v->alone_s).ci_s,
+                                  v->together_s.estimate,
+                                  prn_timed(v->together_s).ci_s,
+                                  v->handling_s.estimate,
+                                  v->busy,
+                                  v->link_s.estimate,
+                                  v->memory_bytes};
         for (size_t i = 0; i < PRN_ARRAY_SIZE(own); i++)
             own[i] = figures[i];
     }
     for (size_t i = 0; i < PRN_ARRAY_SIZE(own); i++)
         prn_table_cell_exact(t, own[i]);
     const double all[] = {
-        s->period_s.estimate, half(s->period_s),     throughput.s,
-        throughput.ci_s,      s->latency_s.estimate, half(s->latency_s),
-        s->expected_period_s, s->expected_latency_s, worst ? worst->max_rel : NAN};
+        s->period_s.estimate, prn_timed(s->period_s).ci_s, throughput.s,
+        throughput.ci_s,      s->latency_s.estimate,       prn_timed(s->latency_s).ci_s,
+        s->expected_period_s, s->expected_latency_s,       worst ? worst->max_rel : NAN};
     for (size_t i = 0; i < PRN_ARRAY_SIZE(all); i++)
         prn_table_cell_exact(t, all[i]);
     bool known = stage < s->n_stages;
-    prn_table_cell_exact(t, known ? measured_mbps(s, stage) : NAN);
+    prn_table_cell_exact(t, known ? prn_simulation_view_mbps(s, stage) : NAN);
     prn_table_cell(t, "%s", known && s->stages[stage].host ? s->stages[stage].host : "");
 }

@@ -13,6 +13,8 @@ static void view_stage(struct prn_schedule_view *view, size_t i)
     *v = (struct prn_stage_view){
         .host = type->hosts[stage->host],
         .type = type->name,
+        .first = stage->first,
+        .last = stage->last,
         .time = {prn_pipeline_stage_time(p, stage->type, stage->first, stage->last),
                  prn_pipeline_stage_ci(p, stage->type, stage->first, stage->last)},
         .memory_bytes = prn_pipeline_stage_memory(p, stage->first, stage->last),

@@ -11,8 +11,14 @@ struct prn_timed {
     double s, ci_s;
 };
 
+static inline struct prn_timed prn_timed(struct prn_interval i)
+{
+    return (struct prn_timed){i.estimate, i.high - i.estimate};
+}
+
 struct prn_stage_view {
     const char *host, *type;
+    size_t first, last; /* layers */
     struct prn_timed time;
     double idle; /* fraction of the period */
     double memory_bytes, available_bytes;
@@ -56,12 +62,21 @@ void prn_schedule_view_place(const struct prn_schedule_view *view, size_t stage,
 void prn_simulation_view_verdict(const struct prn_schedule_view *view, struct prn_buffer *out);
 PRONY_MUST_CHECK int prn_simulation_view_text(const struct prn_schedule_view *view,
                                               struct prn_buffer *out, struct prony_error *err);
-void prn_simulation_view_json(const struct prn_schedule_view *view, struct prn_json_writer *w);
+/* Inferences per second. */
+struct prn_timed prn_simulation_view_rate(const struct prn_schedule_view *view);
+/* Of the link behind a stage, in units of 2^20 bits per second as the files have it; NAN: nothing
+ * was sent, or no network was there. */
+double prn_simulation_view_mbps(const struct prn_simulation *s, size_t stage);
 void prn_simulation_view_csv_titles(struct prn_table *t);
 /* Of a stage, or with `stage` SIZE_MAX of a row that stands for none. */
 void prn_simulation_view_csv(const struct prn_schedule_view *view, size_t stage,
                              struct prn_table *t);
 
+/* A stage without its link, and what the whole schedule takes: columns of CSV. */
+extern const struct prn_schema prn_stage_schema, prn_totals_schema;
+
+PRONY_MUST_CHECK int prn_schedule_view_json(const struct prn_schedule_view *view,
+                                            struct prn_buffer *out, struct prony_error *err);
 PRONY_MUST_CHECK int prn_schedule_view_text(const struct prn_schedule_view *view,
                                             struct prn_buffer *out, struct prony_error *err);
 
