@@ -259,6 +259,7 @@ int prn_executor_open_end(struct prn_executor *x, struct prony_error *err)
     keep(x->handle.library, sizeof x->handle.library, prn_message_text(m));
     keep(x->handle.sandbox, sizeof x->handle.sandbox, prn_message_text(m));
     keep(x->origin, sizeof x->origin, prn_message_text(m));
+    keep(x->offers, sizeof x->offers, prn_message_text(m));
     return m->failed ? malformed_reply(x, err) : 0;
 }
 
@@ -282,6 +283,11 @@ const char *prn_executor_library(const struct prn_executor *x)
 const char *prn_executor_origin(const struct prn_executor *x)
 {
     return x->origin;
+}
+
+const char *prn_executor_offers(const struct prn_executor *x)
+{
+    return x->offers;
 }
 
 const char *prn_executor_sandbox(const struct prn_executor *x)
@@ -549,6 +555,34 @@ int prn_executor_outputs(struct prn_executor *x, size_t lane, struct prn_arena *
         *ret_fd = fd;
     }
     *ret_outputs = places;
+    *ret_n = n;
+    return 0;
+}
+
+int prn_executor_placement(struct prn_executor *x, struct prn_arena *arena,
+                           struct prn_placed **ret_rows, size_t *ret_n, struct prony_error *err)
+{
+    struct prn_message *m = &x->message;
+    executor_begin(x, PRN_MESSAGE_PLACEMENT);
+    int code = call(x, 0, "listing the nodes", err);
+    if (code < 0)
+        return code;
+    size_t n = prn_message_count(m, PRN_MESSAGE_MAX / 8);
+    struct prn_placed *rows = PRN_ARENA_ARRAY(arena, n + 1, struct prn_placed);
+    bool kept = rows != NULL;
+    for (size_t i = 0; kept && i < n; i++) {
+        const char *provider = prn_message_text(m);
+        const char *op = prn_message_text(m);
+        rows[i].provider = prn_arena_strdup(arena, provider ? provider : "");
+        rows[i].op = prn_arena_strdup(arena, op ? op : "");
+        rows[i].nodes = (int64_t)prn_message_count(m, INT32_MAX);
+        kept = rows[i].provider && rows[i].op;
+    }
+    if (!kept)
+        return prn_fail_memory(err);
+    if (m->failed)
+        return malformed_reply(x, err);
+    *ret_rows = rows;
     *ret_n = n;
     return 0;
 }

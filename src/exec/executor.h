@@ -94,6 +94,9 @@ const char *prn_executor_sandbox(const struct prn_executor *x);
 /* Who named the library, or where it was found; "": unknown, as in one that was handed over. */
 const char *prn_executor_origin(const struct prn_executor *x);
 
+/* Other runtimes that its library lists, with commas; "": none, or as above. */
+const char *prn_executor_offers(const struct prn_executor *x);
+
 /* The shared memory with the inputs' data, borrowed; -1: none. */
 int prn_executor_inputs_fd(const struct prn_executor *x);
 
@@ -156,6 +159,12 @@ PRONY_MUST_CHECK int prn_executor_outputs(struct prn_executor *x, size_t lane,
                                           struct prn_arena *arena, struct prn_place **ret_outputs,
                                           size_t *ret_n, int *ret_fd, struct prony_error *err);
 int prn_executor_outputs_fd(const struct prn_executor *x);
+
+/* Which provider runs which nodes of the model, by operator; all memory is the arena's. None: the
+ * runtime can't tell, or has one provider only. */
+PRONY_MUST_CHECK int prn_executor_placement(struct prn_executor *x, struct prn_arena *arena,
+                                            struct prn_placed **ret_rows, size_t *ret_n,
+                                            struct prony_error *err);
 
 /* Of a runtime with a `begin_profiling` that was opened with a `profile_folder`: the runs that
  * count begin here. */

@@ -13,6 +13,7 @@ struct prn_executor {
     pid_t starter; /* the thread that started it: the kernel ends the process with it */
     struct prn_executor_handle handle;
     char origin[64]; /* of the library */
+    char offers[512];
     union prn_executor_samples *samples;
     const struct prn_guard_status *status;
     double timeout_s;

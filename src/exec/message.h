@@ -18,7 +18,7 @@
 /* Commands but OPEN begin with the number of the slot whose model they speak of. */
 enum prn_message_type {
     /* prony's version, software, library, options, profile folder, cache folder, model, folder,
-     * limits → version, library, sandbox, origin of the library */
+     * limits → version, library, sandbox, origin of the library, what else it offers */
     PRN_MESSAGE_OPEN,
     PRN_MESSAGE_LOAD,   /* model, file to reuse → ns */
     PRN_MESSAGE_UNLOAD, /* nothing → nothing */
@@ -27,6 +27,7 @@ enum prn_message_type {
     /* workers, rate, seed, most requests, span, patience → number of requests, gave up */
     PRN_MESSAGE_DRIVE,
     PRN_MESSAGE_OUTPUTS,         /* lane → outputs, their places in the shared memory */
+    PRN_MESSAGE_PLACEMENT,       /* nothing → providers, operators, nodes */
     PRN_MESSAGE_BEGIN_PROFILING, /* nothing → nothing */
     PRN_MESSAGE_END_PROFILING,   /* nothing → nothing */
     PRN_MESSAGE_STARTED,         /* before the reply to OPEN: the executor's pidfd */

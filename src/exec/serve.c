@@ -196,7 +196,7 @@ static int serve_open(struct server *s, struct prony_error *err)
         return code;
     }
     keep_library(s);
-    s->sandbox.gpu = row->gpu;
+    s->sandbox.gpu = prn_runtime_needs_devices(row, config);
     s->sandbox.namespaces = s->namespaces;
     s->sandbox.scratch_folder = config->scratch_folder;
     s->sandbox.readable = s->ops->readable ? s->ops->readable(s->slots[0]->runtime) : NULL;
@@ -208,6 +208,7 @@ static int serve_open(struct server *s, struct prony_error *err)
     prn_message_put_text(&s->out, s->opening.library);
     prn_message_put_text(&s->out, confined);
     prn_message_put_text(&s->out, s->ops->origin ? s->ops->origin(s->slots[0]->runtime) : NULL);
+    prn_message_put_text(&s->out, s->ops->offers ? s->ops->offers(s->slots[0]->runtime) : NULL);
     return 0;
 }
 
@@ -433,6 +434,23 @@ static int serve_end_profiling(struct server *s, struct prony_error *err)
     return s->ops->end_profiling(s->slot->runtime, err);
 }
 
+static int serve_placement(struct server *s, struct prony_error *err)
+{
+    struct prn_placed *rows = NULL;
+    size_t n = 0;
+    int code = s->ops->placement ? s->ops->placement(s->slot->runtime, &rows, &n, err) : 0;
+    prn_message_put_int(&s->out, (int64_t)n);
+    for (size_t i = 0; i < n; i++) {
+        prn_message_put_text(&s->out, rows[i].provider);
+        prn_message_put_text(&s->out, rows[i].op);
+        prn_message_put_int(&s->out, rows[i].nodes);
+    }
+    free(rows);
+    if (code == 0 && s->out.failed)
+        code = prn_fail(err, PRONY_ELIMIT, "the model has too many kinds of operators to list");
+    return code;
+}
+
 /* Finds the slot that a command begins with. Loading puts a new model into it, the others need one
  * that is loaded. */
 static int choose_slot(struct server *s, struct prony_error *err)
@@ -461,6 +479,7 @@ static int serve_one(struct server *s)
         [PRN_MESSAGE_RUN] = serve_run,
         [PRN_MESSAGE_DRIVE] = serve_drive,
         [PRN_MESSAGE_OUTPUTS] = serve_outputs,
+        [PRN_MESSAGE_PLACEMENT] = serve_placement,
         [PRN_MESSAGE_BEGIN_PROFILING] = serve_begin_profiling,
         [PRN_MESSAGE_END_PROFILING] = serve_end_profiling,
     };
@@ -524,7 +543,7 @@ static void enter_guard(struct server *s, struct prn_guard_status *status)
     const char *const needed[] = {s->sandbox.model_path, s->sandbox.model_folder,
                                   s->sandbox.cache_folder};
     struct prn_guard guard = {
-        .namespaces = !ops || !ops->gpu,
+        .namespaces = !ops || !prn_runtime_needs_devices(ops, &s->opening.config),
         .writable_folder = s->opening.config.profile_folder,
         .scratch = ops && ops->compiles && !s->opening.config.probe ? s->scratch : NULL,
         .needed = needed,

@@ -105,13 +105,14 @@ static bool shelf_is_held(struct prn_instance *i)
 static int check_options(const struct prn_spec *spec, const struct prn_runtime_ops *ops,
                          struct prony_error *err)
 {
-    for (size_t i = 0; i < spec->n_options; i++)
-        for (const struct prn_runtime_option *o = ops->options; o->key; o++)
-            if (o->local_only && strcmp(o->key, spec->options[i].key) == 0)
-                return prn_fail(err, PRONY_EDENIED,
-                                "backend '%s': the option '%s' names a file; that is allowed only "
-                                "on the machine itself",
-                                spec->name, o->key);
+    for (size_t i = 0; i < spec->n_options; i++) {
+        const struct prn_runtime_option *o = prn_runtime_find_option(ops, spec->options[i].key);
+        if (o && o->local_only)
+            return prn_fail(err, PRONY_EDENIED,
+                            "backend '%s': the option '%s' names a file; that is allowed only on "
+                            "the machine itself",
+                            spec->name, o->key);
+    }
     return prn_runtime_check_options(ops, spec->options, spec->n_options, err);
 }
 

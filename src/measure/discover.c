@@ -1,6 +1,7 @@
 #include "measure/discover.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define DISCOVER_TIMEOUT_S 60
 
@@ -22,13 +23,30 @@ static int ask(const struct prn_runtime_ops *ops, const struct prn_backends_here
         found->version = prn_arena_strdup(arena, prn_executor_version(x));
         found->library = prn_arena_strdup(arena, prn_executor_library(x));
         found->origin = prn_arena_strdup(arena, prn_executor_origin(x));
+        found->offers = prn_arena_strdup(arena, prn_executor_offers(x));
     } else {
         found->reason = prn_arena_strdup(arena, fault.text);
     }
     prn_executor_free(x);
-    bool kept = found->available ? found->version && found->library && found->origin
-                                 : found->reason != NULL;
+    bool kept = found->available
+                    ? found->version && found->library && found->origin && found->offers
+                    : found->reason != NULL;
     return kept ? 0 : prn_fail_memory(err);
+}
+
+/* Whether one that was asked before, with the same library, lists it. */
+static bool is_listed(const struct prn_runtime_ops *ops, const struct prn_found_runtime *found,
+                      size_t n)
+{
+    size_t len = strlen(ops->software);
+    for (size_t i = 0; i < n; i++) {
+        const char *at = found[i].available && found[i].ops->search == ops->search
+                             ? strstr(found[i].offers, ops->software)
+                             : NULL;
+        if (at && (at[len] == ',' || at[len] == '\0'))
+            return true;
+    }
+    return false;
 }
 
 int prn_discover(const struct prn_backends_here *here, bool only_onnx, struct prn_arena *arena,
@@ -44,6 +62,8 @@ int prn_discover(const struct prn_backends_here *here, bool only_onnx, struct pr
     for (size_t i = 0; i < n; i++) {
         if (only_onnx && prn_runtimes[i]->takes_fxproto)
             continue;
+        if (prn_runtimes[i]->listed_only && !is_listed(prn_runtimes[i], found, asked))
+            continue;
         int code = ask(prn_runtimes[i], here, arena, &found[asked++], err);
         if (code < 0)
             return code;
@@ -57,7 +77,7 @@ int prn_discover(const struct prn_backends_here *here, bool only_onnx, struct pr
 static bool was_asked_for(const struct prn_runtime_ops *ops,
                           const struct prn_library_choice *library)
 {
-    return ops->search && !ops->gpu &&
+    return ops->search && !ops->gpu && !ops->listed_only && !ops->named_only &&
            (prn_library_is_chosen(ops->search) || prn_library_chosen_for(library, ops));
 }
 

@@ -11,11 +11,12 @@ struct prn_found_runtime {
     const char *version; /* when available */
     const char *library;
     const char *origin; /* who named the library, or where it was found */
+    const char *offers; /* other runtimes that the library lists, with commas */
     const char *reason; /* when not */
 };
 
-/* `ret_found` has one entry per runtime that this build knows, or per one that takes ONNX, and
- * belongs to `arena`. */
+/* `ret_found` has one entry per runtime that this build knows, or per one that takes ONNX, without
+ * those that their library doesn't list; it belongs to `arena`. */
 PRONY_MUST_CHECK int prn_discover(const struct prn_backends_here *here, bool only_onnx,
                                   struct prn_arena *arena, struct prn_found_runtime **ret_found,
                                   size_t *ret_n, struct prony_error *err);

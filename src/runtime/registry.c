@@ -55,6 +55,13 @@ const char *prn_runtime_option_of(const struct prn_runtime_config *config, const
     return otherwise;
 }
 
+bool prn_runtime_needs_devices(const struct prn_runtime_ops *ops,
+                               const struct prn_runtime_config *config)
+{
+    const char *device = prn_runtime_option_of(config, PRN_RUNTIME_DEVICE, "cpu");
+    return ops->gpu || strcmp(device, "cpu") != 0;
+}
+
 /* "threads" knows itself, "ort.*" everything that begins with "ort.". */
 static bool knows(const struct prn_runtime_option *option, const char *key)
 {
@@ -62,6 +69,15 @@ static bool knows(const struct prn_runtime_option *option, const char *key)
     if (option->key[len - 1] == '*')
         return strncmp(option->key, key, len - 1) == 0 && key[len - 1] != '\0';
     return strcmp(option->key, key) == 0;
+}
+
+const struct prn_runtime_option *prn_runtime_find_option(const struct prn_runtime_ops *ops,
+                                                         const char *key)
+{
+    for (const struct prn_runtime_option *o = ops->options; o->key; o++)
+        if (knows(o, key))
+            return o;
+    return NULL;
 }
 
 bool prn_runtime_switch(const char *value)
@@ -110,12 +126,10 @@ int prn_runtime_check_options(const struct prn_runtime_ops *ops,
                               struct prony_error *err)
 {
     for (size_t i = 0; i < n; i++) {
-        const struct prn_runtime_option *o = ops->options;
-        while (o->key && !knows(o, options[i].key))
-            o++;
-        if (o->key && fits(o, options[i].value))
+        const struct prn_runtime_option *o = prn_runtime_find_option(ops, options[i].key);
+        if (o && fits(o, options[i].value))
             continue;
-        if (o->key)
+        if (o)
             return fail_value(o, ops->software, &options[i], err);
         struct prn_buffer list = PRN_BUFFER_INIT(512);
         for (o = ops->options; o->key; o++)
@@ -132,7 +146,7 @@ void prn_runtime_list(struct prn_buffer *out, bool only_onnx)
 {
     const char *separator = "";
     for (size_t i = 0; prn_runtimes[i]; i++) {
-        if (only_onnx && prn_runtimes[i]->takes_fxproto)
+        if ((only_onnx && prn_runtimes[i]->takes_fxproto) || prn_runtimes[i]->listed_only)
             continue;
         prn_buffer_printf(out, "%s%s", separator, prn_runtimes[i]->software);
         separator = ", ";

@@ -49,6 +49,12 @@ struct prn_runtime_config {
     bool probe;                 /* nothing will be loaded: only what it is is asked */
 };
 
+/* Nodes of one operator that a provider runs. */
+struct prn_placed {
+    const char *provider, *op; /* "": none, for a provider that was asked for */
+    int64_t nodes;
+};
+
 struct prn_runtime; /* each implementation's own */
 struct prn_library_search;
 
@@ -56,6 +62,8 @@ struct prn_runtime_ops {
     const char *software; /* name in a spec */
     const char *title;    /* "ONNX Runtime, CPU" */
     bool gpu;             /* needs devices that the sandbox must leave open */
+    bool listed_only;     /* tried and shown only where the library lists it (offers) */
+    bool named_only;      /* works only with an option that names a file */
     /* It is Python's, and so its executor is a Python process, whose functions stand in for those
      * of this row (prn_executor_main). */
     bool python;
@@ -74,6 +82,8 @@ struct prn_runtime_ops {
     const char *(*library)(const struct prn_runtime *runtime); /* path of the loaded file */
     /* Optional: who named that file, or where it was found. */
     const char *(*origin)(const struct prn_runtime *runtime);
+    /* Optional: rows of this folder that its library lists beside this one, with commas. */
+    const char *(*offers)(const struct prn_runtime *runtime);
     /* Optional: folders that it reads beside the library's, ending in NULL. */
     const char *const *(*readable)(const struct prn_runtime *runtime);
     int (*load)(struct prn_runtime *runtime, const char *model_path, struct prony_error *err);
@@ -101,6 +111,11 @@ struct prn_runtime_ops {
     /* Optional, of a profiler that only knows averages: the runs that count begin here, and the
      * trace has one run, their mean. */
     int (*begin_profiling)(struct prn_runtime *runtime, struct prony_error *err);
+    /* Optional: which provider runs which nodes of the loaded model, for one with a profiler on;
+     * the rows are the caller's to free, the texts stay as long as the model. Only providers that
+     * were asked for: it can't tell more. */
+    int (*placement)(struct prn_runtime *runtime, struct prn_placed **ret_rows, size_t *ret_n,
+                     struct prony_error *err);
     /* Optional, of one that compiles. The first names a file with what `made` gave for this model
      * before, NULL: none, before load; the second is a file, for the caller to close, with what
      * bind has compiled by now, -1: nothing new. Of one that doesn't compile the latter is the
@@ -129,14 +144,25 @@ PRONY_MUST_CHECK int prn_runtime_check_options(const struct prn_runtime_ops *ops
                                                const struct prn_spec_option *options, size_t n,
                                                struct prony_error *err);
 
+/* The row of an option, prefixes included; NULL: `ops` has none. */
+const struct prn_runtime_option *prn_runtime_find_option(const struct prn_runtime_ops *ops,
+                                                         const char *key);
+
 /* The value of an option; `otherwise` when it isn't given. */
 const char *prn_runtime_option_of(const struct prn_runtime_config *config, const char *key,
                                   const char *otherwise);
 
+/* Whether a backend needs devices that a sandbox would hide: those of a GPU, or what this option
+ * chooses. */
+#define PRN_RUNTIME_DEVICE "device"
+bool prn_runtime_needs_devices(const struct prn_runtime_ops *ops,
+                               const struct prn_runtime_config *config);
+
 /* What a switch that passed the check says: on, 1 and nothing at all mean on. */
 bool prn_runtime_switch(const char *value);
 
-/* "name, …", of all or of those that take ONNX: for the error about an unknown software name. */
+/* "name, …", of all that any library has or of those that take ONNX: for the error about an unknown
+ * software name. */
 void prn_runtime_list(struct prn_buffer *out, bool only_onnx);
 
 #endif

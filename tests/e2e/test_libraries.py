@@ -89,7 +89,7 @@ def test_of_the_environment_that_prony_is_installed_in(program, virtual, workdir
 
 def test_none_is_one_line_each_that_says_how_to_get_it(bare, networks):
     shown = bare("backends").stdout
-    assert ("\n  onnxrt-cpu, onnxrt-cuda, onnxrt-tensorrt: ONNX Runtime was not found; 'pip install "
+    assert ("\n  onnxrt-cpu, onnxrt-cuda, onnxrt-tensorrt, onnxrt-plugin: ONNX Runtime was not found; 'pip install "
             "onnxruntime' provides it") in shown
     assert "\n  openvino-cpu: OpenVINO was not found; 'pip install openvino' provides it" in shown
     done = bare("profile", networks["mlp"])

@@ -115,3 +115,77 @@ def test_io_binding_under_load(prony, networks):
     done = prony("profile", networks["mlp"], "-b", "onnxrt-cpu[io_binding=on,threads=1]", "--concurrency", "2",
                  "--launches", "1", "--repeats", "20", "--format", "json")
     assert done.status == 0, done.stderr
+
+
+@pytest.fixture
+def plugin(workdir):
+    library = workdir / "libtest_provider.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, ROOT / "tests/e2e/provider.c"], check=True)
+    return library
+
+
+@pytest.fixture
+def muls(workdir):
+    """Two nodes that the plugin takes, three that it leaves to the CPU."""
+    nodes = [helper.make_node("Mul", ["x", "two"], ["a"]), helper.make_node("Erf", ["a"], ["b"]),
+             helper.make_node("Mul", ["b", "two"], ["c"]), helper.make_node("Relu", ["c"], ["d"]),
+             helper.make_node("Erf", ["d"], ["y"])]
+    return save(workdir / "muls.onnx", nodes, [value("x", 64)], [value("y", 64)], [number("two", 2)])
+
+
+def test_plugin_takes_its_nodes(prony, muls, plugin):
+    done = prony("profile", muls, "-b", "onnxrt-cpu", "-b", f"onnxrt-plugin[ep={plugin}]", *QUICK, "--ops",
+                 "--format", "json")
+    assert done.status == 0, done.stderr
+    cpu, other = json.loads(done.stdout)["results"]
+    assert [output["max_abs"] for output in other["outputs"]] == [0]
+    assert other["backend"]["runtime_version"].endswith(", Test 7.8.9")
+    assert "placement" not in cpu["ops"]
+    placement = other["ops"]["placement"]
+    assert placement["assigned"] and placement["copies"] == 0
+    assert [(p["name"], p["nodes"]) for p in placement["providers"]] == [("TestExecutionProvider", 2),
+                                                                      ("CPUExecutionProvider", 3)]
+    assert placement["providers"][1]["operators"] == [{"op": "Erf", "nodes": 2}, {"op": "Relu", "nodes": 1}]
+    assert all(p["ns"] > 0 for p in placement["providers"])
+    (muls.parent / "report.json").write_text(done.stdout)
+    text = prony("report", muls.parent / "report.json").stdout
+    assert "Test takes 2 of 5 nodes, " in text and "the CPU has Erf (2), Relu." in text
+
+
+def test_plugin_that_gets_no_nodes(prony, workdir, plugin):
+    model = save(workdir / "relu.onnx", [helper.make_node("Relu", ["x"], ["y"])], [value("x", 8)], [value("y", 8)])
+    done = prony("profile", model, "-b", f"onnxrt-plugin[ep={plugin}]", *QUICK, "--ops")
+    assert done.status == 0, done.stderr
+    assert "Test takes none of the 1 nodes; the CPU has Relu." in done.stdout
+
+
+def test_options_reach_the_provider(results, muls, plugin):
+    done, found = results(muls, "onnxrt-cpu", f"onnxrt-plugin[ep={plugin},ep.scale=3]")
+    assert done.status == 0, done.stderr
+    assert found[1]["outputs"][0]["max_abs"] > 0.1
+
+
+@pytest.mark.parametrize("options, says", [
+    ("", "needs the file of a plugin: onnxrt-plugin[ep=FILE]"),
+    ("[ep=no-such.so]", "no-such.so"),
+    ("[ep=/etc/passwd]", "cannot load the plugin '/etc/passwd'"),
+    ("[ep={plugin},device=npu]", "has no provider for device=npu; it has: TestExecutionProvider (cpu)"),
+    ("[ep={plugin},provider=Other]", "has no provider Other for device=cpu"),
+    ("[ep={plugin},device=disk]", "'disk' is not one of cpu|gpu|npu")])
+def test_plugins_that_cannot_be_used(results, muls, plugin, options, says):
+    done, _ = results(muls, "onnxrt-plugin" + options.format(plugin=plugin))
+    assert done.status != 0 and says in done.stderr + done.stdout
+
+
+def test_a_provider_that_the_library_lacks(results, prony, muls):
+    done, _ = results(muls, "onnxrt-xnnpack")
+    assert done.status != 0 and "needs a build of ONNX Runtime with Xnnpack" in done.stderr + done.stdout
+    found = json.loads(prony("backends", "--format", "json").stdout)["backends"]
+    assert "onnxrt-xnnpack" not in [b["software"] for b in found]
+
+
+def test_plugin_in_a_second_session(prony, muls, plugin):
+    """Under load there are more runners of the model, and each launch is a process of its own."""
+    done = prony("profile", muls, "-b", f"onnxrt-plugin[ep={plugin}]", "--concurrency", "2", "--launches", "2",
+                 "--repeats", "20", "--format", "json")
+    assert done.status == 0, done.stderr

@@ -1,6 +1,7 @@
 /* Where the time goes: which ONNX node a runtime's node comes from, rows from a trace, FLOP/s, and
  * what makes the difference between two backends. */
 #include "measure/ops/ops.h"
+#include "report/ops/report.h"
 
 #include "unit.h"
 
@@ -210,6 +211,55 @@ static void rows_come_from_a_trace(void **state)
     prn_arena_release(&arena);
 }
 
+/* ---- Placement ---- */
+
+static void copies_are_no_nodes_of_a_provider(void **state)
+{
+    (void)state;
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    struct prn_ops_row rows[] = {
+        {.op = "Conv", .provider = "XExecutionProvider", .nodes = 3, .ns = {0, 97e3, 0}},
+        {.op = "MemcpyToHost", .provider = "XExecutionProvider", .calls = 2, .ns = {0, 5e3, 0}},
+        {.op = "MemcpyFromHost", .provider = "XExecutionProvider", .calls = 1, .ns = {0, 1e3, 0}},
+        {.op = "Cast", .provider = "CPUExecutionProvider", .nodes = 1, .ns = {0, 1e3, 0}},
+        {.op = "Resize", .provider = "CPUExecutionProvider", .nodes = 2, .ns = {0, 2e3, 0}}};
+    struct prn_ops ops = {.operators = rows, .n_operators = PRN_ARRAY_SIZE(rows)};
+    struct prn_buffer text = PRN_BUFFER_INIT(1000);
+    assert_int_equal(prn_ops_place(NULL, 0, &arena, &ops, NULL), 0);
+    assert_false(ops.assigned);
+    assert_near(ops.copies, 3, 0);
+    assert_near(ops.copies_ns, 6e3, 0);
+    prn_ops_placement_text(&ops, &text);
+    assert_string_equal(
+        prn_buffer_text(&text),
+        "X takes 3 of 6 nodes that ran, 97 % of their time; the CPU has Resize (2), "
+        "Cast. 3 copies between devices take 6.00 µs of a run.");
+    prn_buffer_release(&text);
+    prn_arena_release(&arena);
+}
+
+static void what_the_session_assigned_counts(void **state)
+{
+    (void)state;
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)1 << 20);
+    const struct prn_placed assigned[] = {{"XExecutionProvider", "", 0},
+                                          {"CPUExecutionProvider", "Conv", 4}};
+    struct prn_ops_row fused = {.op = "Conv", .provider = "CPUExecutionProvider", .nodes = 1};
+    struct prn_ops ops = {.operators = &fused, .n_operators = 1};
+    struct prn_buffer text = PRN_BUFFER_INIT(1000);
+    assert_int_equal(prn_ops_place(assigned, 2, &arena, &ops, NULL), 0);
+    assert_true(ops.assigned);
+    prn_ops_placement_text(&ops, &text);
+    assert_string_equal(prn_buffer_text(&text),
+                        "X takes none of the 4 nodes; the CPU has Conv (4).");
+    /* Nobody else was asked. */
+    ops = (struct prn_ops){.operators = &fused, .n_operators = 1};
+    assert_int_equal(prn_ops_place(NULL, 0, &arena, &ops, NULL), 0);
+    assert_int_equal(ops.n_providers, 0);
+    prn_buffer_release(&text);
+    prn_arena_release(&arena);
+}
+
 static void bad_traces_are_refused(void **state)
 {
     (void)state;
@@ -325,6 +375,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_lead_to_nodes),
         cmocka_unit_test(rows_come_from_a_trace),
+        cmocka_unit_test(copies_are_no_nodes_of_a_provider),
+        cmocka_unit_test(what_the_session_assigned_counts),
         cmocka_unit_test(bad_traces_are_refused),
         cmocka_unit_test(only_known_times_have_a_rate),
         cmocka_unit_test(differences_go_by_the_graph),

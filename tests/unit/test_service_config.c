@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /* A pool that is right, for more keys. */
-#define KNOWN                                                                   \
-    "onnxrt-cpu, onnxrt-cuda, onnxrt-tensorrt, openvino-cpu, torch-eager-cpu, " \
+#define KNOWN                                                                                  \
+    "onnxrt-cpu, onnxrt-cuda, onnxrt-tensorrt, onnxrt-plugin, openvino-cpu, torch-eager-cpu, " \
     "torch-eager-cuda, torch-inductor-cpu, torch-inductor-cuda"
 #define SLURM "pools:\n- name: a\n  type: slurm\n  software: onnxrt-cpu\n"
 

@@ -345,9 +345,14 @@ static void files_of_the_machine_are_not_options(void **state)
     struct prn_arena arena = PRN_ARENA_INIT(65536);
     struct prn_spec spec;
     struct prn_instance *instance;
-    assert_ok(prn_spec_parse("local/onnxrt-cpu[lib=/tmp/x.so]", false, &arena, &spec, &err));
+    static const char *const specs[] = {"local/onnxrt-cpu[lib=/tmp/x.so]",
+                                        "local/onnxrt-plugin[ep=/tmp/x.so]",
+                                        "local/onnxrt-openvino[ep.cache_dir=/tmp]"};
     struct prn_instance_config config = {.spec = &spec, .folder = folder, .timeout_s = 1};
-    assert_int_equal(prn_instance_new(&config, &instance, &err), PRONY_EDENIED);
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(specs); i++) {
+        assert_ok(prn_spec_parse(specs[i], false, &arena, &spec, &err));
+        assert_int_equal(prn_instance_new(&config, &instance, &err), PRONY_EDENIED);
+    }
     assert_ok(prn_spec_parse("local/nothing", false, &arena, &spec, &err));
     assert_int_equal(prn_instance_new(&config, &instance, &err), PRONY_EUNAVAILABLE);
     prn_arena_release(&arena);

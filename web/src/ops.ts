@@ -142,6 +142,7 @@ function operators(row: Row): HTMLElement {
   return h(
     "div",
     {},
+    row.view.placement ? h("p", {}, row.view.placement) : null,
     figure(
       "Operators and their nodes",
       "Areas are times per run.",

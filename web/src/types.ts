@@ -49,6 +49,7 @@ export interface ResultView {
   first_run_ns: Num;
   peak_bytes: Num;
   profiled?: string; // which runs the ledger is of
+  placement?: string; // which provider has which nodes
   front: boolean;
   best: string[];
   scaling: Num[];

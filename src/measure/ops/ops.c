@@ -67,6 +67,8 @@ struct profiling {
     struct prn_executor *executor;
     struct folder folder;
     int trace_fd;
+    struct prn_placed *placed; /* who runs which nodes, as far as the runtime tells */
+    size_t n_placed;
     int64_t start_ns;
 };
 
@@ -129,6 +131,9 @@ static int bring_up(struct profiling *p, const struct prn_launch_config *config,
     if (code == 0 && (p->trace_fd = open_trace(&p->folder)) < 0)
         code = prn_fail(err, PRONY_ERUNTIME, "its profiler opened no file to write to");
     remove_folder(&p->folder);
+    if (code == 0)
+        code =
+            prn_executor_placement(p->executor, &p->profile->arena, &p->placed, &p->n_placed, err);
     return code;
 }
 
@@ -185,6 +190,8 @@ static int read_trace(struct profiling *p, const char *runs, struct prn_ops *ops
         code = prn_fail(err, PRONY_EFORMAT, "its trace is compressed");
     if (code == 0)
         code = prn_ops_from_trace(source, runs, p->graph, &p->profile->arena, ops, err);
+    if (code == 0)
+        code = prn_ops_place(p->placed, p->n_placed, &p->profile->arena, ops, err);
     prn_source_close(source);
     return code;
 }

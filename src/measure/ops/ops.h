@@ -60,6 +60,20 @@ struct prn_ops_change {
     double ns, baseline_ns; /* per run; 0 where it doesn't occur */
 };
 
+struct prn_ops_placed {
+    const char *op;
+    int64_t nodes;
+};
+
+/* An execution provider, and the nodes that it has. */
+struct prn_ops_provider {
+    const char *name; /* "CUDAExecutionProvider" */
+    int64_t nodes;
+    double ns; /* of a run */
+    size_t n_operators;
+    struct prn_ops_placed *operators; /* most nodes first */
+};
+
 struct prn_ops {
     const char *error;     /* why there is nothing else here; NULL: there is */
     int64_t runs;          /* whose times these are: the faster half of those that were profiled,
@@ -75,6 +89,11 @@ struct prn_ops {
     double nested;   /* part of the nodes' time that is inside other nodes; NAN: not known */
     size_t n_operators, n_nodes, n_kernels;
     struct prn_ops_row *operators, *nodes, *kernels; /* longest first */
+    /* who has which nodes: none when there is only the CPU's provider */
+    size_t n_providers;
+    struct prn_ops_provider *providers; /* the one that was asked for first */
+    bool assigned; /* nodes are the model's, as they were assigned; else those that ran */
+    double copies, copies_ns; /* between devices, per run */
     /* against the fastest backend that was fed the same, largest difference first */
     int64_t baseline; /* which result that is; -1: none */
     size_t n_operator_changes, n_node_changes;
@@ -95,6 +114,12 @@ PRONY_MUST_CHECK int prn_ops_measure(const struct prn_measure_request *request,
 PRONY_MUST_CHECK int prn_ops_from_trace(struct prn_source *source, const char *runs,
                                         const struct prn_ops_graph *graph, struct prn_arena *arena,
                                         struct prn_ops *ops, struct prony_error *err);
+
+/* Fills in the providers, from what the session says, `rows`, else from the trace. The texts of
+ * `rows` are borrowed, and so is the arena. */
+PRONY_MUST_CHECK int prn_ops_place(const struct prn_placed *rows, size_t n, struct prn_arena *arena,
+                                   struct prn_ops *ops, struct prony_error *err);
+bool prn_ops_is_cpu(const char *provider);
 
 /* Compares each profiled result with the fastest of its point; after prn_summarise. */
 PRONY_MUST_CHECK int prn_ops_compare(struct prn_profile *profile, struct prony_error *err);

@@ -79,6 +79,27 @@ static const struct prn_schema kernel_schema =
     PRN_SCHEMA("KernelRow", kernel_members, "One kind of kernel.");
 #undef PRN_OF
 
+#define PRN_OF struct prn_ops_placed
+static const struct prn_member placed_members[] = {
+    PRN_TEXT(op, "Operator."),
+    PRN_INTEGER(nodes, "How many nodes."),
+};
+static const struct prn_schema placed_schema =
+    PRN_SCHEMA("PlacedOperator", placed_members, "Nodes of an operator.");
+#undef PRN_OF
+
+#define PRN_OF struct prn_ops_provider
+static const struct prn_member provider_members[] = {
+    PRN_TEXT(name, "As ONNX Runtime calls it."),
+    PRN_INTEGER(nodes, "Nodes that it has."),
+    PRN_NUMBER(ns, "Mean time of its nodes per run."),
+    PRN_ARRAY(operators, n_operators, &placed_schema, "Those nodes, by operator, most first.",
+              .max = PRN_OPS_ROWS_MAX),
+};
+static const struct prn_schema provider_schema =
+    PRN_SCHEMA("Provider", provider_members, "An execution provider and its nodes.");
+#undef PRN_OF
+
 #define PRN_OF struct prn_ops_change
 static const struct prn_member change_members[] = {
     PRN_TEXT(name, "Of the model where that is known, else the runtime's; '" PRN_OPS_OUTSIDE
@@ -119,6 +140,17 @@ static const struct prn_member difference_members[] = {
 static const struct prn_schema difference_schema =
     PRN_SCHEMA("OpsDifference", difference_members, "Two backends, by operator and by node.");
 
+static const struct prn_member placement_members[] = {
+    PRN_ARRAY(providers, n_providers, &provider_schema,
+              "Who has nodes, the one that was asked for first.", .max = PRN_OPS_ROWS_MAX),
+    PRN_BOOL(assigned, "Nodes are the model's, as the session assigned them; else those that ran, "
+                       "of which one may stand for many of the model."),
+    PRN_NUMBER(copies, "Copies between devices, per run."),
+    PRN_NUMBER(copies_ns, "Their time per run."),
+};
+static const struct prn_schema placement_schema = PRN_SCHEMA(
+    "Placement", placement_members, "Which provider has which nodes.", PRN_PRESENT(n_providers));
+
 static void check_ops(struct prn_fields *r, const struct prn_field *at, void *record)
 {
     struct prn_ops *ops = record;
@@ -155,6 +187,9 @@ static const struct prn_member ops_members[] = {
     PRN_ARRAY(nodes, n_nodes, &node_schema, "By node, longest first.", .max = PRN_OPS_ROWS_MAX),
     PRN_ARRAY(kernels, n_kernels, &kernel_schema, "Kernels of a GPU, longest first.",
               .max = PRN_OPS_ROWS_MAX),
+    PRN_PART("placement", &placement_schema,
+             "Which execution provider has which nodes; absent when there is only the CPU's.",
+             .flags = PRN_NULL | PRN_OMIT),
     PRN_PART("difference", &difference_schema,
              "Against the fastest backend that was fed the same, largest difference first; null "
              "for that one, and when it isn't known.",

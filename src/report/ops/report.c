@@ -187,17 +187,13 @@ static void provider_column(const struct making *m)
         prn_table_column(m->table, m->exact ? "provider" : "Provider", PRN_TABLE_ALIGN_LEFT);
 }
 
-/* People know "CUDA" from "CUDAExecutionProvider". */
 static void provider_cell(const struct making *m, const struct prn_ops_row *row)
 {
     const char *provider = row->provider;
-    const char *end = provider ? strstr(provider, "ExecutionProvider") : NULL;
-    if (m->exact)
+    if (m->exact || (m->with_providers && !provider))
         text_cell(m, provider);
-    else if (m->with_providers && end && end > provider)
-        prn_table_cell(m->table, "%.*s", (int)(end - provider), provider);
     else if (m->with_providers)
-        text_cell(m, provider);
+        prn_table_cell(m->table, "%.*s", prn_provider_length(provider), provider);
 }
 
 static double sum_ns(const struct prn_ops_row *rows, size_t n)
@@ -583,6 +579,15 @@ static void describe_roofs(struct sections *s)
                         machine->created);
 }
 
+static void describe_placement(struct sections *s)
+{
+    if (s->making.ops->n_providers == 0)
+        return;
+    prn_buffer_add_char(s->prose.out, '\n');
+    prn_ops_placement_text(s->making.ops, &s->prose.line);
+    prn_prose_flush(&s->prose, 0);
+}
+
 static int write_profiled(struct sections *s, struct prony_error *err)
 {
     struct making *m = &s->making;
@@ -590,6 +595,7 @@ static int write_profiled(struct sections *s, struct prony_error *err)
     prn_heading(s->prose.out, s->prose.markdown, "Where the time goes: %s",
                 m->view->calls[m->index]);
     describe_runs(s, &m->view->profile->results[m->index]);
+    describe_placement(s);
     choose_columns(m);
     int code = add_table(s, ledger_columns, ledger_rows, ops->has_ledger, err);
     if (code == 0)

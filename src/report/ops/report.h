@@ -26,4 +26,11 @@ PRONY_MUST_CHECK int prn_ops_csv(const struct prn_view *view, enum prn_report_ta
 struct prn_ops; /* measure/ops/ops.h */
 void prn_ops_roofs_text(const struct prn_ops *ops, struct prn_buffer *out);
 
+/* "OpenVINO takes 118 of 124 nodes, 97 % of the time; the CPU has Resize, …" Nothing where the CPU
+ * has all. */
+void prn_ops_placement_text(const struct prn_ops *ops, struct prn_buffer *out);
+
+/* People know "CUDA" from "CUDAExecutionProvider": how many characters of it. */
+int prn_provider_length(const char *provider);
+
 #endif

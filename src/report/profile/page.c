@@ -221,6 +221,12 @@ static int write_result(struct prn_json_writer *w, const struct prn_view *view, 
         prn_json_text(w, "profiled", prn_buffer_text(&profiled));
         prn_buffer_release(&profiled);
     }
+    if (r->ops && r->ops->n_providers > 0) {
+        struct prn_buffer placement = PRN_BUFFER_INIT((size_t)1 << 16);
+        prn_ops_placement_text(r->ops, &placement);
+        prn_json_text(w, "placement", prn_buffer_text(&placement));
+        prn_buffer_release(&placement);
+    }
     if (r->load && r->load->slo) {
         double holds = prn_slo_holds_per_s(r->load->slo);
         prn_json_number(w, "holds_per_s", holds);

@@ -53,6 +53,11 @@ static int fill_table(struct ort_library *library, struct prony_error *err)
     memcpy(&library->api.name, &table[position], sizeof library->api.name);
     ORT_FUNCTIONS(ORT_X)
 #undef ORT_X
+#define ORT_X(since, position, name, result, parameters) \
+    if (minor >= (since))                                \
+        memcpy(&library->api.name, &table[position], sizeof library->api.name);
+    ORT_LATER_FUNCTIONS(ORT_X)
+#undef ORT_X
     return 0;
 }
 

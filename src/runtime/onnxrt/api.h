@@ -1,7 +1,8 @@
 /*
  * ONNX Runtime's C API as prony declares it for itself: the library is loaded at run time, so no
  * header of it is needed to build. The table of functions only ever grows; a function is known by
- * its position in it. All positions used here exist since 1.17.
+ * its position in it. Those of ORT_FUNCTIONS exist since 1.17; the later ones are NULL in a library
+ * that is older than they are.
  */
 #ifndef PRN_RUNTIME_ONNXRT_API_H
 #define PRN_RUNTIME_ONNXRT_API_H
@@ -24,12 +25,21 @@ typedef struct OrtValue OrtValue;
 typedef struct OrtTensorTypeAndShapeInfo OrtTensorTypeAndShapeInfo;
 typedef struct OrtCUDAProviderOptionsV2 OrtCUDAProviderOptionsV2;
 typedef struct OrtTensorRTProviderOptionsV2 OrtTensorRTProviderOptionsV2;
+typedef struct OrtROCMProviderOptions OrtROCMProviderOptions;
+typedef struct OrtCANNProviderOptions OrtCANNProviderOptions;
+typedef struct OrtDnnlProviderOptions OrtDnnlProviderOptions;
+typedef struct OrtKeyValuePairs OrtKeyValuePairs;
+typedef struct OrtEpDevice OrtEpDevice;
+typedef struct OrtHardwareDevice OrtHardwareDevice;
+typedef struct OrtEpAssignedSubgraph OrtEpAssignedSubgraph;
+typedef struct OrtEpAssignedNode OrtEpAssignedNode;
 
 enum { ORT_LOGGING_ERROR = 3 };
 enum { ORT_EXECUTION_PARALLEL = 1 };
 enum { ORT_TYPE_TENSOR = 1 };
 enum { ORT_ARENA_ALLOCATOR = 1 };
 enum { ORT_MEMORY_DEFAULT = 0 };
+enum { ORT_DEVICE_CPU, ORT_DEVICE_GPU, ORT_DEVICE_NPU, ORT_DEVICE_KINDS };
 
 /* position, name, result, parameters */
 #define ORT_FUNCTIONS(X)                                                                           \
@@ -77,6 +87,8 @@ enum { ORT_MEMORY_DEFAULT = 0 };
     X(99, ReleaseTensorTypeAndShapeInfo, void, (OrtTensorTypeAndShapeInfo *))                      \
     X(100, ReleaseSessionOptions, void, (OrtSessionOptions *))                                     \
     X(110, SessionEndProfiling, OrtStatus *, (OrtSession *, OrtAllocator *, char **))              \
+    X(125, GetAvailableProviders, OrtStatus *, (char ***, int *))                                  \
+    X(126, ReleaseAvailableProviders, OrtStatus *, (char **, int))                                 \
     X(130, AddSessionConfigEntry, OrtStatus *, (OrtSessionOptions *, const char *, const char *))  \
     X(133, RunWithBinding, OrtStatus *,                                                            \
       (OrtSession *, const OrtRunOptions *, const OrtIoBinding *))                                 \
@@ -86,6 +98,8 @@ enum { ORT_MEMORY_DEFAULT = 0 };
     X(138, BindOutputToDevice, OrtStatus *, (OrtIoBinding *, const char *, const OrtMemoryInfo *)) \
     X(140, GetBoundOutputValues, OrtStatus *,                                                      \
       (const OrtIoBinding *, OrtAllocator *, OrtValue ***, size_t *))                              \
+    X(153, SessionOptionsAppendExecutionProvider_ROCM, OrtStatus *,                                \
+      (OrtSessionOptions *, const OrtROCMProviderOptions *))                                       \
     X(170, SessionOptionsAppendExecutionProvider_TensorRT_V2, OrtStatus *,                         \
       (OrtSessionOptions *, const OrtTensorRTProviderOptionsV2 *))                                 \
     X(171, CreateTensorRTProviderOptions, OrtStatus *, (OrtTensorRTProviderOptionsV2 **))          \
@@ -98,11 +112,55 @@ enum { ORT_MEMORY_DEFAULT = 0 };
     X(206, UpdateCUDAProviderOptions, OrtStatus *,                                                 \
       (OrtCUDAProviderOptionsV2 *, const char *const *, const char *const *, size_t))              \
     X(208, ReleaseCUDAProviderOptions, void, (OrtCUDAProviderOptionsV2 *))                         \
-    X(228, RegisterCustomOpsLibrary_V2, OrtStatus *, (OrtSessionOptions *, const char *))
+    X(216, SessionOptionsAppendExecutionProvider, OrtStatus *,                                     \
+      (OrtSessionOptions *, const char *, const char *const *, const char *const *, size_t))       \
+    X(220, SessionOptionsAppendExecutionProvider_CANN, OrtStatus *,                                \
+      (OrtSessionOptions *, const OrtCANNProviderOptions *))                                       \
+    X(221, CreateCANNProviderOptions, OrtStatus *, (OrtCANNProviderOptions **))                    \
+    X(222, UpdateCANNProviderOptions, OrtStatus *,                                                 \
+      (OrtCANNProviderOptions *, const char *const *, const char *const *, size_t))                \
+    X(224, ReleaseCANNProviderOptions, void, (OrtCANNProviderOptions *))                           \
+    X(228, RegisterCustomOpsLibrary_V2, OrtStatus *, (OrtSessionOptions *, const char *))          \
+    X(239, SessionOptionsAppendExecutionProvider_Dnnl, OrtStatus *,                                \
+      (OrtSessionOptions *, const OrtDnnlProviderOptions *))                                       \
+    X(240, CreateDnnlProviderOptions, OrtStatus *, (OrtDnnlProviderOptions **))                    \
+    X(241, UpdateDnnlProviderOptions, OrtStatus *,                                                 \
+      (OrtDnnlProviderOptions *, const char *const *, const char *const *, size_t))                \
+    X(243, ReleaseDnnlProviderOptions, void, (OrtDnnlProviderOptions *))                           \
+    X(255, CreateROCMProviderOptions, OrtStatus *, (OrtROCMProviderOptions **))                    \
+    X(256, UpdateROCMProviderOptions, OrtStatus *,                                                 \
+      (OrtROCMProviderOptions *, const char *const *, const char *const *, size_t))                \
+    X(258, ReleaseROCMProviderOptions, void, (OrtROCMProviderOptions *))
+
+/* minor version that has it first, position, name, result, parameters */
+#define ORT_LATER_FUNCTIONS(X)                                                                     \
+    X(22, 297, GetKeyValue, const char *, (const OrtKeyValuePairs *, const char *))                \
+    X(22, 301, RegisterExecutionProviderLibrary, OrtStatus *,                                      \
+      (OrtEnv *, const char *, const char *))                                                      \
+    X(22, 303, GetEpDevices, OrtStatus *, (const OrtEnv *, const OrtEpDevice *const **, size_t *)) \
+    X(22, 304, SessionOptionsAppendExecutionProvider_V2, OrtStatus *,                              \
+      (OrtSessionOptions *, OrtEnv *, const OrtEpDevice *const *, size_t, const char *const *,     \
+       const char *const *, size_t))                                                               \
+    X(22, 307, HardwareDevice_Type, int, (const OrtHardwareDevice *))                              \
+    X(22, 309, HardwareDevice_Vendor, const char *, (const OrtHardwareDevice *))                   \
+    X(22, 312, EpDevice_EpName, const char *, (const OrtEpDevice *))                               \
+    X(22, 314, EpDevice_EpMetadata, const OrtKeyValuePairs *, (const OrtEpDevice *))               \
+    X(22, 316, EpDevice_Device, const OrtHardwareDevice *, (const OrtEpDevice *))                  \
+    X(24, 407, Session_GetEpGraphAssignmentInfo, OrtStatus *,                                      \
+      (const OrtSession *, const OrtEpAssignedSubgraph *const **, size_t *))                       \
+    X(24, 408, EpAssignedSubgraph_GetEpName, OrtStatus *,                                          \
+      (const OrtEpAssignedSubgraph *, const char **))                                              \
+    X(24, 409, EpAssignedSubgraph_GetNodes, OrtStatus *,                                           \
+      (const OrtEpAssignedSubgraph *, const OrtEpAssignedNode *const **, size_t *))                \
+    X(24, 412, EpAssignedNode_GetOperatorType, OrtStatus *,                                        \
+      (const OrtEpAssignedNode *, const char **))
 
 struct ort_api {
 #define ORT_X(position, name, result, parameters) result(*name) parameters;
     ORT_FUNCTIONS(ORT_X)
+#undef ORT_X
+#define ORT_X(since, position, name, result, parameters) result(*name) parameters;
+    ORT_LATER_FUNCTIONS(ORT_X)
 #undef ORT_X
 };
 

@@ -13,12 +13,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum provider {
-    PROVIDER_CPU,
-    PROVIDER_CUDA,
-    PROVIDER_TENSORRT,
-};
-
 /* ONNX Runtime's messages name the place in its own source, "/src/x.cc:12 ns::F(const T&) reason":
  * what follows matters to a user. Cuts the first such place out. */
 static void cut_source_place(char *text)
@@ -55,42 +49,6 @@ int ort_check(struct prn_runtime *r, OrtStatus *status, int code, struct prony_e
     return code;
 }
 
-/* The library lists providers that it can't load: only appending one tells. */
-static int append_provider(struct prn_runtime *r, enum provider provider, const char *device,
-                           struct prony_error *err)
-{
-    static const char *const keys[] = {"device_id"};
-    const struct ort_api *api = &r->library.api;
-    OrtStatus *status = NULL;
-    if (provider == PROVIDER_CUDA) {
-        OrtCUDAProviderOptionsV2 *options = NULL;
-        status = api->CreateCUDAProviderOptions(&options);
-        if (!status && device)
-            status = api->UpdateCUDAProviderOptions(options, keys, &device, 1);
-        if (!status)
-            status = api->SessionOptionsAppendExecutionProvider_CUDA_V2(r->options, options);
-        if (options)
-            api->ReleaseCUDAProviderOptions(options);
-    } else if (provider == PROVIDER_TENSORRT) {
-        OrtTensorRTProviderOptionsV2 *options = NULL;
-        status = api->CreateTensorRTProviderOptions(&options);
-        if (!status && device)
-            status = api->UpdateTensorRTProviderOptions(options, keys, &device, 1);
-        if (!status)
-            status = api->SessionOptionsAppendExecutionProvider_TensorRT_V2(r->options, options);
-        if (options)
-            api->ReleaseTensorRTProviderOptions(options);
-    }
-    int code = ort_check(r, status, PRONY_EUNAVAILABLE, err);
-    if (code == 0)
-        return 0;
-    if (access("/dev/nvidiactl", F_OK) != 0)
-        return prn_fail(err, code, "an NVIDIA GPU is needed, and none was found here");
-    prn_fail_in(err, code, "needs a build of ONNX Runtime with %s; %s says",
-                provider == PROVIDER_CUDA ? "CUDA" : "TensorRT", r->version);
-    return code;
-}
-
 /* Its trace is opened when the session is made, under a name that begins like this. */
 static int set_profiling(struct prn_runtime *r, const char *folder, struct prony_error *err)
 {
@@ -102,8 +60,8 @@ static int set_profiling(struct prn_runtime *r, const char *folder, struct prony
 
 static void ort_close(struct prn_runtime *r);
 
-static int open_provider(const struct prn_runtime_config *config, enum provider provider,
-                         struct prn_runtime **ret_runtime, struct prony_error *err)
+static int ort_open(const struct prn_runtime_config *config, struct prn_runtime **ret_runtime,
+                    struct prony_error *err)
 {
     struct prn_runtime *r = calloc(1, sizeof *r);
     if (!r)
@@ -128,8 +86,8 @@ static int open_provider(const struct prn_runtime_config *config, enum provider 
                       PRONY_ERUNTIME, err);
     for (size_t i = 0; code == 0 && i < config->n_options; i++)
         code = ort_set_option(r, &config->options[i], err);
-    if (code == 0 && provider != PROVIDER_CPU)
-        code = append_provider(r, provider, prn_runtime_option_of(config, "device", NULL), err);
+    if (code == 0)
+        code = ort_set_provider(r, config, err);
     if (code == 0 && config->profile_folder)
         code = set_profiling(r, config->profile_folder, err);
     if (code < 0) {
@@ -138,24 +96,6 @@ static int open_provider(const struct prn_runtime_config *config, enum provider 
     }
     *ret_runtime = r;
     return 0;
-}
-
-static int open_cpu(const struct prn_runtime_config *config, struct prn_runtime **ret_runtime,
-                    struct prony_error *err)
-{
-    return open_provider(config, PROVIDER_CPU, ret_runtime, err);
-}
-
-static int open_cuda(const struct prn_runtime_config *config, struct prn_runtime **ret_runtime,
-                     struct prony_error *err)
-{
-    return open_provider(config, PROVIDER_CUDA, ret_runtime, err);
-}
-
-static int open_tensorrt(const struct prn_runtime_config *config, struct prn_runtime **ret_runtime,
-                         struct prony_error *err)
-{
-    return open_provider(config, PROVIDER_TENSORRT, ret_runtime, err);
 }
 
 static const char *ort_version(const struct prn_runtime *r)
@@ -500,51 +440,89 @@ static void ort_close(struct prn_runtime *r)
     free(r);
 }
 
-/* The option for GPUs comes first, so that the others are a table of their own. */
-static const struct prn_runtime_option ort_gpu_options[] = {
-    {"device", "N", "which GPU (default 0)", false},
-    {"threads", "N", "threads inside an operator (0: one per core, the default)", false},
-    {"inter_threads", "N", "threads between operators; more than one runs them in parallel", false},
-    {"opt", "off|basic|extended|all", "graph optimisation (default all)", false},
-    {"arena", "on|off", "memory arena (default on)", false},
-    {"spin", "on|off", "threads spin while they wait (default on)", false},
-    {"denormals", "keep|zero", "tiny numbers, kept or flushed to zero (default keep)", false},
-    {"affinity", "CPUS", "CPUs of each thread but the first: 1;2-3+5", false},
-    {"io_binding", "on|off", "outputs stay in buffers that are bound once (default off)", false},
-    {"custom_ops", "FILE", "a library of custom operators", true},
-    {"save_optimised", "FILE", "writes the model as the session optimised it", true},
-    {"lib", "FILE", "the libonnxruntime.so to load, to compare versions", true},
-    {"ort.*", "VALUE", "any session config key of ONNX Runtime, passed on", false},
-    {0},
-};
-
-#define ONNXRT(symbol, name, text, is_gpu, opener) \
-    const struct prn_runtime_ops symbol = {        \
-        .software = name,                          \
-        .title = text,                             \
-        .gpu = is_gpu,                             \
-        .keeps_reshapes = true,                    \
-        .in_default = true,                        \
-        .search = &ort_search,                     \
-        .options = ort_gpu_options + !(is_gpu),    \
-        .open = opener,                            \
-        .version = ort_version,                    \
-        .library = ort_library,                    \
-        .origin = ort_origin,                      \
-        .load = ort_load,                          \
-        .bind = ort_bind,                          \
-        .prepare = ort_prepare,                    \
-        .run = ort_run,                            \
-        .lane = ort_lane,                          \
-        .output_count = ort_output_count,          \
-        .output = ort_output,                      \
-        .end_profiling = ort_end_profiling,        \
-        .made = ort_made,                          \
-        .close = ort_close,                        \
+/* Options of the CPU's backend, which all others have too. */
+#define SESSION_OPTIONS                                                                            \
+    {"threads", "N", "threads inside an operator (0: one per core, the default)", false},          \
+        {"inter_threads", "N", "threads between operators; more than one runs them in parallel",   \
+         false},                                                                                   \
+        {"opt", "off|basic|extended|all", "graph optimisation (default all)", false},              \
+        {"arena", "on|off", "memory arena (default on)", false},                                   \
+        {"spin", "on|off", "threads spin while they wait (default on)", false},                    \
+        {"denormals", "keep|zero", "tiny numbers, kept or flushed to zero (default keep)", false}, \
+        {"affinity", "CPUS", "CPUs of each thread but the first: 1;2-3+5", false},                 \
+        {"io_binding", "on|off", "outputs stay in buffers that are bound once (default off)",      \
+         false},                                                                                   \
+        {"custom_ops", "FILE", "a library of custom operators", true},                             \
+        {"save_optimised", "FILE", "writes the model as the session optimised it", true},          \
+        {"lib", "FILE", "the libonnxruntime.so to load, to compare versions", true},               \
+        {"ort.*", "VALUE", "any session config key of ONNX Runtime, passed on", false}, {0},
+#define PROVIDER_OPTIONS                                               \
+    {                                                                  \
+        "ep.*", "VALUE", "any option of the provider, passed on", true \
     }
 
-extern const struct prn_runtime_ops prn_onnxrt_cpu, prn_onnxrt_cuda, prn_onnxrt_tensorrt;
+static const struct prn_runtime_option cpu_options[] = {SESSION_OPTIONS};
+static const struct prn_runtime_option numbered_options[] = {
+    {"device", "N", "which GPU (default 0)", false}, PROVIDER_OPTIONS, SESSION_OPTIONS};
+static const struct prn_runtime_option device_options[] = {
+    {PRN_RUNTIME_DEVICE, "cpu|gpu|npu", "which kind of device (default cpu)", false},
+    PROVIDER_OPTIONS,
+    SESSION_OPTIONS};
+static const struct prn_runtime_option plain_options[] = {PROVIDER_OPTIONS, SESSION_OPTIONS};
+static const struct prn_runtime_option plugin_options[] = {
+    {"ep", "FILE", "the plugin, a library of execution providers", true},
+    {"provider", "NAME", "which of the plugin's providers (default: the first)", false},
+    {PRN_RUNTIME_DEVICE, "cpu|gpu|npu", "which kind of device (default cpu)", false},
+    PROVIDER_OPTIONS,
+    SESSION_OPTIONS};
 
-ONNXRT(prn_onnxrt_cpu, "onnxrt-cpu", "ONNX Runtime, CPU", false, open_cpu);
-ONNXRT(prn_onnxrt_cuda, "onnxrt-cuda", "ONNX Runtime, CUDA", true, open_cuda);
-ONNXRT(prn_onnxrt_tensorrt, "onnxrt-tensorrt", "ONNX Runtime, TensorRT", true, open_tensorrt);
+#define ONNXRT(symbol, name, text, row_options, ...)                           \
+    extern const struct prn_runtime_ops symbol;                                \
+    const struct prn_runtime_ops symbol = {.software = name,                   \
+                                           .title = text,                      \
+                                           .keeps_reshapes = true,             \
+                                           .search = &ort_search,              \
+                                           .options = row_options,             \
+                                           .open = ort_open,                   \
+                                           .version = ort_version,             \
+                                           .library = ort_library,             \
+                                           .origin = ort_origin,               \
+                                           .offers = ort_offers,               \
+                                           .readable = ort_readable,           \
+                                           .load = ort_load,                   \
+                                           .bind = ort_bind,                   \
+                                           .prepare = ort_prepare,             \
+                                           .run = ort_run,                     \
+                                           .lane = ort_lane,                   \
+                                           .output_count = ort_output_count,   \
+                                           .output = ort_output,               \
+                                           .end_profiling = ort_end_profiling, \
+                                           .placement = ort_placement,         \
+                                           .made = ort_made,                   \
+                                           .close = ort_close,                 \
+                                           __VA_ARGS__}
+
+ONNXRT(prn_onnxrt_cpu, "onnxrt-cpu", "ONNX Runtime, CPU", cpu_options, .in_default = true);
+ONNXRT(prn_onnxrt_cuda, "onnxrt-cuda", "ONNX Runtime, CUDA", numbered_options, .gpu = true,
+       .in_default = true);
+ONNXRT(prn_onnxrt_tensorrt, "onnxrt-tensorrt", "ONNX Runtime, TensorRT", numbered_options,
+       .gpu = true, .in_default = true);
+ONNXRT(prn_onnxrt_plugin, "onnxrt-plugin", "ONNX Runtime with a plugin", plugin_options,
+       .named_only = true);
+ONNXRT(prn_onnxrt_cann, "onnxrt-cann", "ONNX Runtime, CANN", numbered_options, .gpu = true,
+       .listed_only = true);
+ONNXRT(prn_onnxrt_dnnl, "onnxrt-dnnl", "ONNX Runtime, oneDNN", plain_options, .listed_only = true);
+ONNXRT(prn_onnxrt_migraphx, "onnxrt-migraphx", "ONNX Runtime, MIGraphX", numbered_options,
+       .gpu = true, .listed_only = true);
+ONNXRT(prn_onnxrt_openvino, "onnxrt-openvino", "ONNX Runtime, OpenVINO", device_options,
+       .listed_only = true);
+ONNXRT(prn_onnxrt_qnn, "onnxrt-qnn", "ONNX Runtime, QNN", plain_options, .gpu = true,
+       .listed_only = true);
+ONNXRT(prn_onnxrt_rocm, "onnxrt-rocm", "ONNX Runtime, ROCm", numbered_options, .gpu = true,
+       .listed_only = true);
+ONNXRT(prn_onnxrt_vitisai, "onnxrt-vitisai", "ONNX Runtime, Vitis AI", plain_options, .gpu = true,
+       .listed_only = true);
+ONNXRT(prn_onnxrt_webgpu, "onnxrt-webgpu", "ONNX Runtime, WebGPU", numbered_options, .gpu = true,
+       .listed_only = true);
+ONNXRT(prn_onnxrt_xnnpack, "onnxrt-xnnpack", "ONNX Runtime, XNNPACK", plain_options,
+       .listed_only = true);

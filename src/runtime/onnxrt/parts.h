@@ -8,7 +8,10 @@
 struct prn_runtime {
     bool is_lane; /* all but the outputs and what is below them is borrowed */
     struct ort_library library;
-    char version[64];
+    char version[128];
+    const char *provider; /* beside the CPU's: "CUDAExecutionProvider"; NULL: none */
+    char provider_name[64];
+    bool records_placement; /* the session will tell which nodes each provider got */
     OrtEnv *env;
     OrtSessionOptions *options;
     OrtSession *session;
@@ -36,5 +39,19 @@ PRONY_MUST_CHECK int ort_check(struct prn_runtime *r, OrtStatus *status, int cod
 /* Puts a backend's option into the session's, unless it is for others (lib, device). */
 PRONY_MUST_CHECK int ort_set_option(struct prn_runtime *r, const struct prn_spec_option *option,
                                     struct prony_error *err);
+
+/* Appends the provider of the backend, if it has one beside the CPU's (providers.c). */
+PRONY_MUST_CHECK int ort_set_provider(struct prn_runtime *r,
+                                      const struct prn_runtime_config *config,
+                                      struct prony_error *err);
+
+/* What follows the name that people know: "ExecutionProvider" of "CUDAExecutionProvider". */
+const char *ort_provider_rest(const char *name);
+
+/* Slots of the vtable. */
+const char *ort_offers(const struct prn_runtime *r);
+const char *const *ort_readable(const struct prn_runtime *r);
+PRONY_MUST_CHECK int ort_placement(struct prn_runtime *r, struct prn_placed **ret_rows,
+                                   size_t *ret_n, struct prony_error *err);
 
 #endif
