@@ -124,6 +124,17 @@ static void kernels_run(void **state)
     }
 }
 
+static void no_rate_is_below_zero(void **state)
+{
+    (void)state;
+    double units[] = {1, 1, 1, 1, 1, 1, 1, 1, 100};
+    struct prn_machine_row row = {0};
+    prn_machine_summarise(units, PRN_ARRAY_SIZE(units), &row);
+    assert_int_equal(row.units, 5);
+    assert_near(row.per_s, 20.8, 1e-9);
+    assert_true(row.low_per_s == 0 && row.high_per_s > row.per_s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -131,6 +142,7 @@ int main(void)
         cmocka_unit_test(unknown_roofs),
         cmocka_unit_test(caches_are_shared),
         cmocka_unit_test(kernels_run),
+        cmocka_unit_test(no_rate_is_below_zero),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -347,17 +347,16 @@ static int take_rounds(struct measuring *m, struct prony_error *err)
     return code;
 }
 
-/* The mean of the faster half of the units. */
-static void summarise(struct figure *f)
+void prn_machine_summarise(double *units, size_t n, struct prn_machine_row *row)
 {
-    size_t half = (f->n_units + 1) / 2;
-    prn_stats_sort(f->units, f->n_units);
-    struct prn_interval interval = prn_stats_mean_interval(f->units + (f->n_units - half), half);
+    size_t half = (n + 1) / 2;
+    prn_stats_sort(units, n);
+    struct prn_interval interval = prn_stats_mean_interval(units + (n - half), half);
     bool enough = half >= PRN_UNITS_MIN;
-    f->row.units = (int64_t)half;
-    f->row.per_s = interval.estimate;
-    f->row.low_per_s = enough ? interval.low : NAN;
-    f->row.high_per_s = enough ? interval.high : NAN;
+    row->units = (int64_t)half;
+    row->per_s = interval.estimate;
+    row->low_per_s = enough ? fmax(0, interval.low) : NAN;
+    row->high_per_s = enough ? interval.high : NAN;
 }
 
 static int make_record(struct measuring *m, struct prn_machine *ret, struct prony_error *err)
@@ -375,7 +374,7 @@ static int make_record(struct measuring *m, struct prn_machine *ret, struct pron
         return prn_fail_memory(err);
     for (size_t i = 0; i < m->n_figures; i++) {
         taken += (int64_t)m->figures[i].n_units;
-        summarise(&m->figures[i]);
+        prn_machine_summarise(m->figures[i].units, m->figures[i].n_units, &m->figures[i].row);
         rows[i] = m->figures[i].row;
     }
     gmtime_r(&seconds, &utc);

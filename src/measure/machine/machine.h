@@ -98,6 +98,10 @@ bool prn_machine_is_here(const struct prn_machine *machine);
 
 bool prn_machine_has_threads(const struct prn_machine *machine, int64_t threads);
 
+/* The mean of the faster half of the units, which are put in order, and its interval. Units that
+ * differ a lot make that wide, but no rate is below 0. */
+void prn_machine_summarise(double *units, size_t n, struct prn_machine_row *row);
+
 /* ---- Roofs ---- */
 
 /* What is computed and moved; NAN: not known. */
