@@ -30,7 +30,8 @@ const char *prn_trace_verdict_name(enum prn_trace_verdict verdict)
 static const char *key_text(const struct prn_trace_key *key, struct prn_arena *arena,
                             size_t *ret_len)
 {
-    const struct prn_symbol *parts[] = {key->node, key->op, key->provider, key->shape};
+    const struct prn_symbol *parts[] = {key->node, key->op, key->provider, key->shape,
+                                        key->dimensions};
     size_t len = 0;
     for (size_t i = 0; i < PRN_ARRAY_SIZE(parts); i++)
         len += (parts[i] ? parts[i]->len + 1 : 0) + 1;
@@ -205,8 +206,13 @@ int prn_trace_compare(const struct prn_trace *a, const struct prn_trace *b,
         fill_row(&c.run, whole_a, whole_b, 1);
         c.run.verdict = judge(&c.run, enough);
     }
-    for (size_t i = 0; code == 0 && i < 2; i++) {
-        code = match(&a->cpu[i], &b->cpu[i], &c.rows[i], &c.n[i], err);
+    const struct prn_trace_table *tables[PRN_TRACE_COMPARED][2] = {
+        {&a->cpu[0], &b->cpu[0]},
+        {&a->cpu[1], &b->cpu[1]},
+        [PRN_TRACE_COMPARED_GPU] = {&a->gpu, &b->gpu},
+    };
+    for (size_t i = 0; code == 0 && i < PRN_TRACE_COMPARED; i++) {
+        code = match(tables[i][0], tables[i][1], &c.rows[i], &c.n[i], err);
         for (size_t row = 0; code == 0 && row < c.n[i]; row++)
             compare_row(&c.rows[i][row]);
         if (code == 0)
@@ -223,7 +229,7 @@ int prn_trace_compare(const struct prn_trace *a, const struct prn_trace *b,
 
 void prn_trace_comparison_release(struct prn_trace_comparison *c)
 {
-    free(c->rows[0]);
-    free(c->rows[1]);
+    for (size_t i = 0; i < PRN_TRACE_COMPARED; i++)
+        free(c->rows[i]);
     *c = (struct prn_trace_comparison){0};
 }

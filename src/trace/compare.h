@@ -1,6 +1,6 @@
 /*
  * Two traces side by side. The unit is the run: a row compares the medians over runs of the time
- * that one operator or node takes in a run.
+ * that one operator, node or kernel takes in a run.
  */
 #ifndef PRN_TRACE_COMPARE_H
 #define PRN_TRACE_COMPARE_H
@@ -32,11 +32,15 @@ struct prn_trace_difference {
     enum prn_trace_verdict verdict;
 };
 
+/* The tables that are compared: both of CPU times, and that of GPU kernels. */
+#define PRN_TRACE_COMPARED_GPU 2
+#define PRN_TRACE_COMPARED 3
+
 struct prn_trace_comparison {
     struct prn_trace_difference run; /* model_run as a whole; not among the corrected */
     bool has_run;
-    struct prn_trace_difference *rows[2]; /* of the CPU tables, largest difference first */
-    size_t n[2];
+    struct prn_trace_difference *rows[PRN_TRACE_COMPARED]; /* largest difference first */
+    size_t n[PRN_TRACE_COMPARED];
 };
 
 /* Both traces were read with the same options, and outlive the comparison. */

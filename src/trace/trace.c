@@ -201,7 +201,7 @@ static int settle(struct pass *p, struct prn_trace_table *table, struct prn_trac
     add(p, &table->total, sum->count, sum->ns);
     if (table->with_statistics && prn_sketch_add(&group->per_run, (double)sum->ns) < 0)
         return prn_fail_memory(err);
-    if (table->by && add_to_order(&group->order, sum->ns) < 0)
+    if (table->with_statistics && add_to_order(&group->order, sum->ns) < 0)
         return prn_fail_memory(err);
     return 0;
 }

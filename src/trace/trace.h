@@ -66,7 +66,7 @@ struct prn_trace_group {
     size_t n_pending;
     struct prn_sketch per_run;    /* ns per selected run, 0 where it didn't occur */
     struct prn_trace_use memory;  /* of a CPU table */
-    struct prn_trace_order order; /* of a CPU table; without runs where it didn't occur */
+    struct prn_trace_order order; /* without runs where it didn't occur */
 };
 
 /* The groups with anything in `pending`, in one strand. */

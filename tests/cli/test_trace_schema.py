@@ -17,7 +17,11 @@ CASES = {
                     [RUNS / "run_0.json", RUNS / "run_1.json"]],
     "prony.trace-comparison": [["parallel.json", "--compare", TRACES / "gpu.json"],
                                ["parallel.json", "--compare", TRACES / "parallel.json", "--by",
-                                "node,provider,shape"]],
+                                "node,provider,shape"],
+                               ["gpu.json", "--shape-sensitive", "--dimension-sensitive",
+                                "--compare", TRACES / "gpu.json"],
+                               ["memory-patterns.json.gz", "--by", "node,provider,shape",
+                                "--compare", TRACES / "memory-patterns.json.gz"]],
 }
 
 

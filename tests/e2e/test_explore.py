@@ -631,6 +631,63 @@ def test_comparison_by_hand(explore_json, explore, write):
     assert "only in the second" in text and "slower" in text
 
 
+def test_comparison_of_kernels(explore, explore_json, write):
+    """GPU kernels are rows of their own, by name and, if asked, by dimensions and shapes."""
+
+    def trace(gemm, extra):
+        events = traces.opening()
+        for i in range(12):
+            start = 10_000 * i
+            events += [traces.node("a", "MatMul", start, 10),
+                       traces.kernel("_Z4gemmPf", "MatMul", start + 1, gemm + i % 2),
+                       traces.kernel("copy", None, start + 2, 7)]
+            events += [traces.kernel("relu", "Relu", start + 3, 5)] * extra
+            events += [traces.model_run(start, 900)]
+        return events
+
+    files = write(trace(100, 0), "first.json"), write(trace(300, 1), "second.json")
+    report = compare(explore_json, *files)
+    rows = {row["kernel"]: row for row in report["kernels"]}
+    assert list(rows) == ["gemm(float*)", "relu", "copy"]  # largest difference first
+    assert rows["gemm(float*)"]["symbol"] == "_Z4gemmPf"
+    assert rows["gemm(float*)"]["verdict"] == "slower"
+    assert near(rows["gemm(float*)"]["ratio"], 301 / 101)
+    assert rows["relu"]["verdict"] == "only in the second"
+    assert rows["copy"]["ratio"] == 1
+    assert "dimensions" not in rows["copy"]
+    by_dimensions = compare(explore_json, *files, "--dimension-sensitive")["kernels"]
+    assert {row["dimensions"] for row in by_dimensions} == {"b256x1x1,g1x1x1"}
+    text = explore(files[0], "--compare", files[1]).stdout
+    assert re.search(r"Per run and GPU kernel, largest difference first\n\nKernel", text)
+    assert "Kernel names are as the compiler wrote them" in explore(
+        files[0], "--demangler", "no-such-program", "--compare", files[1]).stdout
+
+
+def test_comparison_of_memory(explore, explore_json):
+    """Bytes of both sides; null where one doesn't tell."""
+    before, memory = (ROOT / f"examples/traces/{name}.json.gz" for name in ("before", "memory"))
+    silent = ROOT / "tests/data/trace/webgpu.json.gz"
+    report = compare(explore_json, memory, before)["memory"]
+    single = {name: explore_json(path) for name, path in (("first", memory), ("second", before))}
+    for side, trace in single.items():
+        own = trace["memory"]["allocators"][0]
+        assert report["allocators"][0][f"{side}_peak_bytes"] == own["peak_bytes"]
+        assert report["allocators"][0][f"{side}_arena_bytes"] == own["arena_bytes"]
+        uses = {g["op"]: g["memory"] for g in trace["cpu"]["groups"]}
+        assert {g["op"]: g[side] for g in report["groups"] if g[side]} == uses
+    assert {g["op"]: g["first"] for g in report["groups"]}["Gemm"] is None  # the first has none
+    text = explore(memory, "--compare", before).stdout
+    assert "is 1.50 MiB in the first and 14.9 MiB in the second" in " ".join(text.split())
+    assert "Growth and live bytes are the same in both." in explore(before, "--compare", before).stdout
+    report = compare(explore_json, silent, before)["memory"]
+    assert report["allocators"][0]["first_peak_bytes"] is None
+    assert all(g["first"] is None for g in report["groups"])
+    text = explore(silent, "--compare", before).stdout
+    assert "the first does not tell" in " ".join(text.split())
+    assert "First growth" not in text
+    assert "memory" not in compare(explore_json, silent, silent)
+
+
 def test_comparison_interval(explore_json, write):
     """The interval against a bootstrap of our own: 60 runs each, noise of a fifth."""
     dice = random.Random(7)

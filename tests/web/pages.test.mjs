@@ -809,6 +809,28 @@ test("the answer of two traces has a ratio only if there are enough runs", async
   await leave(page);
 });
 
+test("kernels and memory of two traces are on their page", async () => {
+  const kernels = await open("traces");
+  const shown = await rows(kernels, "GPU kernels");
+  made("traces").kernels.forEach((row, i) => {
+    assert.equal(shown[i].Name.text, row.kernel);
+    same(shown[i].Second, row.second_median_us, "us");
+    assert.equal(shown[i].Verdict.text, row.verdict);
+  });
+  await leave(kernels);
+  const page = await open("traces-memory");
+  const { memory } = made("traces-memory");
+  const cells = await rows(page, "Memory");
+  assert.equal(cells.length, memory.groups.length);
+  memory.groups.forEach((group, i) => {
+    assert.equal(cells[i].Name.text, group.op);
+    same(cells[i]["Growth, first"], group.first?.growth_bytes ?? null, "bytes");
+    same(cells[i]["Live, second"], group.second?.live_bytes ?? null, "bytes");
+  });
+  assert.match(await page.textContent("main"), /Peak of CPUExecutionProvider/);
+  await leave(page);
+});
+
 test("the answers of layers and schedules have their figures", async () => {
   const planned = await open("schedule");
   const schedule = made("schedule");

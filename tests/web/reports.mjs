@@ -143,6 +143,7 @@ function history() {
   return JSON.parse(prony(...argv, "--format", "json"));
 }
 
+const example = (name) => path.join(ROOT, `examples/traces/${name}.json.gz`);
 const trace = (name) => data(`trace/${name}.json`);
 
 // Twelve runs of two nodes; those of the second trace take longer, and have a third one.
@@ -181,6 +182,7 @@ const makers = {
   gpu: explore("gpu", trace("gpu"), "--mapping", "--dimension-sensitive"),
   traces: explore("traces", trace("parallel"), "--compare", trace("gpu")),
   "traces-apart": tracesApart,
+  "traces-memory": explore("traces-memory", example("memory"), "--compare", example("before"), "-c", "100"),
   schedule,
   layers,
   list,

@@ -175,7 +175,7 @@ function runs(data: Trace): HTMLElement | null {
       title: "Runs over time",
       xTitle: ordered ? "run" : "start",
       lines,
-      showX: ordered ? (run) => integer(Math.round(run)) : micros,
+      showX: ordered ? (run) => integer(Math.round(run ?? 0)) : micros,
       showY: micros,
     }),
     {
@@ -305,10 +305,13 @@ export function trace({ data, view }: Report<Trace, TraceView>): Node[] {
 
 // ---- Two traces ----
 
-const differenceName = (d: TraceDifference): string =>
-  [d.node, d.op, d.provider, d.input_type_shape].filter(Boolean).join(" ") || "the whole run";
+type KernelDifference = NonNullable<TraceComparison["kernels"]>[number];
+type MemoryDifference = NonNullable<TraceComparison["memory"]>["groups"][number];
 
-function differences(title: string, rows: TraceDifference[], leftOut?: number): HTMLElement {
+const differenceName = (d: Partial<TraceDifference & KernelDifference>): string =>
+  [d.kernel, d.dimensions, d.node, d.op, d.provider, d.input_type_shape].filter(Boolean).join(" ") || "the whole run";
+
+function differences(title: string, rows: (TraceDifference | KernelDifference)[], leftOut?: number): HTMLElement {
   const drawn = rows.filter((r) => r.ratio !== null).slice(0, 30);
   const times = {
     label: title,
@@ -318,29 +321,29 @@ function differences(title: string, rows: TraceDifference[], leftOut?: number): 
       {
         title: "First",
         field: "first_median_us",
-        value: (r: TraceDifference) => r.first_median_us,
-        show: (r: TraceDifference) => micros(r.first_median_us),
+        value: (r: TraceDifference | KernelDifference) => r.first_median_us,
+        show: (r: TraceDifference | KernelDifference) => micros(r.first_median_us),
       },
       {
         title: "Second",
         field: "second_median_us",
-        value: (r: TraceDifference) => r.second_median_us,
-        show: (r: TraceDifference) => micros(r.second_median_us),
+        value: (r: TraceDifference | KernelDifference) => r.second_median_us,
+        show: (r: TraceDifference | KernelDifference) => micros(r.second_median_us),
       },
       {
         title: "Ratio",
         field: "ratio",
-        value: (r: TraceDifference) => r.ratio,
-        show: (r: TraceDifference) => interval(ratio, r.ratio, r.ratio_low, r.ratio_high),
+        value: (r: TraceDifference | KernelDifference) => r.ratio,
+        show: (r: TraceDifference | KernelDifference) => interval(ratio, r.ratio, r.ratio_low, r.ratio_high),
       },
       {
         title: "p",
         field: "p_holm",
         help: "corrected for the number of rows",
-        value: (r: TraceDifference) => r.p_holm,
-        show: (r: TraceDifference) => significant(r.p_holm, 2),
+        value: (r: TraceDifference | KernelDifference) => r.p_holm,
+        show: (r: TraceDifference | KernelDifference) => significant(r.p_holm, 2),
       },
-      { title: "Verdict", field: "verdict", value: (r: TraceDifference) => r.verdict },
+      { title: "Verdict", field: "verdict", value: (r: TraceDifference | KernelDifference) => r.verdict },
     ],
     rows,
   };
@@ -370,6 +373,37 @@ function differences(title: string, rows: TraceDifference[], leftOut?: number): 
         ),
       ),
     table(times),
+  );
+}
+
+// Bytes of single runs: they have no interval.
+function memoryDifferences(memory: NonNullable<TraceComparison["memory"]>): HTMLElement {
+  const use = (side: "first" | "second", key: "growth_bytes" | "live_bytes", title: string) => ({
+    title,
+    field: `${side}_${key}`,
+    value: (r: MemoryDifference) => r[side]?.[key] ?? null,
+    show: (r: MemoryDifference) => bytes(r[side]?.[key] ?? null),
+  });
+  return section(
+    "Memory",
+    facts(
+      memory.allocators.map((a) => [
+        `Peak${a.provider ? ` of ${a.provider}` : ""}`,
+        `${bytes(a.first_peak_bytes)} → ${bytes(a.second_peak_bytes)}`,
+      ]),
+    ),
+    table<MemoryDifference>({
+      label: "Memory",
+      file: "memory",
+      columns: [
+        { title: "Name", field: "name", value: differenceName },
+        use("first", "growth_bytes", "Growth, first"),
+        use("second", "growth_bytes", "Growth, second"),
+        use("first", "live_bytes", "Live, first"),
+        use("second", "live_bytes", "Live, second"),
+      ],
+      rows: memory.groups,
+    }),
   );
 }
 
@@ -406,6 +440,8 @@ export function traceComparison({ data }: Report<TraceComparison, object>): Node
           ),
         ]
       : []),
+    ...(data.kernels ? [section("Kernel by kernel", differences("GPU kernels", data.kernels))] : []),
+    ...(data.memory ? [memoryDifferences(data.memory)] : []),
     section(
       "Traces",
       facts([

@@ -7,6 +7,7 @@
 #include "report/prose.h"
 #include "report/verdict.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -14,13 +15,17 @@ struct comparison_view {
     const struct prn_trace_comparison *comparison;
     const struct prn_trace *a, *b;
     const struct prn_trace_report_options *options;
+    const char *const *kernels; /* demangled, of those shown */
+    const char *demangler_fault;
+    struct prn_arena arena;
 };
+
+#define NAMES_MAX ((size_t)64 << 20)
 
 /* ---- Tables ---- */
 
-static void columns(unsigned by, struct prn_table *t, bool exact)
+static void columns(struct prn_table *t, bool exact)
 {
-    prn_trace_key_columns(t, by, exact, "op");
     static const char *const titles[][2] = {{"First", "first_median_us"},
                                             {"Second", "second_median_us"},
                                             {"Difference", "difference_us"},
@@ -76,19 +81,51 @@ static void text_cells(const struct prn_trace_difference *row, struct prn_table 
                    row->verdict == PRN_TRACE_NOT_SHOWN ? "" : prn_trace_verdict_name(row->verdict));
 }
 
+/* Memory is in CSV beside the times. */
+static void memory_columns(struct prn_table *t)
+{
+    prn_table_columns(t, ">first_growth_bytes|>second_growth_bytes|>first_live_bytes|"
+                         ">second_live_bytes");
+}
+
+static void memory_cells(const struct prn_trace_difference *row, struct prn_table *t)
+{
+    const struct prn_trace_group *groups[] = {row->a, row->b};
+    for (size_t i = 0; i < 4; i++) {
+        const struct prn_trace_group *g = groups[i % 2];
+        if (g && g->memory.events > 0)
+            prn_table_cell(t, "%" PRId64, i < 2 ? g->memory.growth_bytes : g->memory.live_bytes);
+        else
+            prn_table_cell(t, "%s", "");
+    }
+}
+
 static int write_table(const struct comparison_view *v, size_t which, size_t count,
                        enum prn_table_style style, struct prn_buffer *out, struct prony_error *err)
 {
-    unsigned by = v->a->cpu[which].by;
+    bool gpu = which == PRN_TRACE_COMPARED_GPU;
+    unsigned by = gpu ? 0 : v->a->cpu[which].by;
     bool exact = style == PRN_TABLE_STYLE_CSV;
+    bool memory = exact && (v->a->memory.n > 0 || v->b->memory.n > 0);
     struct prn_table *t = prn_table_new();
     prn_table_width(t, v->options->width);
     prn_table_rest(t, PRN_TRACE_MORE, 1);
-    columns(by, t, exact);
+    if (gpu)
+        prn_trace_kernel_columns(t, v->options, exact);
+    else
+        prn_trace_key_columns(t, by, exact, "op");
+    columns(t, exact);
+    if (memory)
+        memory_columns(t);
     for (size_t i = 0; i < v->comparison->n[which] && i < count; i++) {
         const struct prn_trace_difference *row = &v->comparison->rows[which][i];
-        prn_trace_key_cells(t, by, row->key);
+        if (gpu)
+            prn_trace_kernel_cells(t, v->options, v->kernels[i], row->key);
+        else
+            prn_trace_key_cells(t, by, row->key);
         (exact ? exact_cells : text_cells)(row, t);
+        if (memory)
+            memory_cells(row, t);
     }
     return prn_table_end(t, style, out, err);
 }
@@ -203,42 +240,57 @@ static void write_verdict(const struct comparison_view *v, bool markdown, struct
     prn_prose_release(&prose);
 }
 
+static const char *what_rows_are(const struct comparison_view *v, size_t which)
+{
+    if (which == PRN_TRACE_COMPARED_GPU)
+        return "GPU kernel";
+    unsigned by = v->a->cpu[which].by;
+    return by & PRN_TRACE_BY_NODE       ? "node"
+           : by & PRN_TRACE_BY_OP       ? "operator"
+           : by & PRN_TRACE_BY_PROVIDER ? "provider"
+                                        : "input shapes";
+}
+
+static int write_rows(const struct comparison_view *v, size_t which, bool markdown,
+                      struct prn_buffer *out, struct prony_error *err)
+{
+    size_t n = v->comparison->n[which];
+    if (n == 0)
+        return 0;
+    prn_buffer_printf(out, "%sPer run and %s, largest difference first", markdown ? "\n## " : "\n",
+                      what_rows_are(v, which));
+    if (n > v->options->count)
+        prn_buffer_printf(out, ": %zu of %zu", v->options->count, n);
+    prn_buffer_add(out, "\n\n");
+    int code = write_table(v, which, v->options->count,
+                           markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT, out, err);
+    if (code == 0 && which == PRN_TRACE_COMPARED_GPU && v->demangler_fault) {
+        prn_buffer_add(out, "\nKernel names are as the compiler wrote them: ");
+        prn_text_clean(out, v->demangler_fault);
+        prn_buffer_add(out, "\n");
+    }
+    return code;
+}
+
 static int write_text(const struct comparison_view *v, bool markdown, struct prn_buffer *out,
                       struct prony_error *err)
 {
-    enum prn_table_style style = markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT;
     const char *item = markdown ? "- " : "";
     write_trace_line(item, "First: ", v->a, out);
     write_trace_line(item, "Second:", v->b, out);
     write_verdict(v, markdown, out);
     int code = 0;
-    for (size_t i = 0; code == 0 && i < 2; i++) {
-        size_t n = v->comparison->n[i];
-        if (n == 0)
-            continue;
-        unsigned by = v->a->cpu[i].by;
-        const char *what = by & PRN_TRACE_BY_NODE       ? "node"
-                           : by & PRN_TRACE_BY_OP       ? "operator"
-                           : by & PRN_TRACE_BY_PROVIDER ? "provider"
-                                                        : "input shapes";
-        prn_buffer_printf(out, "%sPer run and %s, largest difference first",
-                          markdown ? "\n## " : "\n", what);
-        if (n > v->options->count)
-            prn_buffer_printf(out, ": %zu of %zu", v->options->count, n);
-        prn_buffer_add(out, "\n\n");
-        code = write_table(v, i, v->options->count, style, out, err);
-    }
-    return code;
+    for (size_t i = 0; code == 0 && i < PRN_TRACE_COMPARED; i++)
+        code = write_rows(v, i, markdown, out, err);
+    return code < 0 ? code
+                    : prn_trace_memory_compare_text(v->comparison, v->a, v->b, v->options, markdown,
+                                                    out, err);
 }
 
 /* ---- JSON ---- */
 
-static void json_difference(struct prn_json_writer *w, const char *key,
-                            const struct prn_trace_difference *row, struct prn_buffer *scratch)
+static void json_figures(struct prn_json_writer *w, const struct prn_trace_difference *row)
 {
-    prn_json_object(w, key);
-    if (row->key)
-        prn_trace_key_members(w, row->key, scratch);
     prn_json_number(w, "first_median_us", row->median_a_ns / 1e3);
     prn_json_number(w, "second_median_us", row->median_b_ns / 1e3);
     prn_json_number(w, "ratio", row->ratio.estimate);
@@ -246,6 +298,33 @@ static void json_difference(struct prn_json_writer *w, const char *key,
     prn_json_number(w, "ratio_high", row->ratio.high);
     prn_json_number(w, "p_holm", row->p);
     prn_json_text(w, "verdict", prn_trace_verdict_name(row->verdict));
+}
+
+static void json_difference(struct prn_json_writer *w, const char *key,
+                            const struct prn_trace_difference *row, struct prn_buffer *scratch)
+{
+    prn_json_object(w, key);
+    if (row->key)
+        prn_trace_key_members(w, row->key, scratch);
+    json_figures(w, row);
+    prn_json_end(w);
+}
+
+static void json_kernels(struct prn_json_writer *w, const struct comparison_view *v,
+                         struct prn_buffer *scratch)
+{
+    const struct prn_trace_difference *rows = v->comparison->rows[PRN_TRACE_COMPARED_GPU];
+    prn_json_array(w, "kernels");
+    for (size_t i = 0; i < v->comparison->n[PRN_TRACE_COMPARED_GPU]; i++) {
+        struct prn_trace_key key = *rows[i].key;
+        prn_json_object(w, NULL);
+        prn_json_text(w, "kernel", i < v->options->count ? v->kernels[i] : key.node->text);
+        prn_json_text(w, "symbol", key.node->text);
+        key.node = NULL; /* a kernel isn't a node */
+        prn_trace_key_members(w, &key, scratch);
+        json_figures(w, &rows[i]);
+        prn_json_end(w);
+    }
     prn_json_end(w);
 }
 
@@ -287,6 +366,10 @@ static void write_json(const struct comparison_view *v, struct prn_buffer *out)
             json_difference(&w, NULL, &c->rows[i][row], &scratch);
         prn_json_end(&w);
     }
+    if (c->n[PRN_TRACE_COMPARED_GPU] > 0)
+        json_kernels(&w, v, &scratch);
+    if (v->a->memory.n > 0 || v->b->memory.n > 0)
+        prn_trace_memory_compare_json(&w, c, v->a, v->b, &scratch);
     prn_json_end(&w);
     if (scratch.error)
         out->error = scratch.error;
@@ -302,15 +385,32 @@ static int write_part(const void *report, bool json, struct prn_buffer *out,
     return 0;
 }
 
+static int name_kernels(struct comparison_view *v, struct prony_error *err)
+{
+    const struct prn_trace_difference *rows = v->comparison->rows[PRN_TRACE_COMPARED_GPU];
+    size_t n = v->comparison->n[PRN_TRACE_COMPARED_GPU];
+    size_t shown = n < v->options->count ? n : v->options->count;
+    const char **names = PRN_ARENA_ARRAY(&v->arena, shown + 1, const char *);
+    if (!names)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < shown; i++)
+        names[i] = rows[i].key->node->text;
+    return prn_trace_demangle(v->options->demangler, names, shown, &v->arena, &v->kernels,
+                              &v->demangler_fault, err);
+}
+
 int prn_trace_comparison_write(const struct prn_trace_comparison *c, const struct prn_trace *a,
                                const struct prn_trace *b,
                                const struct prn_trace_report_options *options,
                                enum prn_trace_format format, struct prn_buffer *out,
                                struct prony_error *err)
 {
-    struct comparison_view v = {c, a, b, options};
-    int code = 0;
-    if (format == PRN_TRACE_FORMAT_JSON)
+    struct comparison_view v = {
+        .comparison = c, .a = a, .b = b, .options = options, .arena = PRN_ARENA_INIT(NAMES_MAX)};
+    int code = name_kernels(&v, err);
+    if (code < 0)
+        ;
+    else if (format == PRN_TRACE_FORMAT_JSON)
         write_json(&v, out);
     else if (format == PRN_TRACE_FORMAT_CSV)
         code = write_table(&v, 0, SIZE_MAX, PRN_TABLE_STYLE_CSV, out, err);
@@ -318,5 +418,6 @@ int prn_trace_comparison_write(const struct prn_trace_comparison *c, const struc
         code = prn_page_of_report(write_part, &v, out, err);
     else
         code = write_text(&v, format == PRN_TRACE_FORMAT_MD, out, err);
+    prn_arena_release(&v.arena);
     return code < 0 ? code : prn_buffer_error(out, err);
 }

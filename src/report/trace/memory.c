@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- Records ---- */
 
@@ -269,4 +270,202 @@ int prn_trace_memory_text(const struct prn_trace_report *r, bool markdown, struc
         code = write_runs(r, style, out, err);
     }
     return code;
+}
+
+/* ---- Two traces ---- */
+
+/* The allocator of the same provider; NULL: that trace doesn't tell. */
+static const struct prn_trace_allocator *find_twin(const struct prn_trace *t,
+                                                   const struct prn_symbol *provider)
+{
+    for (size_t i = 0; i < t->memory.n; i++) {
+        const struct prn_symbol *other = t->memory.allocators[i].provider;
+        if (provider == other || (provider && other && strcmp(provider->text, other->text) == 0))
+            return &t->memory.allocators[i];
+    }
+    return NULL;
+}
+
+static const struct prn_trace_use *use_of(const struct prn_trace_group *group)
+{
+    return group && group->memory.events > 0 ? &group->memory : NULL;
+}
+
+/* Calls for each allocator of either trace, the first's first. */
+static void each_allocator(const struct prn_trace *a, const struct prn_trace *b, void *context,
+                           void (*call)(void *context, const struct prn_symbol *provider,
+                                        const struct prn_trace_allocator *a,
+                                        const struct prn_trace_allocator *b))
+{
+    for (size_t i = 0; i < a->memory.n; i++) {
+        const struct prn_trace_allocator *own = &a->memory.allocators[i];
+        call(context, own->provider, own, find_twin(b, own->provider));
+    }
+    for (size_t i = 0; i < b->memory.n; i++) {
+        const struct prn_trace_allocator *own = &b->memory.allocators[i];
+        if (!find_twin(a, own->provider))
+            call(context, own->provider, NULL, own);
+    }
+}
+
+static void json_bytes(struct prn_json_writer *w, const char *key, const int64_t *bytes)
+{
+    if (bytes)
+        prn_json_integer(w, key, *bytes);
+    else
+        prn_json_null(w, key);
+}
+
+static void json_allocator(void *context, const struct prn_symbol *provider,
+                           const struct prn_trace_allocator *a, const struct prn_trace_allocator *b)
+{
+    struct prn_json_writer *w = context;
+    prn_json_object(w, NULL);
+    if (provider)
+        prn_json_text(w, "provider", provider->text);
+    else
+        prn_json_null(w, "provider");
+    json_bytes(w, "first_peak_bytes", a ? &a->peak_bytes : NULL);
+    json_bytes(w, "second_peak_bytes", b ? &b->peak_bytes : NULL);
+    json_bytes(w, "first_arena_bytes", a ? &a->arena_bytes : NULL);
+    json_bytes(w, "second_arena_bytes", b ? &b->arena_bytes : NULL);
+    prn_json_end(w);
+}
+
+void prn_trace_memory_compare_json(struct prn_json_writer *w, const struct prn_trace_comparison *c,
+                                   const struct prn_trace *a, const struct prn_trace *b,
+                                   struct prn_buffer *scratch)
+{
+    prn_json_object(w, "memory");
+    prn_json_array(w, "allocators");
+    each_allocator(a, b, w, json_allocator);
+    prn_json_end(w);
+    prn_json_array(w, "groups");
+    for (size_t i = 0; i < c->n[0]; i++) {
+        const struct prn_trace_use *uses[] = {use_of(c->rows[0][i].a), use_of(c->rows[0][i].b)};
+        static const char *const keys[] = {"first", "second"};
+        if (!uses[0] && !uses[1])
+            continue;
+        prn_json_object(w, NULL);
+        prn_trace_key_members(w, c->rows[0][i].key, scratch);
+        for (size_t side = 0; side < 2; side++)
+            if (uses[side])
+                prn_schema_write(w, keys[side], &prn_trace_use_schema, uses[side]);
+            else
+                prn_json_null(w, keys[side]);
+        prn_json_end(w);
+    }
+    prn_json_end(w);
+    prn_json_end(w);
+}
+
+static void say_peaks(void *context, const struct prn_symbol *provider,
+                      const struct prn_trace_allocator *a, const struct prn_trace_allocator *b)
+{
+    struct prn_prose *prose = context;
+    char text[4][PRN_FORMAT_SIZE];
+    const char *of = provider ? " of " : "";
+    const char *name = provider ? provider->text : "";
+    if (a && b)
+        prn_prose_paragraph(prose,
+                            "The peak%s%s is %s in the first and %s in the second; the arena holds "
+                            "%s and %s.",
+                            of, name, prn_format_bytes(text[0], (double)a->peak_bytes),
+                            prn_format_bytes(text[1], (double)b->peak_bytes),
+                            prn_format_bytes(text[2], (double)a->arena_bytes),
+                            prn_format_bytes(text[3], (double)b->arena_bytes));
+    else
+        prn_prose_paragraph(prose, "The peak%s%s is %s in the %s; the %s does not tell.", of, name,
+                            prn_format_bytes(text[0], (double)(a ? a : b)->peak_bytes),
+                            a ? "first" : "second", a ? "second" : "first");
+}
+
+/* How much two sides differ; what only one has differs by all of it. */
+static int64_t distance(const struct prn_trace_difference *row, bool growth)
+{
+    const struct prn_trace_use *a = use_of(row->a);
+    const struct prn_trace_use *b = use_of(row->b);
+    int64_t was = !a ? 0 : growth ? a->growth_bytes : a->live_bytes;
+    int64_t is = !b ? 0 : growth ? b->growth_bytes : b->live_bytes;
+    int64_t difference;
+    if (__builtin_sub_overflow(is, was, &difference) || difference == INT64_MIN)
+        return INT64_MAX;
+    return difference < 0 ? -difference : difference;
+}
+
+static int by_distance(const void *a, const void *b)
+{
+    const struct prn_trace_difference *x = *(const struct prn_trace_difference *const *)a;
+    const struct prn_trace_difference *y = *(const struct prn_trace_difference *const *)b;
+    for (int growth = 1; growth >= 0; growth--) {
+        int64_t dx = distance(x, growth);
+        int64_t dy = distance(y, growth);
+        if (dx != dy)
+            return dx < dy ? 1 : -1;
+    }
+    return x < y ? -1 : x > y;
+}
+
+static void use_cell(struct prn_table *t, const struct prn_trace_use *use, bool growth)
+{
+    if (use)
+        bytes_cell(t, growth ? use->growth_bytes : use->live_bytes);
+    else
+        prn_table_cell(t, "-");
+}
+
+/* Groups that differ, the largest difference first. */
+static int write_differences(const struct prn_trace_comparison *c, unsigned by,
+                             const struct prn_trace_report_options *options,
+                             enum prn_table_style style, struct prn_buffer *out,
+                             struct prony_error *err)
+{
+    const struct prn_trace_difference **rows =
+        calloc(c->n[0] + 1, sizeof(struct prn_trace_difference *));
+    size_t n = 0;
+    if (!rows)
+        return prn_fail_memory(err);
+    for (size_t i = 0; i < c->n[0]; i++)
+        if (distance(&c->rows[0][i], true) > 0 || distance(&c->rows[0][i], false) > 0)
+            rows[n++] = &c->rows[0][i];
+    qsort(rows, n, sizeof(struct prn_trace_difference *), by_distance);
+    struct prn_table *t = prn_table_new();
+    prn_table_width(t, options->width);
+    prn_table_rest(t, PRN_TRACE_MORE, 1);
+    prn_trace_key_columns(t, by, false, NULL);
+    prn_table_columns(t, ">First growth|>Second growth|>First live|>Second live");
+    for (size_t i = 0; i < n && i < options->count; i++) {
+        prn_trace_key_cells(t, by, rows[i]->key);
+        for (int growth = 1; growth >= 0; growth--) {
+            use_cell(t, use_of(rows[i]->a), growth);
+            use_cell(t, use_of(rows[i]->b), growth);
+        }
+    }
+    free(rows);
+    if (n > 0)
+        return prn_table_end(t, style, out, err);
+    prn_table_free(t);
+    prn_buffer_add(out, "Growth and live bytes are the same in both.\n");
+    return 0;
+}
+
+int prn_trace_memory_compare_text(const struct prn_trace_comparison *c, const struct prn_trace *a,
+                                  const struct prn_trace *b,
+                                  const struct prn_trace_report_options *options, bool markdown,
+                                  struct prn_buffer *out, struct prony_error *err)
+{
+    if (a->memory.n == 0 && b->memory.n == 0)
+        return 0;
+    prn_heading(out, markdown, "Memory");
+    struct prn_prose prose = prn_prose_init(
+        &(struct prn_look){.markdown = markdown,
+                           .width = options->width ? options->width : PRN_LOOK_UNLIMITED},
+        out);
+    each_allocator(a, b, &prose, say_peaks);
+    prn_prose_release(&prose);
+    if (a->memory.n == 0 || b->memory.n == 0 || c->n[0] == 0)
+        return 0;
+    prn_buffer_add_char(out, '\n');
+    return write_differences(c, a->cpu[0].by, options,
+                             markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT, out, err);
 }

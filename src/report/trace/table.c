@@ -157,8 +157,8 @@ void prn_trace_key_cells(struct prn_table *t, unsigned by, const struct prn_trac
         symbol_cell(t, key->shape);
 }
 
-static void gpu_key_columns(const struct prn_trace_report_options *options, struct prn_table *t,
-                            bool exact)
+void prn_trace_kernel_columns(struct prn_table *t, const struct prn_trace_report_options *options,
+                              bool exact)
 {
     name_column(t, exact ? "name" : "Kernel");
     if (options->kernel_dimensions)
@@ -167,8 +167,8 @@ static void gpu_key_columns(const struct prn_trace_report_options *options, stru
         name_column(t, exact ? "input_type_shape" : "Input shapes");
 }
 
-static void gpu_key_cells(const struct prn_trace_report_options *options, struct prn_table *t,
-                          const char *name, const struct prn_trace_key *key)
+void prn_trace_kernel_cells(struct prn_table *t, const struct prn_trace_report_options *options,
+                            const char *name, const struct prn_trace_key *key)
 {
     prn_table_cell(t, "%s", name);
     if (options->kernel_dimensions)
@@ -211,7 +211,7 @@ int prn_trace_rows_write(const struct prn_trace_report *r, const struct prn_trac
     bool gpu = rows == &r->gpu;
     double all = (double)rows->table->total.ns;
     if (gpu)
-        gpu_key_columns(&r->options, t, exact);
+        prn_trace_kernel_columns(t, &r->options, exact);
     else
         prn_trace_key_columns(t, rows->table->by, exact, "name");
     kernel_columns(r->trace, t, exact);
@@ -224,7 +224,7 @@ int prn_trace_rows_write(const struct prn_trace_report *r, const struct prn_trac
         standing.pct = all > 0 ? 100 * ((double)group->total.ns / all) : NAN;
         standing.cumulative_pct = all > 0 ? 100 * ((double)standing.cumulative_ns / all) : NAN;
         if (gpu)
-            gpu_key_cells(&r->options, t, rows->names[i], &group->key);
+            prn_trace_kernel_cells(t, &r->options, rows->names[i], &group->key);
         else
             prn_trace_key_cells(t, rows->table->by, &group->key);
         kernel_cells(r->trace, t, exact, group, &standing);

@@ -32,25 +32,34 @@ static int sort_rows(struct prn_trace_rows *rows, const struct prn_trace_table *
 
 /* ---- Kernel names ---- */
 
+int prn_trace_demangle(const char *demangler, const char *const *names, size_t n,
+                       struct prn_arena *arena, const char *const **ret_names,
+                       const char **ret_fault, struct prony_error *err)
+{
+    const char **demangled = PRN_ARENA_ARRAY(arena, n + 1, const char *);
+    struct prony_error reason;
+    const char *fault = NULL;
+    if (!demangled)
+        return prn_fail_memory(err);
+    bool failed = n > 0 && prn_demangle(demangler, names, n, DEMANGLER_TIMEOUT_MS, arena, demangled,
+                                        &reason) < 0;
+    if (failed && !(fault = prn_arena_strndup(arena, reason.text, strlen(reason.text))))
+        return prn_fail_memory(err);
+    *ret_names = failed || n == 0 ? names : demangled;
+    *ret_fault = fault;
+    return 0;
+}
+
 static int name_kernels(struct prn_trace_report *r, struct prony_error *err)
 {
     struct prn_trace_rows *rows = &r->gpu;
     const char **names = PRN_ARENA_ARRAY(&r->arena, rows->shown + 1, const char *);
-    const char **demangled = PRN_ARENA_ARRAY(&r->arena, rows->shown + 1, const char *);
-    if (!names || !demangled)
+    if (!names)
         return prn_fail_memory(err);
     for (size_t i = 0; i < rows->shown; i++)
         names[i] = rows->groups[i]->key.node->text;
-    rows->names = names;
-    struct prony_error reason;
-    if (rows->shown == 0 || prn_demangle(r->options.demangler, names, rows->shown,
-                                         DEMANGLER_TIMEOUT_MS, &r->arena, demangled, &reason) < 0) {
-        if (rows->shown > 0 && !(r->demangler_fault = strdup(reason.text)))
-            return prn_fail_memory(err);
-        return 0;
-    }
-    rows->names = demangled;
-    return 0;
+    return prn_trace_demangle(r->options.demangler, names, rows->shown, &r->arena, &rows->names,
+                              &r->demangler_fault, err);
 }
 
 /* ---- Mapping ---- */
@@ -167,7 +176,6 @@ void prn_trace_report_free(struct prn_trace_report *r)
         return;
     free(r->cpu.groups);
     free(r->gpu.groups);
-    free(r->demangler_fault);
     prn_arena_release(&r->arena);
     free(r);
 }

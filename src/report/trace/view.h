@@ -10,7 +10,7 @@ struct prn_trace_rows {
     const struct prn_trace_group **groups; /* longest first */
     size_t n;                              /* all */
     size_t shown;                          /* the first ones */
-    const char **names;                    /* of kernels: demangled, of those shown */
+    const char *const *names;              /* of kernels: demangled, of those shown */
 };
 
 /* One kernel under one operator with its shapes. */
@@ -29,7 +29,7 @@ struct prn_trace_report {
     struct prn_trace_mapping_row *mapping;
     size_t n_mapping;
     struct prn_arena arena;
-    char *demangler_fault; /* NULL: none */
+    const char *demangler_fault; /* NULL: none */
 };
 
 /* The name that a group is shown by: a node without "_kernel_time". Written into `out`. */
@@ -41,6 +41,18 @@ const char *prn_trace_node_name(const struct prn_symbol *symbol, struct prn_buff
 /* The columns and cells of what CPU times are grouped by; `op_title` is the operator's in CSV. */
 void prn_trace_key_columns(struct prn_table *t, unsigned by, bool exact, const char *op_title);
 void prn_trace_key_cells(struct prn_table *t, unsigned by, const struct prn_trace_key *key);
+
+/* The same for a GPU kernel that is shown as `name`. */
+void prn_trace_kernel_columns(struct prn_table *t, const struct prn_trace_report_options *options,
+                              bool exact);
+void prn_trace_kernel_cells(struct prn_table *t, const struct prn_trace_report_options *options,
+                            const char *name, const struct prn_trace_key *key);
+
+/* The names of `n` kernels for people, in `arena`. If the demangler fails they are `names`, and
+ * *ret_fault says why, in the arena too. */
+PRONY_MUST_CHECK int prn_trace_demangle(const char *demangler, const char *const *names, size_t n,
+                                        struct prn_arena *arena, const char *const **ret_names,
+                                        const char **ret_fault, struct prony_error *err);
 
 /* The same as members of a JSON object, with a kernel's dimensions; `scratch` is for the name. */
 void prn_trace_key_members(struct prn_json_writer *w, const struct prn_trace_key *key,
@@ -65,6 +77,17 @@ PRONY_MUST_CHECK int prn_trace_memory_json(struct prn_json_writer *w, const stru
                                            struct prony_error *err);
 PRONY_MUST_CHECK int prn_trace_memory_text(const struct prn_trace_report *r, bool markdown,
                                            struct prn_buffer *out, struct prony_error *err);
+
+/* The memory of two traces, as far as both tell. */
+PRONY_MUST_CHECK int prn_trace_memory_compare_text(const struct prn_trace_comparison *c,
+                                                   const struct prn_trace *a,
+                                                   const struct prn_trace *b,
+                                                   const struct prn_trace_report_options *options,
+                                                   bool markdown, struct prn_buffer *out,
+                                                   struct prony_error *err);
+void prn_trace_memory_compare_json(struct prn_json_writer *w, const struct prn_trace_comparison *c,
+                                   const struct prn_trace *a, const struct prn_trace *b,
+                                   struct prn_buffer *scratch);
 
 /* Appends the verdict. */
 PRONY_MUST_CHECK int prn_trace_verdict(const struct prn_trace_report *r, struct prn_buffer *out,
