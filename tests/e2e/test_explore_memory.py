@@ -137,3 +137,35 @@ def test_odd_sizes_say_nothing(explore, value):
     event["args"]["mem_bytes_in_use"] = value
     report = explore(run(10_000, event))
     assert "memory" not in report and "memory" not in report["cpu"]["groups"][0]
+
+
+@pytest.mark.parametrize("path, hidden", TRACES)
+def test_counters_in_perfetto(prony, path, hidden):
+    """What is in use before and after each node, and what the arena holds, are tracks."""
+    done = prony("explore", path, "-s", "0", "--format", "perfetto")
+    counters = collections.defaultdict(dict)
+    for e in json.loads(done.stdout)["traceEvents"]:
+        if e["ph"] == "C":
+            counters[e["name"]][e["ts"]] = e["args"]["bytes"]
+    assert set(counters) == {f"Memory in use, {CPU}", f"Arena held, {CPU}"}
+
+    def at(name, ts):
+        track = counters[f"{name}, {CPU}"]
+        return track[max(t for t in track if t <= ts)]
+
+    nodes = [e for e in json.loads(gzip.decompress(path.read_bytes())) if "mem_bytes_in_use" in e["args"]]
+    # Times are whole µs: of nodes that meet in one only the last can be seen.
+    starts = collections.Counter(e["ts"] for e in nodes)
+    for e in nodes:
+        end, in_use = e["ts"] + e["dur"], int(e["args"]["mem_bytes_in_use"])
+        if e["dur"] > 0 and starts[end] == 0:
+            assert at("Memory in use", end) == in_use
+            assert at("Arena held", end) == int(e["args"]["mem_arena_held"])
+        if e["dur"] > 0 and starts[e["ts"]] == 1:
+            assert at("Memory in use", e["ts"]) == in_use - int(e["args"]["mem_in_use_delta"])
+    assert any(starts[e["ts"] + e["dur"]] == 0 for e in nodes)
+
+
+def test_no_counters_without_memory(prony):
+    done = prony("explore", ROOT / "tests/data/trace/parallel.json", "-s", "0", "--format", "perfetto")
+    assert not any(e["ph"] == "C" for e in json.loads(done.stdout)["traceEvents"])

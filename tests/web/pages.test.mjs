@@ -108,8 +108,9 @@ const close1 = (value, text, unit) => {
     ns: { ns: 1, µs: 1e3, ms: 1e6, s: 1e9 },
     us: { ns: 1e-3, µs: 1, ms: 1e3, s: 1e6 },
     s: { ns: 1e-9, µs: 1e-6, ms: 1e-3, s: 1 },
+    bytes: { B: 1, KiB: 1024, MiB: 1024 ** 2, GiB: 1024 ** 3 },
   }[unit];
-  const [, number, shown] = /^([\d.,e-]+) (ns|µs|ms|s)\b/.exec(text);
+  const [, number, shown] = /^([\d.,e-]+) (ns|µs|ms|s|B|KiB|MiB|GiB)\b/.exec(text);
   const read = Number(number.replaceAll(",", "")) * units[shown];
   assert.ok(Math.abs(read - value) <= 0.006 * Math.abs(value), `${text} for ${value} ${unit}`);
 };
@@ -806,6 +807,33 @@ test("the answer of two traces has a ratio only if there are enough runs", async
   close1(run.second_median_us, shown["A run in the second"], "us");
   assert.match(shown["First against second"], /^1\.\d+× as fast \(1\.\d+ to 1\.\d+\)$/);
   assert.equal(await page.textContent(".certainty strong"), "Certain");
+  await leave(page);
+});
+
+test("the memory of a run is drawn node by node, with its peak", async () => {
+  const page = await open("memory");
+  const { memory } = embedded("memory.html").reports[0].view.timeline;
+  const peak = made("memory").memory.allocators[0];
+  assert.equal(memory.run, peak.peak_run);
+  assert.equal(memory.peak_bytes, peak.peak_bytes);
+  const at = memory.allocator_peak_bytes.indexOf(memory.peak_bytes);
+  assert.equal(memory.node[at], peak.peak_node);
+  const figure = page.locator("figure", { has: page.getByRole("heading", { name: "Memory in run 0" }) });
+  await figure.locator("rect.level").first().waitFor();
+  assert.equal(await figure.locator("rect.level").count(), memory.node.length);
+  const grown = memory.after_bytes.filter((after, i) => after > memory.before_bytes[i]);
+  assert.equal(await figure.locator("rect.grown").count(), grown.length);
+  assert.equal(await figure.locator("path.peak").count(), 1);
+  // What is clicked is marked in the table.
+  await figure.locator("summary").click();
+  await figure
+    .locator("g", { has: page.locator("rect.grown") })
+    .first()
+    .click();
+  const first = memory.node[memory.after_bytes.findIndex((after, i) => after > memory.before_bytes[i])];
+  await figure.locator("tr.picked", { hasText: first }).waitFor();
+  const cells = await rows(page, "Memory of nodes");
+  same(cells[0].After, memory.after_bytes[0], "bytes");
   await leave(page);
 });
 

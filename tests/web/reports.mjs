@@ -180,6 +180,7 @@ const makers = {
   history,
   trace: explore("trace", trace("parallel")),
   gpu: explore("gpu", trace("gpu"), "--mapping", "--dimension-sensitive"),
+  memory: explore("memory", example("before")),
   traces: explore("traces", trace("parallel"), "--compare", trace("gpu")),
   "traces-apart": tracesApart,
   "traces-memory": explore("traces-memory", example("memory"), "--compare", example("before"), "-c", "100"),

@@ -4,6 +4,7 @@ import { h } from "./dom";
 import { facts, figure, folded, section } from "./figures";
 import { Column, Table, table } from "./table";
 import { bytes, integer, interval, micros, percent, ratio, significant } from "./format";
+import { memory } from "./memory";
 import { LEDGER, pairs } from "./ops";
 import { ceiling, fence, seriesPlot } from "./series";
 import { colourOf } from "./theme";
@@ -290,6 +291,7 @@ export function trace({ data, view }: Report<Trace, TraceView>): Node[] {
         ),
     ),
     oneRun(view),
+    view.timeline?.memory && section("Where the memory goes", memory(view.timeline.memory)),
     section(
       "From run to run",
       runs(data),

@@ -100,6 +100,21 @@ export interface Timeline {
   ops: string[];
   spans: { lane: number[]; name: number[]; op: number[]; start_us: number[]; duration_us: number[] };
   rest: { lane: number[]; pixel: number[]; count: number[]; busy_us: number[] };
+  memory?: Levels;
+}
+
+// What an allocator had in use before and after each node of a run.
+export interface Levels {
+  run: number;
+  provider: string | null;
+  nodes: number; // also those that aren't listed
+  peak_bytes: number;
+  node: string[];
+  op: string[];
+  before_bytes: number[];
+  after_bytes: number[];
+  allocator_peak_bytes: number[];
+  arena_bytes: number[];
 }
 
 export interface TraceView {

@@ -1,7 +1,8 @@
 /*
  * Events as Chrome's JSON trace format, which Perfetto's page opens. Events on one track must nest,
  * so CPU threads and GPU streams are tracks of their own, and so are the runs of each thread that
- * asked for some. Written while the trace is read, so its size doesn't matter.
+ * asked for some. What allocators say are counters. Written while the trace is read, so its size
+ * doesn't matter.
  */
 #include "report/trace/report.h"
 
@@ -16,6 +17,7 @@
 
 #define FLUSH_BYTES ((size_t)256 << 10)
 #define BUFFER_MAX (FLUSH_BYTES + 4 * PRN_TRACE_EVENT_MAX)
+#define COUNTERS_MAX (2 * PRN_TRACE_ALLOCATORS_MAX)
 #define TRACKS_MAX 4096 /* of each kind; what is beyond shares the last one */
 
 enum process { PROCESS_RUNS = 1, PROCESS_CPU, PROCESS_GPU, PROCESS_COUNT };
@@ -32,11 +34,21 @@ struct tracks {
     size_t last; /* found last: the next event is likely on the same */
 };
 
+/* A counter, of a provider: what it showed last. */
+struct counter {
+    const struct prn_symbol *provider;
+    const char *what;
+    int64_t bytes;
+    bool begun;
+};
+
 struct prn_perfetto {
     int fd;
     const char *name;
     struct prn_buffer out;
     struct tracks tracks[PROCESS_COUNT];
+    struct counter counters[COUNTERS_MAX];
+    size_t n_counters;
     bool begun;
 };
 
@@ -104,6 +116,56 @@ int prn_perfetto_new(int fd, const char *name, struct prn_perfetto **ret_perfett
     return 0;
 }
 
+/* NULL: there are too many providers. */
+static struct counter *find_counter(struct prn_perfetto *p, const struct prn_symbol *provider,
+                                    const char *what)
+{
+    for (size_t i = 0; i < p->n_counters; i++)
+        if (p->counters[i].provider == provider && p->counters[i].what == what)
+            return &p->counters[i];
+    if (p->n_counters == COUNTERS_MAX)
+        return NULL;
+    p->counters[p->n_counters] = (struct counter){.provider = provider, .what = what};
+    return &p->counters[p->n_counters++];
+}
+
+/* A value that holds from here on. */
+static void count(struct prn_perfetto *p, const struct prn_symbol *provider, const char *what,
+                  int64_t ns, int64_t bytes)
+{
+    struct counter *counter = find_counter(p, provider, what);
+    char at[PRN_FORMAT_SIZE];
+    if (!counter || (counter->begun && counter->bytes == bytes))
+        return;
+    counter->begun = true;
+    counter->bytes = bytes;
+    struct prn_buffer name = PRN_BUFFER_INIT(PRN_TRACE_EVENT_MAX);
+    prn_buffer_printf(&name, "%s%s%s", what, provider ? ", " : "", provider ? provider->text : "");
+    begin_event(p);
+    prn_buffer_printf(&p->out, "{\"ph\":\"C\",\"pid\":%d,\"ts\":%s,\"name\":", PROCESS_CPU,
+                      prn_format_shortest(at, (double)ns / 1e3));
+    prn_json_quote(&p->out, prn_buffer_text(&name));
+    prn_buffer_printf(&p->out, ",\"args\":{\"bytes\":%" PRId64 "}}", bytes);
+    if (name.error)
+        p->out.error = name.error;
+    prn_buffer_release(&name);
+}
+
+/* Before and after the node: what was given back between two nodes shows, too. */
+static void count_memory(struct prn_perfetto *p, const struct prn_trace_event *event)
+{
+    static const char in_use[] = "Memory in use";
+    static const char held[] = "Arena held";
+    const struct prn_trace_mem *m = &event->memory;
+    int64_t before, end_ns;
+    if (!m->known || __builtin_sub_overflow(m->in_use, m->in_use_delta, &before) ||
+        __builtin_add_overflow(event->start_ns, event->duration_ns, &end_ns))
+        return;
+    count(p, event->provider, in_use, event->start_ns, before);
+    count(p, event->provider, in_use, end_ns, m->in_use);
+    count(p, event->provider, held, end_ns, m->held);
+}
+
 int prn_perfetto_event(struct prn_perfetto *p, const struct prn_trace_event *event, uint64_t run,
                        struct prony_error *err)
 {
@@ -128,6 +190,7 @@ int prn_perfetto_event(struct prn_perfetto *p, const struct prn_trace_event *eve
     prn_buffer_add(&p->out, ",\"args\":");
     prn_buffer_append(&p->out, event->args, event->args_len);
     prn_buffer_add(&p->out, "}");
+    count_memory(p, event);
     return p->out.len >= FLUSH_BYTES ? flush(p, err) : 0;
 }
 

@@ -5,7 +5,9 @@
 #include "report/thin.h"
 #include "report/trace/view.h"
 
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +22,23 @@ struct lane {
     int64_t thread;
 };
 
+/* What an allocator had in use before and after a node. */
+struct level {
+    uint32_t name, op;
+    int64_t before_bytes, after_bytes, peak_bytes, arena_bytes;
+};
+
+/* The nodes of a run as the allocator with the highest peak saw them. */
+struct levels {
+    const char *provider; /* of the trace that was read before; NULL: events name none */
+    int64_t peak_bytes;
+    uint64_t run;
+    struct level *items;
+    size_t n;
+    uint64_t nodes; /* also those that were too many */
+    bool wanted;
+};
+
 struct prn_timeline {
     struct prn_arena arena;
     struct prn_symbols names, ops;
@@ -31,6 +50,7 @@ struct prn_timeline {
     uint64_t run;
     int64_t start_ns, end_ns;
     struct prn_buffer scratch;
+    struct levels levels;
 };
 
 /* Which run: the one whose time is closest to the median of those selected. */
@@ -79,6 +99,48 @@ static int number_of(struct prn_symbols *symbols, const char *text, size_t len, 
     return 0;
 }
 
+static int number_texts(struct prn_timeline *t, const struct prn_trace_event *event,
+                        uint32_t *ret_name, uint32_t *ret_op, struct prony_error *err)
+{
+    const struct prn_symbol *symbol = &event->name->symbol;
+    const char *name =
+        event->category == PRN_TRACE_NODE ? prn_trace_node_name(symbol, &t->scratch) : symbol->text;
+    int code = prn_buffer_error(&t->scratch, err);
+    if (code == 0)
+        code = number_of(&t->names, name, strlen(name), ret_name, err);
+    return code < 0 ? code
+                    : number_of(&t->ops, event->op ? event->op->text : "",
+                                event->op ? event->op->len : 0, ret_op, err);
+}
+
+static bool is_of_levels(const struct levels *l, const struct prn_trace_event *event, uint64_t run)
+{
+    const char *provider = event->provider ? event->provider->text : NULL;
+    bool same =
+        provider && l->provider ? strcmp(provider, l->provider) == 0 : !provider == !l->provider;
+    return l->wanted && run == l->run && event->memory.known && same;
+}
+
+static int add_level(struct prn_timeline *t, const struct prn_trace_event *event,
+                     struct prony_error *err)
+{
+    struct levels *l = &t->levels;
+    const struct prn_trace_mem *m = &event->memory;
+    struct level level = {.after_bytes = m->in_use, .peak_bytes = m->peak, .arena_bytes = m->held};
+    if (__builtin_sub_overflow(m->in_use, m->in_use_delta, &level.before_bytes) ||
+        l->nodes++ >= PRN_TIMELINE_NODES_MAX)
+        return 0;
+    int code = number_texts(t, event, &level.name, &level.op, err);
+    if (code < 0)
+        return code;
+    struct level *grown = prn_array_grow(l->items, l->n, sizeof *grown);
+    if (!grown)
+        return prn_fail_memory(err);
+    l->items = grown;
+    l->items[l->n++] = level;
+    return 0;
+}
+
 static int add_event(void *context, const struct prn_trace_event *event, uint64_t run,
                      struct prony_error *err)
 {
@@ -86,19 +148,12 @@ static int add_event(void *context, const struct prn_trace_event *event, uint64_
     bool is_run = event->name->role == PRN_TRACE_ROLE_MODEL_RUN;
     enum lane_kind kind = event->category == PRN_TRACE_KERNEL ? LANE_GPU : LANE_CPU;
     struct prn_thin_span span = {event->start_ns, event->duration_ns, 0, 0, 0};
-    if (event->category == PRN_TRACE_NONE || run != t->run)
-        return 0;
+    int code = is_of_levels(&t->levels, event, run) ? add_level(t, event, err) : 0;
+    if (code < 0 || event->category == PRN_TRACE_NONE || run != t->run)
+        return code;
     if (t->events++ >= PRN_TIMELINE_EVENTS_MAX)
         return 0;
-    const struct prn_symbol *symbol = &event->name->symbol;
-    const char *name =
-        event->category == PRN_TRACE_NODE ? prn_trace_node_name(symbol, &t->scratch) : symbol->text;
-    int code = prn_buffer_error(&t->scratch, err);
-    if (code == 0)
-        code = number_of(&t->names, name, strlen(name), &span.name, err);
-    if (code == 0)
-        code = number_of(&t->ops, event->op ? event->op->text : "", event->op ? event->op->len : 0,
-                         &span.op, err);
+    code = number_texts(t, event, &span.name, &span.op, err);
     if (code < 0)
         return code;
     span.lane = lane_of(t, is_run ? LANE_RUN : kind, event->thread);
@@ -125,6 +180,20 @@ static int read_events(struct prn_trace_files *files, struct prn_trace_options *
     return code;
 }
 
+/* The allocator with the highest peak. */
+static void choose_levels(const struct prn_trace *trace, struct levels *l)
+{
+    for (size_t i = 0; i < trace->memory.n; i++) {
+        const struct prn_trace_allocator *a = &trace->memory.allocators[i];
+        if (l->wanted && a->peak_bytes <= l->peak_bytes)
+            continue;
+        *l = (struct levels){.provider = a->provider ? a->provider->text : NULL,
+                             .peak_bytes = a->peak_bytes,
+                             .run = trace->whole_is_one_run ? 0 : a->peak_run,
+                             .wanted = true};
+    }
+}
+
 int prn_timeline_read(struct prn_trace_files *files, const struct prn_trace *trace,
                       const struct prn_trace_options *options, struct prn_timeline **ret_timeline,
                       struct prony_error *err)
@@ -139,10 +208,12 @@ int prn_timeline_read(struct prn_trace_files *files, const struct prn_trace *tra
     t->run = trace->whole_is_one_run ? 0 : choose(trace);
     struct prn_trace_options one = *options;
     one.runs = (struct prn_run_choice){PRN_RUN_UNSET, PRN_RUN_UNSET, NULL};
-    if (!trace->whole_is_one_run) {
-        one.runs.start = (int64_t)t->run;
-        one.runs.end = (int64_t)t->run + 1;
-    }
+    choose_levels(trace, &t->levels);
+    char chosen[64];
+    snprintf(chosen, sizeof chosen, "[%" PRIu64 ", %" PRIu64 "]", t->run,
+             t->levels.wanted ? t->levels.run : t->run);
+    if (!trace->whole_is_one_run)
+        one.runs.gather = chosen;
     one.on_event = add_event;
     one.on_progress = NULL;
     one.context = t;
@@ -163,6 +234,7 @@ void prn_timeline_free(struct prn_timeline *t)
     prn_buffer_release(&t->scratch);
     prn_arena_release(&t->arena);
     free(t->spans);
+    free(t->levels.items);
     free(t);
 }
 
@@ -245,6 +317,34 @@ static void write_rest(struct prn_json_writer *w, const struct prn_thin_spans *t
     prn_json_end(w);
 }
 
+static void write_levels(const struct prn_timeline *t, struct prn_json_writer *w)
+{
+    const struct levels *l = &t->levels;
+    prn_json_object(w, "memory");
+    prn_json_integer(w, "run", (int64_t)l->run);
+    if (l->provider)
+        prn_json_text(w, "provider", l->provider);
+    else
+        prn_json_null(w, "provider");
+    prn_json_integer(w, "nodes", (int64_t)l->nodes);
+    prn_json_integer(w, "peak_bytes", l->peak_bytes);
+#define COLUMN(key, write, value)                 \
+    prn_json_array_compact(w, key);               \
+    for (size_t i = 0; i < l->n; i++) {           \
+        const struct level *level = &l->items[i]; \
+        write(w, NULL, value);                    \
+    }                                             \
+    prn_json_end(w);
+    COLUMN("node", prn_json_text, t->names.items[level->name]->text)
+    COLUMN("op", prn_json_text, t->ops.items[level->op]->text)
+    COLUMN("before_bytes", prn_json_integer, level->before_bytes)
+    COLUMN("after_bytes", prn_json_integer, level->after_bytes)
+    COLUMN("allocator_peak_bytes", prn_json_integer, level->peak_bytes)
+    COLUMN("arena_bytes", prn_json_integer, level->arena_bytes)
+#undef COLUMN
+    prn_json_end(w);
+}
+
 int prn_timeline_write(struct prn_timeline *t, struct prn_buffer *out, struct prony_error *err)
 {
     struct prn_json_writer writer = prn_json_writer_init(out);
@@ -261,6 +361,8 @@ int prn_timeline_write(struct prn_timeline *t, struct prn_buffer *out, struct pr
     prn_json_integer(w, "shown", (int64_t)thinned.n);
     prn_json_integer(w, "pixels", PRN_TIMELINE_PIXELS);
     prn_json_number(w, "duration_us", (double)duration_ns / 1e3);
+    if (t->levels.n > 0)
+        write_levels(t, w);
     write_lanes(t, w);
     code = write_texts(t, w, "names", &t->names, thinned.n, false, err);
     if (code == 0)

@@ -1,7 +1,8 @@
 /*
  * The events of one run of a trace, for a picture that can be zoomed into. A trace is read once for
  * its report; the run to show, the one in the middle, is known only then, so it is read again for
- * the timeline.
+ * the timeline. Where nodes tell of memory, the run of the peak is read besides: memory patterns
+ * hide what a node takes in all others.
  */
 #ifndef PRN_REPORT_TRACE_TIMELINE_H
 #define PRN_REPORT_TRACE_TIMELINE_H
@@ -12,6 +13,8 @@
 /* Events that are drawn one by one; shorter ones are counted. */
 #define PRN_TIMELINE_SPANS_MAX 20000
 #define PRN_TIMELINE_PIXELS 4096
+/* Nodes whose memory is drawn. */
+#define PRN_TIMELINE_NODES_MAX 5000
 /* Events that are looked at. */
 #define PRN_TIMELINE_EVENTS_MAX 4000000
 
