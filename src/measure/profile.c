@@ -1,5 +1,8 @@
 #include "measure/profile.h"
 
+#include "base/text.h"
+#include "model/dtype.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -114,6 +117,16 @@ const struct prn_point *prn_result_point(const struct prn_profile *profile,
 {
     static const struct prn_point unknown = {.label = "", .batch = 1, .flops = NAN};
     return result->point < profile->n_points ? &profile->points[result->point] : &unknown;
+}
+
+void prn_point_text(const struct prn_point *point, struct prn_buffer *out)
+{
+    char shape[PRN_RANK_MAX * 24];
+    if (point->label[0])
+        prn_text_clean(out, point->label);
+    else if (point->n_inputs > 0)
+        prn_buffer_add(
+            out, prn_dims_text(point->inputs[0].dims, point->inputs[0].rank, shape, sizeof shape));
 }
 
 size_t prn_result_cohort(const struct prn_profile *profile, const struct prn_result *result)

@@ -407,6 +407,9 @@ void prn_profile_keep_model(struct prn_profile *profile, size_t model);
 const struct prn_point *prn_result_point(const struct prn_profile *profile,
                                          const struct prn_result *result);
 
+/* Appends its sizes as people are told them: its label or, without a sweep, its first shape. */
+void prn_point_text(const struct prn_point *point, struct prn_buffer *out);
+
 /* Which cohort a result belongs to, and which model it is of. */
 size_t prn_result_cohort(const struct prn_profile *profile, const struct prn_result *result);
 const struct prn_profile_model *prn_result_model(const struct prn_profile *profile,

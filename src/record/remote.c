@@ -31,7 +31,7 @@ static bool is_loopback(const char *address)
 
 const char *prn_remote_ca(const char *address, bool insecure, const char *given)
 {
-    const char *named = getenv("PRONY_CA");
+    const char *named = secure_getenv("PRONY_CA");
     if (given || insecure || !named || !*named || strncmp(address, "unix:", 5) == 0)
         return given;
     return named;

@@ -317,16 +317,6 @@ static void machine_text(const struct prn_archive_report *report, const struct p
         prn_buffer_printf(out, ", %lld core%s", (long long)e->cores, e->cores == 1 ? "" : "s");
 }
 
-static void sizes_text(const struct prn_point *point, struct prn_buffer *out)
-{
-    char shape[PRN_RANK_MAX * 24];
-    if (point->label[0])
-        prn_text_clean(out, point->label);
-    else if (point->n_inputs > 0)
-        prn_buffer_add(
-            out, prn_dims_text(point->inputs[0].dims, point->inputs[0].rank, shape, sizeof shape));
-}
-
 /* A row of `results`, and the texts that are made for it. */
 struct row {
     struct prn_arena arena; /* the model's name */
@@ -352,7 +342,7 @@ static int fill_row(struct row *row, const struct prn_archive_report *report,
         return code;
     machine_text(report, result, &row->machine);
     prn_text_clean(&row->backend, result->name);
-    sizes_text(prn_result_point(report->profile, result), &row->sizes);
+    prn_point_text(prn_result_point(report->profile, result), &row->sizes);
     prn_buffer_printf(&row->series, "%s\n%s\n", row->model, prn_buffer_text(&row->machine));
     code = prn_comparison_key(report->profile, result, &row->series, err);
     if (code == 0 && ordinal > 1) {

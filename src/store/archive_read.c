@@ -92,15 +92,12 @@ static int name_models(struct prn_archive *a, struct prn_buffer *out, size_t *re
 {
     sqlite3_stmt *s = NULL;
     size_t n = 0;
-    int step = SQLITE_DONE;
     int code = prn_db_prepare(a->db, "SELECT DISTINCT model FROM results ORDER BY model", &s, err);
-    while (code == 0 && (step = sqlite3_step(s)) == SQLITE_ROW) {
+    while (prn_db_next(a->db, s, &code, err)) {
         if (n < MODELS_TOLD)
             prn_buffer_printf(out, "%s%s", n ? ", " : "", (const char *)sqlite3_column_text(s, 0));
         n++;
     }
-    if (code == 0 && step != SQLITE_DONE)
-        code = prn_db_fail(a->db, err);
     if (n > MODELS_TOLD)
         prn_buffer_printf(out, " and %zu more", n - MODELS_TOLD);
     sqlite3_finalize(s);
@@ -116,10 +113,7 @@ static int count_model(struct prn_archive *a, const char *model, int64_t *ret_n,
     int code = prn_db_prepare(a->db, "SELECT count(*) FROM results WHERE model = ?", &s, err);
     if (code == 0) {
         bind_optional(s, 1, model);
-        if (sqlite3_step(s) != SQLITE_ROW)
-            code = prn_db_fail(a->db, err);
-        else
-            *ret_n = sqlite3_column_int64(s, 0);
+        code = prn_db_number(a->db, s, ret_n, err);
     }
     sqlite3_finalize(s);
     return code;
@@ -247,7 +241,6 @@ static int take_row(struct gathering *g, sqlite3_stmt *s)
 static int gather(struct prn_archive *a, struct gathering *g, struct prony_error *err)
 {
     sqlite3_stmt *s = NULL;
-    int step = SQLITE_DONE;
     int code = prn_db_prepare(a->db,
                               "SELECT " SERIES_COLUMNS ", " ORIGIN_COLUMNS ", " POINT_COLUMNS
                               " FROM results JOIN reports ON report = id"
@@ -258,10 +251,10 @@ static int gather(struct prn_archive *a, struct gathering *g, struct prony_error
         return code;
     bind_optional(s, 1, g->trend->model);
     bind_optional(s, 2, g->query->branch);
-    while (code == 0 && (step = sqlite3_step(s)) == SQLITE_ROW)
+    while (prn_db_next(a->db, s, &code, err))
         code = take_row(g, s);
     if (code == 0)
-        code = step == SQLITE_DONE ? end_series(g) : prn_db_fail(a->db, err);
+        code = end_series(g);
     if (code == PRONY_ENOMEM)
         code = prn_fail_memory(err);
     sqlite3_finalize(s);
@@ -371,7 +364,6 @@ static int list_rows(struct prn_archive *a, const char *model, struct prn_arena 
 {
     sqlite3_stmt *s = NULL;
     size_t room = 0;
-    int step = SQLITE_DONE;
     /* The last of each series is the first by time backwards. */
     int code = prn_db_prepare(
         a->db,
@@ -385,7 +377,7 @@ static int list_rows(struct prn_archive *a, const char *model, struct prn_arena 
         return code;
     bind_optional(s, 1, model);
     struct prn_trend_listed *rows = NULL;
-    while (code == 0 && (step = sqlite3_step(s)) == SQLITE_ROW) {
+    while (prn_db_next(a->db, s, &code, err)) {
         struct columns c = {.statement = s, .arena = arena};
         if (list->n_rows == room) {
             room = room ? 2 * room : 64;
@@ -398,8 +390,6 @@ static int list_rows(struct prn_archive *a, const char *model, struct prn_arena 
         if (code == 0 && c.failed)
             code = prn_fail_memory(err);
     }
-    if (code == 0 && step != SQLITE_DONE)
-        code = prn_db_fail(a->db, err);
     sqlite3_finalize(s);
     list->rows = PRN_ARENA_ARRAY(arena, list->n_rows, struct prn_trend_listed);
     if (code == 0 && !list->rows)
@@ -451,11 +441,8 @@ static int find_by(struct prn_archive *a, const char *sql, const char *which, co
         return code;
     bind_optional(s, 1, which);
     bind_optional(s, 2, model);
-    int step = sqlite3_step(s);
-    if (step == SQLITE_ROW)
+    if (prn_db_next(a->db, s, &code, err))
         *ret_id = sqlite3_column_int64(s, 0);
-    else if (step != SQLITE_DONE)
-        code = prn_db_fail(a->db, err);
     sqlite3_finalize(s);
     return code;
 }
@@ -618,11 +605,8 @@ int prn_archive_prune(struct prn_archive *archive, const struct prn_archive_prun
         code = count_pruned(archive, &o, &pruned, err);
     if (code == 0 && !o.dry)
         code = remove_pruned(archive, &o, err);
+    code = prn_db_end(archive->db, code, err);
     if (code == 0)
-        code = prn_db_exec(archive->db, "COMMIT", err);
-    if (code < 0)
-        sqlite3_exec(archive->db, "ROLLBACK", NULL, NULL, NULL);
-    else
         *ret_pruned = pruned;
     /* Without room for a copy the file keeps its size, and what is freed in it is used again. */
     if (code == 0 && pruned.removed > 0 && !o.dry)
@@ -653,12 +637,9 @@ static int take_report(struct prn_archive *a, sqlite3_stmt *s, struct prony_erro
 int prn_archive_take_service(struct prn_archive *archive, sqlite3 *service, struct prony_error *err)
 {
     sqlite3_stmt *s = NULL;
-    int step = SQLITE_DONE;
     int code = prn_db_prepare(service, "SELECT json FROM reports ORDER BY id", &s, err);
-    while (code == 0 && (step = sqlite3_step(s)) == SQLITE_ROW)
+    while (prn_db_next(service, s, &code, err))
         code = take_report(archive, s, err);
-    if (code == 0 && step != SQLITE_DONE)
-        code = prn_db_fail(service, err);
     sqlite3_finalize(s);
     return code;
 }

@@ -1,7 +1,6 @@
 #include "store/db.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,14 +35,41 @@ int prn_db_run(sqlite3 *db, sqlite3_stmt *statement, struct prony_error *err)
     return code;
 }
 
+bool prn_db_next(sqlite3 *db, sqlite3_stmt *statement, int *code, struct prony_error *err)
+{
+    int step = *code == 0 ? sqlite3_step(statement) : SQLITE_DONE;
+    if (step != SQLITE_ROW && step != SQLITE_DONE)
+        *code = prn_db_fail(db, err);
+    return step == SQLITE_ROW;
+}
+
+int prn_db_number(sqlite3 *db, sqlite3_stmt *statement, int64_t *ret_value, struct prony_error *err)
+{
+    int code = sqlite3_step(statement) == SQLITE_ROW ? 0 : prn_db_fail(db, err);
+    if (code == 0)
+        *ret_value = sqlite3_column_int64(statement, 0);
+    sqlite3_reset(statement);
+    return code;
+}
+
+int prn_db_end(sqlite3 *db, int code, struct prony_error *err)
+{
+    if (code == 0)
+        code = prn_db_exec(db, "COMMIT", err);
+    if (code < 0)
+        sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+    return code;
+}
+
 int prn_db_integer(sqlite3 *db, const char *sql, int *ret_value, struct prony_error *err)
 {
     sqlite3_stmt *statement = NULL;
+    int64_t value = 0;
     int code = prn_db_prepare(db, sql, &statement, err);
-    if (code == 0 && sqlite3_step(statement) != SQLITE_ROW)
-        code = prn_db_fail(db, err);
     if (code == 0)
-        *ret_value = sqlite3_column_int(statement, 0);
+        code = prn_db_number(db, statement, &value, err);
+    if (code == 0)
+        *ret_value = (int)value;
     sqlite3_finalize(statement);
     return code;
 }
@@ -88,13 +114,11 @@ int prn_db_migrate(sqlite3 *db, const struct prn_db_schema *schema, struct prony
     for (int i = version; code == 0 && i < schema->version; i++)
         code = prn_db_exec(db, schema->steps[i], err);
     char mark[96];
-    snprintf(mark, sizeof mark, "PRAGMA application_id = %d; PRAGMA user_version = %d; COMMIT",
+    snprintf(mark, sizeof mark, "PRAGMA application_id = %d; PRAGMA user_version = %d",
              schema->application, schema->version);
     if (code == 0)
         code = prn_db_exec(db, mark, err);
-    if (code < 0)
-        sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
-    return code;
+    return prn_db_end(db, code, err);
 }
 
 int prn_state_default(const char *what, char folder[PATH_MAX], struct prony_error *err)

@@ -10,6 +10,7 @@
 
 #include <limits.h>
 #include <sqlite3.h>
+#include <stdbool.h>
 
 #define PRN_DB_SERVICE 0x70726f6e /* "pron": the state of a service */
 #define PRN_DB_HISTORY 0x70726f68 /* "proh": a history of reports */
@@ -39,6 +40,19 @@ PRONY_MUST_CHECK int prn_db_prepare(sqlite3 *db, const char *sql, sqlite3_stmt *
                                     struct prony_error *err);
 /* Runs a statement that gives no rows, and makes it ready for the next use. */
 PRONY_MUST_CHECK int prn_db_run(sqlite3 *db, sqlite3_stmt *statement, struct prony_error *err);
+
+/* Whether there is another row; false at the end, and with `code` set when there is a fault. A
+ * fault of before ends a loop, too:
+ *
+ *     while (prn_db_next(db, statement, &code, err))
+ *         code = take(statement);
+ */
+bool prn_db_next(sqlite3 *db, sqlite3_stmt *statement, int *code, struct prony_error *err);
+/* Of a query that always has a row: the number in its first column. */
+PRONY_MUST_CHECK int prn_db_number(sqlite3 *db, sqlite3_stmt *statement, int64_t *ret_value,
+                                   struct prony_error *err);
+/* Ends a transaction by what came of it. */
+PRONY_MUST_CHECK int prn_db_end(sqlite3 *db, int code, struct prony_error *err);
 
 /* How long a statement waits for another process. */
 #define PRN_DB_BUSY_TIMEOUT_MS 5000

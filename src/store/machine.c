@@ -19,7 +19,8 @@ static int path_of(const char *fingerprint, char path[PATH_MAX], struct prony_er
     return 0;
 }
 
-int prn_machine_path(char path[PATH_MAX], struct prony_error *err)
+/* Where the record of this machine is, or would be. */
+static int own_path(char path[PATH_MAX], struct prony_error *err)
 {
     char fingerprint[PRN_MACHINE_FINGERPRINT_SIZE];
     prn_machine_fingerprint(fingerprint);
@@ -66,7 +67,7 @@ int prn_machine_load(struct prn_arena *arena, struct prn_machine *ret_machine,
                      struct prony_error *err)
 {
     char path[PATH_MAX];
-    int code = prn_machine_path(path, err);
+    int code = own_path(path, err);
     if (code == 0 && access(path, F_OK) < 0)
         return prn_fail(err, PRONY_ENOENT, "this machine wasn't measured yet: use 'prony machine'");
     return code == 0 ? prn_machine_read_json(path, arena, ret_machine, err) : code;

@@ -7,9 +7,6 @@
 
 #include <limits.h>
 
-/* Where the record of this machine is, or would be. */
-PRONY_MUST_CHECK int prn_machine_path(char path[PATH_MAX], struct prony_error *err);
-
 /* Keeps a record; one of the same machine is replaced. `ret_path` is where. */
 PRONY_MUST_CHECK int prn_machine_save(const struct prn_machine *machine, char ret_path[PATH_MAX],
                                       struct prony_error *err);

@@ -440,10 +440,3 @@ void prn_machine_fingerprint(char text[PRN_MACHINE_FINGERPRINT_SIZE])
     prn_buffer_release(&seen);
     prn_arena_release(&arena);
 }
-
-bool prn_machine_is_here(const struct prn_machine *machine)
-{
-    char here[PRN_MACHINE_FINGERPRINT_SIZE];
-    prn_machine_fingerprint(here);
-    return machine->fingerprint && strcmp(machine->fingerprint, here) == 0;
-}

@@ -93,9 +93,6 @@ PRONY_MUST_CHECK int prn_machine_measure(const struct prn_machine_request *reque
 #define PRN_MACHINE_FINGERPRINT_SIZE 17
 void prn_machine_fingerprint(char text[PRN_MACHINE_FINGERPRINT_SIZE]);
 
-/* Whether a record is of this machine. */
-bool prn_machine_is_here(const struct prn_machine *machine);
-
 bool prn_machine_has_threads(const struct prn_machine *machine, int64_t threads);
 
 /* The mean of the faster half of the units, which are put in order, and its interval. Units that

@@ -111,10 +111,8 @@ static int write_table(const struct prn_check *check, const struct prn_look *loo
     for (size_t m = 0; m < check->n_results; m++)
         for (size_t i = 0; i < check->results[m].n_rows; i++)
             add_row(t, &c, look->markdown, &check->results[m], &check->results[m].rows[i]);
-    int code = prn_table_write(t, look->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
-                               out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, look->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT, out,
+                         err);
 }
 
 /* ---- Below the table ---- */

@@ -30,14 +30,7 @@ void prn_comparison_sizes(const struct prn_comparison_view *view,
 {
     const struct prn_comparison_side *side =
         row->after ? &view->file->after : &view->comparison->before;
-    const struct prn_point *point =
-        prn_result_point(side->profile, row->after ? row->after : row->before);
-    char shape[PRN_RANK_MAX * 24];
-    if (point->label[0])
-        prn_text_clean(out, point->label);
-    else if (point->n_inputs > 0)
-        prn_buffer_add(
-            out, prn_dims_text(point->inputs[0].dims, point->inputs[0].rank, shape, sizeof shape));
+    prn_point_text(prn_result_point(side->profile, row->after ? row->after : row->before), out);
 }
 
 void prn_comparison_row_text(const struct prn_comparison_view *view,

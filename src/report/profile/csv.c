@@ -123,7 +123,5 @@ int prn_view_csv(const struct prn_view *view, struct prn_buffer *out, struct pro
         if (view->sweep.active)
             add_sweep(t, view, i);
     }
-    int code = prn_table_write(t, PRN_TABLE_STYLE_CSV, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, PRN_TABLE_STYLE_CSV, out, err);
 }

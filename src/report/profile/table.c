@@ -577,10 +577,8 @@ static int write_table(const struct prn_view *view, const struct grid *g, bool f
             if (chosen[k] || (k == 0 && !first))
                 prn_table_cell(table, "%s", g->cells[row * g->n_columns + k]);
     }
-    int code = prn_table_write(
-        table, g->look->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT, out, err);
-    prn_table_free(table);
-    return code;
+    return prn_table_end(table, g->look->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
+                         out, err);
 }
 
 /* The row of the fastest stands out. */

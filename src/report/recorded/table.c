@@ -94,10 +94,8 @@ static int recorded_table_finish(struct sheet *s, struct prn_buffer *out, struct
 {
     if (s->error && !out->error)
         out->error = s->error;
-    int code = prn_table_write(
-        s->table, s->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT, out, err);
-    prn_table_free(s->table);
-    return code;
+    return prn_table_end(s->table, s->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
+                         out, err);
 }
 
 /* ---- A row per backend ---- */

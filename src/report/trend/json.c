@@ -162,9 +162,7 @@ int prn_trend_csv(const struct prn_trend *trend, struct prn_buffer *out, struct 
     for (size_t i = 0; i < trend->n_series; i++)
         for (size_t k = 0; k < trend->series[i].n_points; k++)
             add_line(t, &trend->series[i], k);
-    int code = prn_table_write(t, PRN_TABLE_STYLE_CSV, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, PRN_TABLE_STYLE_CSV, out, err);
 }
 
 /* ---- By format ---- */
@@ -201,9 +199,7 @@ static int list_csv(const struct prn_trend_list *list, struct prn_buffer *out,
     prn_schema_columns(t, &listed_schema);
     for (size_t i = 0; i < list->n_rows; i++)
         prn_schema_cells(t, &listed_schema, &list->rows[i]);
-    int code = prn_table_write(t, PRN_TABLE_STYLE_CSV, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, PRN_TABLE_STYLE_CSV, out, err);
 }
 
 int prn_trend_list_report(const struct prn_trend_list *list, enum prn_report_format format,
@@ -228,9 +224,7 @@ static int pruned_csv(const struct prn_pruned *pruned, struct prn_buffer *out,
     struct prn_table *t = prn_table_new();
     prn_schema_columns(t, &pruned_line);
     prn_schema_cells(t, &pruned_line, pruned);
-    int code = prn_table_write(t, PRN_TABLE_STYLE_CSV, out, err);
-    prn_table_free(t);
-    return code;
+    return prn_table_end(t, PRN_TABLE_STYLE_CSV, out, err);
 }
 
 int prn_pruned_report(const struct prn_pruned *pruned, enum prn_report_format format,

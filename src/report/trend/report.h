@@ -42,8 +42,6 @@ const char *prn_trend_backend(const char *backend);
 void prn_trend_series_text(const struct prn_trend *trend, const struct prn_trend_series *series,
                            struct prn_buffer *out);
 
-/* "commit 1234567 with changes", "report 3". */
-void prn_trend_origin_text(const struct prn_report_origin *origin, struct prn_buffer *out);
 #define PRN_COMMIT_SHOWN 7
 
 PRONY_MUST_CHECK int prn_trend_text(const struct prn_trend *trend, const struct prn_look *look,

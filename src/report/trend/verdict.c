@@ -38,7 +38,8 @@ void prn_trend_series_text(const struct prn_trend *trend, const struct prn_trend
     }
 }
 
-void prn_trend_origin_text(const struct prn_report_origin *origin, struct prn_buffer *out)
+/* "commit 1234567 with changes", "report 3". */
+static void origin_text(const struct prn_report_origin *origin, struct prn_buffer *out)
 {
     if (!origin->commit)
         prn_buffer_printf(out, "report %lld", (long long)origin->report);
@@ -65,7 +66,7 @@ static void say_change(const struct prn_trend *t, const struct prn_trend_series 
     prn_buffer_add(out, " became ");
     prn_verdict_ratio(slower ? c->ratio.estimate : 1 / c->ratio.estimate, out);
     prn_buffer_printf(out, " as %s at ", slower ? "slow" : "fast");
-    prn_trend_origin_text(&c->origin, out);
+    origin_text(&c->origin, out);
     prn_verdict_interval(slower ? c->ratio.low : 1 / c->ratio.high,
                          slower ? c->ratio.high : 1 / c->ratio.low, out);
     if (c->origin.commit)

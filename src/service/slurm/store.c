@@ -121,8 +121,7 @@ int prn_slurm_store_read(struct prn_slurm_store *store,
 {
     sqlite3_stmt *s = store->statements[READ];
     int code = 0;
-    int step = SQLITE_DONE;
-    while (code == 0 && (step = sqlite3_step(s)) == SQLITE_ROW) {
+    while (prn_db_next(store->db, s, &code, err)) {
         struct prn_slurm_stored stored = {
             .job = (uint64_t)sqlite3_column_int64(s, 0),
             .hardware = (const char *)sqlite3_column_text(s, 1),
@@ -133,8 +132,6 @@ int prn_slurm_store_read(struct prn_slurm_store *store,
         if (stored.hardware && stored.label)
             code = each(context, &stored, err);
     }
-    if (code == 0 && step != SQLITE_DONE)
-        code = prn_db_fail(store->db, err);
     sqlite3_reset(s);
     return code;
 }

@@ -1008,8 +1008,7 @@ static int read_rows(struct prn_blobs *b, struct prony_error *err) PRN_ALONE
     sqlite3_stmt *rows = NULL;
     int code = prn_db_prepare(b->db, "SELECT sha256, bytes, used_ms FROM blobs ORDER BY used_ms",
                               &rows, err);
-    int step = SQLITE_DONE;
-    while (code == 0 && (step = sqlite3_step(rows)) == SQLITE_ROW) {
+    while (prn_db_next(b->db, rows, &code, err)) {
         const void *sha256 = sqlite3_column_blob(rows, 0);
         bool ours = sqlite3_column_bytes(rows, 0) == PRN_SHA256_BYTES;
         struct prn_blob *blob = ours ? lookup_locked(b, sha256) : NULL;
@@ -1023,8 +1022,6 @@ static int read_rows(struct prn_blobs *b, struct prony_error *err) PRN_ALONE
             code = prn_db_run(b->db, b->statements[FORGET], err);
         }
     }
-    if (code == 0 && step != SQLITE_DONE)
-        code = prn_db_fail(b->db, err);
     sqlite3_finalize(rows);
     return code;
 }

@@ -90,16 +90,6 @@ static void bind_text(sqlite3_stmt *s, int at, const char *text)
     sqlite3_bind_text(s, at, text ? text : "", -1, SQLITE_STATIC);
 }
 
-/* Ends a transaction, well or not. */
-static int end_locked(struct prn_history *h, int code, struct prony_error *err) PRN_HOLDS(history)
-{
-    if (code == 0)
-        code = prn_db_exec(h->db, "COMMIT", err);
-    if (code < 0)
-        sqlite3_exec(h->db, "ROLLBACK", NULL, NULL, NULL);
-    return code;
-}
-
 static int add_session_locked(struct prn_history *h, const struct prn_history_session *session,
                               struct prony_error *err) PRN_HOLDS(history)
 {
@@ -127,7 +117,7 @@ int prn_history_add_session(struct prn_history *history, const struct prn_histor
     history_lock(history);
     int code = prn_db_exec(history->db, "BEGIN IMMEDIATE", err);
     if (code == 0)
-        code = end_locked(history, add_session_locked(history, session, err), err);
+        code = prn_db_end(history->db, add_session_locked(history, session, err), err);
     history_unlock(history);
     return code;
 }
@@ -192,8 +182,9 @@ int prn_history_add_measurement(struct prn_history *history,
     history_lock(history);
     int code = prn_db_exec(history->db, "BEGIN IMMEDIATE", err);
     if (code == 0)
-        code = end_locked(
-            history, add_measurement_locked(history, measurement, report, bytes, &id, err), err);
+        code =
+            prn_db_end(history->db,
+                       add_measurement_locked(history, measurement, report, bytes, &id, err), err);
     history_unlock(history);
     if (code == 0)
         *ret_id = id;
@@ -248,11 +239,9 @@ static int query_rows(struct prn_history *h, int statement, const struct prn_his
         sqlite3_bind_text(s, 1, query->user, -1, SQLITE_STATIC);
     sqlite3_bind_int64(s, 2, query->before_id > 0 ? query->before_id : INT64_MAX);
     sqlite3_bind_int64(s, 3, query->limit ? (int64_t)query->limit : 100);
-    int code = 0, step = SQLITE_DONE;
-    while (code == 0 && (step = sqlite3_step(s)) == SQLITE_ROW)
+    int code = 0;
+    while (prn_db_next(h->db, s, &code, err))
         code = row(s, visit, context);
-    if (code == 0 && step != SQLITE_DONE)
-        code = prn_db_fail(h->db, err);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
     history_unlock(h);
@@ -280,14 +269,11 @@ int prn_history_report(struct prn_history *history, int64_t id, const char *user
     sqlite3_bind_int64(s, 1, id);
     if (user)
         sqlite3_bind_text(s, 2, user, -1, SQLITE_STATIC);
-    int step = sqlite3_step(s);
     int code = 0;
-    if (step == SQLITE_ROW)
+    if (prn_db_next(history->db, s, &code, err))
         prn_buffer_append(out, sqlite3_column_blob(s, 0), (size_t)sqlite3_column_bytes(s, 0));
-    else if (step == SQLITE_DONE)
+    else if (code == 0)
         code = prn_fail(err, PRONY_ENOENT, "no measurement %lld", (long long)id);
-    else
-        code = prn_db_fail(history->db, err);
     sqlite3_reset(s);
     sqlite3_clear_bindings(s);
     history_unlock(history);

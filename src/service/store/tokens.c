@@ -57,7 +57,7 @@ struct prn_tokens {
 
 PRN_LOCK_FUNCTIONS(tokens, struct prn_tokens, lock)
 
-const char *prn_role_name(enum prn_role role)
+static const char *role_name(enum prn_role role)
 {
     static const char *const names[] = {"user", "admin", "worker"};
     return (size_t)role < PRN_ARRAY_SIZE(names) ? names[role] : "unknown";
@@ -66,14 +66,7 @@ const char *prn_role_name(enum prn_role role)
 static int read_integer_locked(struct prn_tokens *t, int statement, int64_t *ret_value,
                                struct prony_error *err) PRN_HOLDS(tokens)
 {
-    sqlite3_stmt *s = t->statements[statement];
-    int code = 0;
-    if (sqlite3_step(s) == SQLITE_ROW)
-        *ret_value = sqlite3_column_int64(s, 0);
-    else
-        code = prn_db_fail(t->db, err);
-    sqlite3_reset(s);
-    return code;
+    return prn_db_number(t->db, t->statements[statement], ret_value, err);
 }
 
 static struct token *find_locked(const struct prn_tokens *t, const uint8_t hash[HASH_BYTES])
@@ -117,8 +110,8 @@ static int read_all_locked(struct prn_tokens *t, struct prony_error *err) PRN_HO
     sqlite3_stmt *s = t->statements[READ];
     struct token *tokens = NULL;
     size_t n = 0;
-    int code = 0, step;
-    while ((step = sqlite3_step(s)) == SQLITE_ROW) {
+    int code = 0;
+    while (prn_db_next(t->db, s, &code, err)) {
         struct token *grown = prn_array_grow(tokens, n, sizeof *tokens);
         if (!grown) {
             code = prn_fail_memory(err);
@@ -134,8 +127,6 @@ static int read_all_locked(struct prn_tokens *t, struct prony_error *err) PRN_HO
         }
         n++;
     }
-    if (code == 0 && step != SQLITE_DONE)
-        code = prn_db_fail(t->db, err);
     sqlite3_reset(s);
     if (code < 0) {
         free(tokens);
@@ -262,11 +253,7 @@ static int save_uses_locked(struct prn_tokens *t, struct prony_error *err) PRN_H
         sqlite3_bind_blob(t->statements[USED], 2, t->tokens[i].hash, HASH_BYTES, SQLITE_STATIC);
         code = prn_db_run(t->db, t->statements[USED], err);
     }
-    if (code == 0)
-        code = prn_db_exec(t->db, "COMMIT", err);
-    if (code < 0)
-        sqlite3_exec(t->db, "ROLLBACK", NULL, NULL, NULL);
-    return code;
+    return prn_db_end(t->db, code, err);
 }
 
 void prn_tokens_flush(struct prn_tokens *tokens)
@@ -374,11 +361,8 @@ int prn_tokens_revoke(struct prn_tokens *tokens, const char *user_or_id, size_t 
         code = revoke_matching_locked(tokens, user_or_id, false, &n, err);
     if (code == 0 && n == 0)
         code = revoke_matching_locked(tokens, user_or_id, true, &n, err);
+    code = prn_db_end(tokens->db, code, err);
     if (code == 0)
-        code = prn_db_exec(tokens->db, "COMMIT", err);
-    if (code < 0)
-        sqlite3_exec(tokens->db, "ROLLBACK", NULL, NULL, NULL);
-    else
         code = refresh_locked(tokens, true, err);
     tokens_unlock(tokens);
     if (code == 0 && n == 0)
@@ -441,7 +425,7 @@ int prn_tokens_list(struct prn_tokens *tokens, struct prn_buffer *out, struct pr
         char id[ID_DIGITS + 1];
         id_of(&copy[i], id);
         prn_table_cell_text(table, copy[i].identity.user);
-        prn_table_cell(table, "%s", prn_role_name(copy[i].identity.role));
+        prn_table_cell(table, "%s", role_name(copy[i].identity.role));
         prn_table_cell(table, "%s", id);
         add_time(table, copy[i].created_ms);
         add_time(table, copy[i].used_ms);

@@ -66,8 +66,6 @@ PRONY_MUST_CHECK int prn_tokens_list(struct prn_tokens *tokens, struct prn_buffe
 PRONY_MUST_CHECK int prn_token_make(char ret_token[PRN_TOKEN_SIZE], struct prony_error *err);
 bool prn_token_hash(const char *text, uint8_t ret_hash[PRN_TOKEN_HASH_BYTES]);
 
-const char *prn_role_name(enum prn_role role); /* "user", "admin", "worker" */
-
 /* `prony token`, for struct prn_net. */
 int prn_token_command(const struct prn_token_options *options, struct prn_buffer *out,
                       struct prony_error *err);
