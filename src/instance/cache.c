@@ -5,7 +5,6 @@
 #include <openssl/evp.h>
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>

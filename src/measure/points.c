@@ -6,7 +6,6 @@
 #include "model/roles.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* What is needed while points are made. */

@@ -7,7 +7,6 @@
 #include "service/peer.h"
 
 #include <arpa/inet.h>
-#include <errno.h>
 #include <inttypes.h>
 #include <linux/inet_diag.h>
 #include <linux/netlink.h>

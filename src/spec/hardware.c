@@ -7,10 +7,8 @@
 
 #include "format/yaml.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

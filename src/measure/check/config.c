@@ -4,7 +4,6 @@
 #include "measure/resume.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define FILE_MAX_BYTES ((size_t)1 << 20)

@@ -6,7 +6,6 @@
 #include "model/dtype.h"
 
 #include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ALIGNMENT 16     /* of tensors in their files */

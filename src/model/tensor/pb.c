@@ -7,7 +7,6 @@
 #include "format/wire.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {

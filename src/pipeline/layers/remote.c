@@ -3,7 +3,6 @@
 #include "record/connect.h"
 #include "record/files.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define ARENA_BYTES ((size_t)64 << 20)

@@ -1,8 +1,6 @@
 /* The verdict on a check: regressions first, then what wasn't shown, then what holds. */
 #include "report/check/view.h"
 
-#include <stdio.h>
-
 #define TOLD 3
 
 static const char *limits(size_t n)

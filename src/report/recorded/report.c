@@ -11,7 +11,6 @@
 #include "report/verdict.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 /* More graph segments than these are abridged. */

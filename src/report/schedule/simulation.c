@@ -4,7 +4,6 @@
 #include "report/schedule/view.h"
 
 #include <math.h>
-#include <stdio.h>
 
 /* Inferences per second, with half of the interval. */
 static struct prn_timed rate(const struct prn_schedule_view *view, double s, double ci_s)

@@ -14,7 +14,6 @@
 #include "service/pool.h"
 #include "service/web/metrics.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <stdio.h>
