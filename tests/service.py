@@ -313,7 +313,7 @@ class Client:
         ("octoml_profile.RemoteInference", rpc.RemoteInferenceStub,
          "Ping ListSupportedBackends CreateSession WaitUntilSessionReady Heartbeat CloseSession "
          "LoadModelComponent LoadCachedModelComponent LoadModel Run"),
-        ("prony.Prony", own_rpc.PronyStub, "Status Admin Runs Measure"),
+        ("prony.Prony", own_rpc.PronyStub, "Status Admin Usage Runs Measure"),
         ("prony.Workers", own_rpc.WorkersStub, "Attach Fetch")) for name in names.split()}
     STREAMS = ("Runs", "Measure", "Attach", "Fetch")
 

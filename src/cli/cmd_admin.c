@@ -1,24 +1,85 @@
 /* `prony admin`: what an administrator does to a service that runs. */
 #include "cli/command.h"
 
+#include "base/clock.h"
 #include "base/format.h"
 #include "base/table.h"
 #include "cli/output.h"
 #include "cli/server.h"
 
 #include <string.h>
+#include <time.h>
 
 struct options {
     struct prn_server_options server;
+    const char *user, *from, *to;
+    double for_s; /* 0: not given */
+    int64_t hosts;
 };
+
+#define HOSTS_MAX 10000
+#define YEAR_S 31536000.0
 
 /* What an action is about; NULL: nothing. */
 static const struct {
     const char *name, *target;
 } actions[] = {
-    {"who", NULL},          {"close", "a session"}, {"drain", "a worker"}, {"disable", "a worker"},
-    {"enable", "a worker"}, {"pause", "a pool"},    {"resume", "a pool"},  {"notice", NULL},
+    {"who", NULL},
+    {"close", "a session"},
+    {"drain", "a worker"},
+    {"disable", "a worker"},
+    {"enable", "a worker"},
+    {"pause", "a pool"},
+    {"resume", "a pool"},
+    {"notice", NULL},
+    {"reserve", "a pool or worker"},
+    {"cancel", "a reservation"},
 };
+
+/* ---- Times of a reservation ---- */
+
+/* "2026-11-18 15:00", UTC. */
+static int read_time(const char *option, const char *text, int64_t *ret_ms, struct prony_error *err)
+{
+    static const char *const forms[] = {"%Y-%m-%d %H:%M", "%Y-%m-%dT%H:%MZ", "%Y-%m-%dT%H:%M:%SZ"};
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(forms); i++) {
+        struct tm tm = {0};
+        const char *end = strptime(text, forms[i], &tm);
+        if (end && *end == 0) {
+            *ret_ms = (int64_t)timegm(&tm) * 1000;
+            return 0;
+        }
+    }
+    return prn_fail(err, PRONY_EUSAGE, "%s: '%s' is not a time, such as '2026-11-18 15:00' (UTC)",
+                    option, text);
+}
+
+static int read_times(const struct options *o, struct prn_remote_order *order,
+                      struct prony_error *err)
+{
+    int code = 0;
+    order->from_ms = prn_wall_clock_ms();
+    if (o->from)
+        code = read_time("--from", o->from, &order->from_ms, err);
+    if (code == 0 && o->to)
+        code = read_time("--to", o->to, &order->to_ms, err);
+    if (code == 0 && !o->to)
+        order->to_ms = order->from_ms + (int64_t)(o->for_s * 1e3);
+    return code;
+}
+
+/* Its options, which others don't take. */
+static int check_reserve(const struct options *o, bool reserves, struct prony_error *err)
+{
+    if (!reserves && (o->user || o->from || o->to || o->for_s > 0 || o->hosts > 0))
+        return prn_fail(err, PRONY_EUSAGE,
+                        "--user, --from, --to, --for and --hosts are for 'reserve'");
+    if (reserves && !o->user)
+        return prn_fail(err, PRONY_EUSAGE, "'reserve' needs --user");
+    if (reserves && !o->to == !(o->for_s > 0))
+        return prn_fail(err, PRONY_EUSAGE, "'reserve' needs either --to or --for");
+    return 0;
+}
 
 static int check_use(const struct options *o, const struct prn_strings *arguments,
                      struct prony_error *err)
@@ -29,14 +90,17 @@ static int check_use(const struct options *o, const struct prn_strings *argument
         i++;
     if (i == PRN_ARRAY_SIZE(actions))
         return prn_fail(err, PRONY_EUSAGE,
-                        "'%s' is not one of who, close, drain, disable, enable, pause, resume and "
-                        "notice",
+                        "'%s' is not one of who, close, drain, disable, enable, pause, resume, "
+                        "notice, reserve and cancel",
                         action);
     if (actions[i].target && arguments->n < 2)
         return prn_fail(err, PRONY_EUSAGE, "'%s' needs %s", action, actions[i].target);
     if (i == 0 && arguments->n > 1)
         return prn_fail(err, PRONY_EUSAGE, "'who' takes no argument, but there is '%s'",
                         arguments->items[1]);
+    int code = check_reserve(o, strcmp(action, "reserve") == 0, err);
+    if (code < 0)
+        return code;
     if (!o->server.address)
         return prn_fail(err, PRONY_EUSAGE, "--server is needed");
     return prn_server_check(&o->server, err);
@@ -97,7 +161,10 @@ static int admin_run(const void *opaque, const struct prn_strings *arguments,
     const struct prn_remote_ops *ops;
     struct prn_remote *remote;
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
+    struct prn_remote_order order = {.user = o->user, .hosts = (uint64_t)o->hosts};
     int code = check_use(o, arguments, err);
+    if (code == 0 && o->user)
+        code = read_times(o, &order, err);
     if (code == 0)
         code = prn_server_connect(&o->server, NULL, &ops, &remote, err);
     if (code < 0)
@@ -105,8 +172,9 @@ static int admin_run(const void *opaque, const struct prn_strings *arguments,
     const char *action = arguments->items[0];
     const char *argument = arguments->n > 1 ? arguments->items[1] : NULL;
     bool notice = strcmp(action, "notice") == 0;
-    const struct prn_remote_order order = {
-        .action = action, .target = notice ? NULL : argument, .text = notice ? argument : NULL};
+    order.action = action;
+    order.target = notice ? NULL : argument;
+    order.text = notice ? argument : NULL;
     if (strcmp(action, "who") == 0)
         code = show_holders(ops, remote, &out, err);
     else
@@ -120,6 +188,16 @@ static int admin_run(const void *opaque, const struct prn_strings *arguments,
 
 static const struct prn_option option_table[] = {
     PRN_SERVER_ROWS(struct options),
+    PRN_OPTION(TEXT, 0, "user", "USER", offsetof(struct options, user),
+               "reserve: whom the hosts are kept for"),
+    PRN_OPTION(TEXT, 0, "from", "TIME", offsetof(struct options, from),
+               "reserve: when it begins, UTC, such as '2026-11-18 15:00' (default now)"),
+    PRN_OPTION(TEXT, 0, "to", "TIME", offsetof(struct options, to),
+               "reserve: when it ends, likewise"),
+    PRN_OPTION(SECONDS, 0, "for", "DURATION", offsetof(struct options, for_s),
+               "reserve: how long it lasts, instead of --to", .min = 1, .max = YEAR_S),
+    PRN_OPTION(COUNT, 0, "hosts", "N", offsetof(struct options, hosts),
+               "reserve: how many hosts of a pool (default 1)", .min = 1, .max = HOSTS_MAX),
     {0},
 };
 
@@ -133,13 +211,17 @@ const struct prn_command prn_command_admin = {
         "host to no further session until 'enable WORKER'; 'drain WORKER' also ends the worker "
         "when its session has ended. 'pause POOL' grants no hosts of that hardware until 'resume "
         "POOL'. Whoever holds a host keeps it. 'notice TEXT' is shown to all clients; 'notice' "
-        "alone takes it back.",
-    .examples = "# who holds what\n"
-                "prony admin who --server localhost:50051\n"
-                "# no further session on a worker\n"
-                "prony admin disable w3 --server localhost:50051\n"
-                "# tell everybody\n"
-                "prony admin notice 'down for an upgrade at 18:00' --server localhost:50051",
+        "alone takes it back. 'reserve POOL' or 'reserve WORKER' keeps hosts for a user for a "
+        "time; 'prony status' lists reservations, and 'cancel ID' ends one.",
+    .examples =
+        "# who holds what\n"
+        "prony admin who --server localhost:50051\n"
+        "# no further session on a worker\n"
+        "prony admin disable w3 --server localhost:50051\n"
+        "# tell everybody\n"
+        "prony admin notice 'down for an upgrade at 18:00' --server localhost:50051\n"
+        "# two hosts for one user, from now on\n"
+        "prony admin reserve lab-cpu --user ann --for 2h --hosts 2 --server localhost:50051",
     .options = option_table,
     .options_size = sizeof(struct options),
     .min_arguments = 1,

@@ -19,13 +19,14 @@
 
 struct status_options {
     struct prn_server_options server;
-    bool watch;
+    bool watch, usage;
+    const char *since;
     int format;
 };
 
-enum { FORMAT_TEXT, FORMAT_JSON };
+enum { FORMAT_TEXT, FORMAT_JSON, FORMAT_CSV };
 
-static const char *const formats[] = {"text", "json", NULL};
+static const char *const formats[] = {"text", "json", "csv", NULL};
 
 static volatile sig_atomic_t stopped;
 
@@ -172,6 +173,38 @@ static int worker_table(const struct prn_remote_status *s, struct prn_buffer *ou
     return end_table(t, out, err);
 }
 
+static void cell_time(struct prn_table *t, int64_t ms)
+{
+    char text[32] = "";
+    time_t seconds = (time_t)(ms / 1000);
+    struct tm tm;
+    if (gmtime_r(&seconds, &tm))
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M", &tm);
+    prn_table_cell_text(t, text);
+}
+
+static int reservation_table(const struct prn_remote_status *s, struct prn_buffer *out,
+                             struct prony_error *err)
+{
+    static const struct column columns[] = {
+        {"Reserved", PRN_TABLE_ALIGN_LEFT},   {"Target", PRN_TABLE_ALIGN_LEFT},
+        {"Hosts", PRN_TABLE_ALIGN_RIGHT},     {"User", PRN_TABLE_ALIGN_LEFT},
+        {"From (UTC)", PRN_TABLE_ALIGN_LEFT}, {"To", PRN_TABLE_ALIGN_LEFT},
+        {"Note", PRN_TABLE_ALIGN_LEFT}};
+    struct prn_table *t = new_table(columns, PRN_ARRAY_SIZE(columns));
+    for (size_t i = 0; i < s->n_reservations; i++) {
+        const struct prn_remote_reservation *r = &s->reservations[i];
+        cell_count(t, r->id);
+        prn_table_cell_text(t, r->target);
+        cell_count(t, r->hosts);
+        prn_table_cell_text(t, r->user ? r->user : "another user");
+        cell_time(t, r->from_ms);
+        cell_time(t, r->to_ms);
+        prn_table_cell_text(t, r->active ? "now" : "");
+    }
+    return end_table(t, out, err);
+}
+
 static void describe_cache(const struct prn_remote_status *s, struct prn_buffer *out)
 {
     char bytes[PRN_FORMAT_SIZE];
@@ -236,12 +269,77 @@ static int write_text(const struct prn_remote_status *s, const char *address,
         prn_buffer_add(out, "\nNo sessions.\n");
     if (code == 0)
         code = worker_table(s, out, err);
+    if (code == 0)
+        code = reservation_table(s, out, err);
     describe_limits(s, out);
     describe_cache(s, out);
     return code;
 }
 
+/* ---- What users had ---- */
+
+static int write_usage(const struct prn_remote_usage *usage, bool csv, struct prn_buffer *out,
+                       struct prony_error *err)
+{
+    static const struct column columns[] = {
+        {"Month", PRN_TABLE_ALIGN_LEFT},       {"User", PRN_TABLE_ALIGN_LEFT},
+        {"Hardware", PRN_TABLE_ALIGN_LEFT},    {"Sessions", PRN_TABLE_ALIGN_RIGHT},
+        {"Host-hours", PRN_TABLE_ALIGN_RIGHT}, {"Price ($)", PRN_TABLE_ALIGN_RIGHT}};
+    static const char *const names[] = {"month",    "user",       "hardware",
+                                        "sessions", "host_hours", "usd"};
+    struct prn_table *t = prn_table_new();
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(columns); i++)
+        prn_table_column(t, csv ? names[i] : columns[i].title, columns[i].align);
+    for (size_t i = 0; i < usage->n; i++) {
+        const struct prn_remote_use *use = &usage->uses[i];
+        prn_table_cell_text(t, use->month);
+        prn_table_cell_text(t, use->user);
+        prn_table_cell_text(t, use->hardware);
+        prn_table_cell(t, "%lld", (long long)use->sessions);
+        prn_table_cell(t, csv ? "%.6f" : "%.3g", use->host_s / 3600);
+        prn_table_cell(t, csv ? "%.6f" : "%.2f", use->usd);
+    }
+    int code = 0;
+    if (usage->n == 0 && !csv)
+        prn_buffer_add(out, "No host was held yet.\n");
+    else
+        code = prn_table_write(t, csv ? PRN_TABLE_STYLE_CSV : PRN_TABLE_STYLE_TEXT, out, err);
+    prn_table_free(t);
+    return code;
+}
+
+static int show_usage(const struct status_options *o, const struct prn_remote_ops *ops,
+                      struct prn_remote *remote, struct prony_error *err)
+{
+    struct prn_arena arena = PRN_ARENA_INIT((size_t)64 << 20);
+    struct prn_buffer out = PRN_BUFFER_INIT((size_t)64 << 20);
+    struct prn_remote_usage usage;
+    int code = ops->usage(remote, o->since, &arena, &usage, err);
+    if (code == 0 && o->format == FORMAT_JSON)
+        code = prn_usage_write_json(&usage, &out, err);
+    else if (code == 0)
+        code = write_usage(&usage, o->format == FORMAT_CSV, &out, err);
+    if (code == 0)
+        code = prn_output(NULL, &out, err);
+    prn_buffer_release(&out);
+    prn_arena_release(&arena);
+    return code;
+}
+
 /* ---- The command ---- */
+
+static int check_options(const struct status_options *o, struct prony_error *err)
+{
+    if (o->usage && o->watch)
+        return prn_fail(err, PRONY_EUSAGE, "--usage cannot be combined with --watch");
+    if (o->since && !o->usage)
+        return prn_fail(err, PRONY_EUSAGE, "--since is for --usage");
+    if (o->format == FORMAT_CSV && !o->usage)
+        return prn_fail(err, PRONY_EUSAGE, "--format csv is for --usage");
+    if (!o->server.address)
+        return prn_fail(err, PRONY_EUSAGE, "--server is needed");
+    return prn_server_check(&o->server, err);
+}
 
 static int show(const struct status_options *o, const struct prn_remote_ops *ops,
                 struct prn_remote *remote, struct prony_error *err)
@@ -271,16 +369,14 @@ static int status_run(const void *opaque, const struct prn_strings *arguments,
     const struct status_options *o = opaque;
     const struct prn_remote_ops *ops;
     struct prn_remote *remote;
-    if (!o->server.address)
-        return prn_fail(err, PRONY_EUSAGE, "--server is needed");
-    int code = prn_server_check(&o->server, err);
+    int code = check_options(o, err);
     if (code == 0)
         code = prn_server_connect(&o->server, &stopped, &ops, &remote, err);
     if (code < 0)
         return code;
     signal(SIGINT, o->watch ? on_interrupt : SIG_DFL);
     do {
-        code = show(o, ops, remote, err);
+        code = o->usage ? show_usage(o, ops, remote, err) : show(o, ops, remote, err);
         if (code == 0 && o->watch && !stopped)
             nanosleep(&(struct timespec){.tv_sec = WATCH_S}, NULL);
     } while (code == 0 && o->watch && !stopped);
@@ -293,8 +389,11 @@ static int status_run(const void *opaque, const struct prn_strings *arguments,
 static const struct prn_option options[] = {
     PRN_SERVER_ROWS(struct status_options),
     PRN_OPTION(FLAG, 0, "watch", NULL, FIELD(watch), "refresh every two seconds, until Ctrl-C"),
-    PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format), "text or json (default text)",
-               .choices = formats),
+    PRN_OPTION(FLAG, 0, "usage", NULL, FIELD(usage),
+               "host-hours and dollars by month, user and hardware instead"),
+    PRN_OPTION(TEXT, 0, "since", "MONTH", FIELD(since), "--usage: from this month on: 2026-11"),
+    PRN_OPTION(CHOICE, 0, "format", "FORMAT", FIELD(format),
+               "text, json or, with --usage, csv (default text)", .choices = formats),
     {0},
 };
 
@@ -304,11 +403,14 @@ const struct prn_command prn_command_status = {
     .summary = "show what a service is doing: hardware, queue, sessions, workers, cache",
     .description = "Shows the hardware of a service and how many hosts of it are free, who holds "
                    "and who waits for them, its workers and its cache. Users see their own "
-                   "sessions and how many others there are; administrators see all.",
+                   "sessions and how many others there are; administrators see all. With --usage "
+                   "it shows what was held instead, since the service keeps accounts.",
     .examples = "# a service on this machine\n"
                 "prony status --server localhost:50051\n"
                 "# and keep watching\n"
-                "prony status --server prony.example.org:443 --watch\n",
+                "prony status --server prony.example.org:443 --watch\n"
+                "# who had how much, for a spreadsheet\n"
+                "prony status --server localhost:50051 --usage --format csv\n",
     .options = options,
     .options_size = sizeof(struct status_options),
     .run = status_run,

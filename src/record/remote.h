@@ -74,6 +74,10 @@ struct prn_remote_config {
 struct prn_remote_order {
     const char *action;
     const char *target, *text; /* NULL: none */
+    /* Of a reservation. */
+    const char *user;
+    int64_t from_ms, to_ms; /* since 1970 */
+    uint64_t hosts;         /* 0: one */
 };
 
 /* ---- What a service offers ---- */
@@ -229,6 +233,10 @@ struct prn_remote_ops {
                 struct prn_remote_offer *ret_offer, struct prony_error *err);
     int (*status)(struct prn_remote *remote, struct prn_arena *arena,
                   struct prn_remote_status *ret_status, struct prony_error *err);
+
+    /* `since` is a month, NULL: all that is known. */
+    int (*usage)(struct prn_remote *remote, const char *since, struct prn_arena *arena,
+                 struct prn_remote_usage *ret_usage, struct prony_error *err);
 
     /* Appends a line that says what was done. */
     int (*admin)(struct prn_remote *remote, const struct prn_remote_order *order,

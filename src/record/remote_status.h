@@ -28,15 +28,36 @@ struct prn_remote_worker {
     int64_t connected_ms, held_ms;
 };
 
+struct prn_remote_reservation {
+    int64_t id;
+    const char *target, *user; /* NULL: somebody else */
+    int64_t hosts;             /* -1: a host of that name */
+    int64_t from_ms, to_ms;    /* since 1970 */
+    bool active;
+};
+
+/* What a user had of a hardware in a month. */
+struct prn_remote_use {
+    const char *month, *user, *hardware;
+    int64_t sessions;
+    double host_s, usd;
+};
+
+struct prn_remote_usage {
+    size_t n;
+    struct prn_remote_use *uses;
+};
+
 /* Texts may be NULL; numbers that weren't said are -1, or NAN. */
 struct prn_remote_status {
     const char *version, *notice;
     int64_t uptime_ms;
     bool draining;
-    size_t n_hardware, n_sessions, n_workers;
+    size_t n_hardware, n_sessions, n_workers, n_reservations;
     struct prn_remote_hardware *hardware;
     struct prn_remote_session *sessions;
     struct prn_remote_worker *workers;
+    struct prn_remote_reservation *reservations;
     int64_t sessions_others;      /* that are there but not shown */
     int64_t session_memory_bytes; /* limits; -1 and NAN: none, or not told */
     double run_timeout_s;

@@ -51,6 +51,7 @@ static const struct {
     {PRN_LAYERS_SCHEMA, &prn_layers_schema, NULL, false},
     {PRN_SCHEDULE_SCHEMA, &prn_schedule_schema, NULL, false},
     {PRN_STATUS_SCHEMA, &prn_status_schema, NULL, false},
+    {PRN_USAGE_SCHEMA, &prn_usage_schema, NULL, false},
     {PRN_MACHINE_SCHEMA, &prn_machine_schema, NULL, true},
     {PRN_TREND_SCHEMA, &prn_trend_schema, NULL, false},
     {PRN_TREND_LIST_SCHEMA, &prn_trend_list_schema, NULL, false},

@@ -57,6 +57,20 @@ static const struct prn_schema worker_schema =
     PRN_SCHEMA("Worker", worker_members, "A host of the service.");
 #undef PRN_OF
 
+#define PRN_OF struct prn_remote_reservation
+static const struct prn_member reservation_members[] = {
+    PRN_INTEGER(id, "To cancel it by."),
+    PRN_TEXT(target, "A hardware, or the name of a host."),
+    PRN_TEXT(user, "Whom it is for; null: somebody else.", .flags = PRN_NULL),
+    PRN_INTEGER(hosts, "How many of the hardware; null: the host of that name.", .flags = PRN_NULL),
+    PRN_INTEGER(from_ms, "When it begins, since 1970."),
+    PRN_INTEGER(to_ms, "When it ends."),
+    PRN_BOOL(active, "It has begun."),
+};
+static const struct prn_schema reservation_schema =
+    PRN_SCHEMA("Reservation", reservation_members, "Hosts that are kept for a user.");
+#undef PRN_OF
+
 #define PRN_OF struct prn_remote_status
 static const struct prn_member limits_members[] = {
     PRN_INTEGER(session_memory_bytes, "Of an executor; null: none.", .flags = PRN_NULL),
@@ -100,6 +114,8 @@ static const struct prn_member status_members[] = {
     PRN_PART("limits", &limits_schema, "Of sessions."),
     PRN_ARRAY(workers, n_workers, &worker_schema, "Who offer the hardware."),
     PRN_INTEGER(workers_left_out, "For want of room; on the service's page.", PAGE),
+    PRN_ARRAY(reservations, n_reservations, &reservation_schema, "That aren't over.",
+              .flags = PRN_OLD),
     PRN_PART("cache", &cache_schema, "Null: not told.", .flags = PRN_NULL),
 };
 const struct prn_schema prn_status_schema =
@@ -110,4 +126,32 @@ int prn_status_write_json(const struct prn_remote_status *status, struct prn_buf
                           struct prony_error *err)
 {
     return prn_schema_write_json(&prn_status_schema, status, out, err);
+}
+
+#define PRN_OF struct prn_remote_use
+static const struct prn_member use_members[] = {
+    PRN_TEXT(month, "\"2026-11\", UTC."),
+    PRN_TEXT(user, "Who had it."),
+    PRN_TEXT(hardware, "As specs call it."),
+    PRN_INTEGER(sessions, "That got hosts of it in this month."),
+    PRN_NUMBER(host_s, "Seconds that its hosts were held, of all hosts."),
+    PRN_NUMBER(usd, "Price of these, as far as it was known."),
+};
+static const struct prn_schema use_schema =
+    PRN_SCHEMA("Use", use_members, "What a user had of a hardware in a month.");
+#undef PRN_OF
+
+#define PRN_OF struct prn_remote_usage
+static const struct prn_member usage_members[] = {
+    PRN_CONSTANT("schema", PRN_USAGE_SCHEMA),
+    PRN_ARRAY(uses, n, &use_schema, "By month, user and hardware."),
+};
+const struct prn_schema prn_usage_schema =
+    PRN_SCHEMA("Usage", usage_members, "What prony status --usage --format json writes.");
+#undef PRN_OF
+
+int prn_usage_write_json(const struct prn_remote_usage *usage, struct prn_buffer *out,
+                         struct prony_error *err)
+{
+    return prn_schema_write_json(&prn_usage_schema, usage, out, err);
 }

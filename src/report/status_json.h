@@ -12,4 +12,12 @@ extern const struct prn_schema prn_status_schema;
 PRONY_MUST_CHECK int prn_status_write_json(const struct prn_remote_status *status,
                                            struct prn_buffer *out, struct prony_error *err);
 
+/* What users had. */
+#define PRN_USAGE_SCHEMA "prony.usage/1"
+
+extern const struct prn_schema prn_usage_schema;
+
+PRONY_MUST_CHECK int prn_usage_write_json(const struct prn_remote_usage *usage,
+                                          struct prn_buffer *out, struct prony_error *err);
+
 #endif

@@ -645,6 +645,7 @@ const struct prn_remote_ops prn_remote_operations = {
     .ping = ping,
     .list = prn_remote_list,
     .status = prn_remote_status,
+    .usage = prn_remote_usage,
     .admin = prn_remote_admin,
     .open = open_session,
     .close = close_session,

@@ -194,6 +194,20 @@ static void read_worker(struct keeper *k, const Prony__WorkerStatus *from,
     };
 }
 
+static void read_reservation(struct keeper *k, const Prony__ReservationStatus *from,
+                             struct prn_remote_reservation *to)
+{
+    *to = (struct prn_remote_reservation){
+        .id = (int64_t)from->id,
+        .target = keep(k, from->target),
+        .user = keep(k, from->user),
+        .hosts = known(from->has_hosts, from->hosts),
+        .from_ms = from->from_ms,
+        .to_ms = from->to_ms,
+        .active = from->active,
+    };
+}
+
 static void read_cache(const Prony__CacheStatus *from, struct prn_remote_status *to)
 {
     to->has_cache = from != NULL;
@@ -224,6 +238,7 @@ int prn_remote_read_status(const Prony__StatusReply *from, struct prn_arena *are
     to->hardware = keep_room(k, from->n_hardware, sizeof *to->hardware);
     to->sessions = keep_room(k, from->n_sessions, sizeof *to->sessions);
     to->workers = keep_room(k, from->n_workers, sizeof *to->workers);
+    to->reservations = keep_room(k, from->n_reservations, sizeof *to->reservations);
     if (k->failed)
         return prn_fail_memory(err);
     for (; to->n_hardware < from->n_hardware; to->n_hardware++)
@@ -232,6 +247,9 @@ int prn_remote_read_status(const Prony__StatusReply *from, struct prn_arena *are
         read_session(k, from->sessions[to->n_sessions], &to->sessions[to->n_sessions]);
     for (; to->n_workers < from->n_workers; to->n_workers++)
         read_worker(k, from->workers[to->n_workers], &to->workers[to->n_workers]);
+    for (; to->n_reservations < from->n_reservations; to->n_reservations++)
+        read_reservation(k, from->reservations[to->n_reservations],
+                         &to->reservations[to->n_reservations]);
     read_cache(from->cache, to);
     if (k->failed)
         return prn_fail_memory(err);
@@ -254,6 +272,36 @@ int prn_remote_status(struct prn_remote *r, struct prn_arena *arena,
     return code;
 }
 
+int prn_remote_usage(struct prn_remote *r, const char *since, struct prn_arena *arena,
+                     struct prn_remote_usage *ret_usage, struct prony_error *err)
+{
+    Prony__UsageRequest request = PRONY__USAGE_REQUEST__INIT;
+    ProtobufCMessage *reply = NULL;
+    struct keeper k = {.arena = arena};
+    request.since = (char *)(uintptr_t)since;
+    int code =
+        prn_remote_call(r, "/prony.Prony/Usage", &request.base, &prony__usage_reply__descriptor,
+                        PRN_REMOTE_CALL_S, &reply, NULL, err);
+    if (code < 0)
+        return code;
+    const Prony__UsageReply *from = (const Prony__UsageReply *)reply;
+    struct prn_remote_usage usage = {.uses = keep_room(&k, from->n_uses, sizeof *usage.uses)};
+    for (; !k.failed && usage.n < from->n_uses; usage.n++) {
+        const Prony__Use *use = from->uses[usage.n];
+        usage.uses[usage.n] = (struct prn_remote_use){.month = keep(&k, use->month),
+                                                      .user = keep(&k, use->user),
+                                                      .hardware = keep(&k, use->hardware),
+                                                      .sessions = (int64_t)use->sessions,
+                                                      .host_s = use->host_s,
+                                                      .usd = use->usd};
+    }
+    protobuf_c_message_free_unpacked(reply, NULL);
+    if (k.failed)
+        return prn_fail_memory(err);
+    *ret_usage = usage;
+    return 0;
+}
+
 int prn_remote_admin(struct prn_remote *r, const struct prn_remote_order *order,
                      struct prn_buffer *out, struct prony_error *err)
 {
@@ -262,6 +310,12 @@ int prn_remote_admin(struct prn_remote *r, const struct prn_remote_order *order,
     request.action = (char *)(uintptr_t)order->action;
     request.target = (char *)(uintptr_t)order->target;
     request.text = (char *)(uintptr_t)order->text;
+    request.user = (char *)(uintptr_t)order->user;
+    request.has_from_ms = request.has_to_ms = order->user != NULL;
+    request.from_ms = order->from_ms;
+    request.to_ms = order->to_ms;
+    request.has_hosts = order->hosts > 0;
+    request.hosts = order->hosts;
     int code =
         prn_remote_call(r, "/prony.Prony/Admin", &request.base, &prony__admin_reply__descriptor,
                         PRN_REMOTE_CALL_S, &reply, NULL, err);

@@ -98,6 +98,8 @@ int prn_remote_list(struct prn_remote *r, struct prn_arena *arena,
                     struct prn_remote_offer *ret_offer, struct prony_error *err);
 int prn_remote_admin(struct prn_remote *r, const struct prn_remote_order *order,
                      struct prn_buffer *out, struct prony_error *err);
+int prn_remote_usage(struct prn_remote *r, const char *since, struct prn_arena *arena,
+                     struct prn_remote_usage *ret_usage, struct prony_error *err);
 int prn_remote_status(struct prn_remote *r, struct prn_arena *arena,
                       struct prn_remote_status *ret_status, struct prony_error *err);
 int prn_remote_upload(struct prn_remote *r, struct prn_remote_model *model,

@@ -139,15 +139,37 @@ static int notice_locked(struct order *o, struct prony_error *err) PRN_HOLDS(prn
 
 /* ---- All of them ---- */
 
+static int do_locked(struct order *o, int (*act)(struct order *o, struct prony_error *err),
+                     struct prony_error *err)
+{
+    prn_service_lock(o->service);
+    int code = act(o, err);
+    prn_sessions_settle_locked(o->service);
+    prn_service_unlock(o->service);
+    return code;
+}
+
+static int reserve(struct order *o, struct prony_error *err)
+{
+    return prn_booking_make(o->service, o->what, o->done, err);
+}
+
+static int cancel(struct order *o, struct prony_error *err)
+{
+    return prn_booking_cancel(o->service, o->what, o->done, err);
+}
+
 static const struct {
     const char *name;
     bool target;                                          /* needs one */
-    int (*act)(struct order *o, struct prony_error *err); /* with the lock held */
+    int (*act)(struct order *o, struct prony_error *err); /* with the lock held, unless `alone` */
+    bool alone;
 } actions[] = {
-    {"close", true, close_locked},     {"drain", true, drain_locked},
-    {"disable", true, disable_locked}, {"enable", true, enable_locked},
-    {"pause", true, pause_locked},     {"resume", true, resume_locked},
-    {"notice", false, notice_locked},
+    {"close", true, close_locked, false},     {"drain", true, drain_locked, false},
+    {"disable", true, disable_locked, false}, {"enable", true, enable_locked, false},
+    {"pause", true, pause_locked, false},     {"resume", true, resume_locked, false},
+    {"notice", false, notice_locked, false},  {"reserve", true, reserve, true},
+    {"cancel", true, cancel, true},
 };
 
 int prn_admin_do(struct prn_service *s, const struct prn_identity *who, const char *from,
@@ -164,14 +186,15 @@ int prn_admin_do(struct prn_service *s, const struct prn_identity *who, const ch
         return prn_fail(err, PRONY_EUSAGE, "'%s' is not an action", what->action);
     if (actions[i].target && (!what->target || !what->target[0]))
         return prn_fail(err, PRONY_EUSAGE, "'%s' needs a target", what->action);
-    prn_service_lock(s);
-    int code = actions[i].act(&order, err);
-    prn_sessions_settle_locked(s);
-    prn_service_unlock(s);
-    const struct prn_log_field fields[] = {
-        PRN_LOG_TEXT("user", who->user),      PRN_LOG_TEXT("from", from),
-        PRN_LOG_TEXT("action", what->action), PRN_LOG_TEXT("target", what->target),
-        PRN_LOG_TEXT("text", what->text),     PRN_LOG_TEXT("error", code < 0 ? err->text : NULL)};
+    int code =
+        actions[i].alone ? actions[i].act(&order, err) : do_locked(&order, actions[i].act, err);
+    const struct prn_log_field fields[] = {PRN_LOG_TEXT("user", who->user),
+                                           PRN_LOG_TEXT("from", from),
+                                           PRN_LOG_TEXT("action", what->action),
+                                           PRN_LOG_TEXT("target", what->target),
+                                           PRN_LOG_TEXT("text", what->text),
+                                           PRN_LOG_TEXT("for", what->user),
+                                           PRN_LOG_TEXT("error", code < 0 ? err->text : NULL)};
     prn_audit_write(s->audit, "admin", fields, PRN_ARRAY_SIZE(fields));
     if (code == 0)
         prn_log_write(s->log, PRN_LOG_INFO, "admin", fields, PRN_ARRAY_SIZE(fields));
@@ -189,7 +212,13 @@ void prn_admin(struct prn_rpc_call *call, struct prn_bytes *message)
         prn_request(call, message, &prony__admin_request__descriptor, &identity);
     if (!q)
         return;
-    const struct prn_admin_order order = {q->action, q->target, q->text};
+    const struct prn_admin_order order = {.action = q->action,
+                                          .target = q->target,
+                                          .text = q->text,
+                                          .user = q->user,
+                                          .from_ms = q->from_ms,
+                                          .to_ms = q->to_ms,
+                                          .hosts = q->hosts};
     int code = prn_admin_do(s, &identity, prn_rpc_call_peer(call), &order, &done, &err);
     reply.done = (char *)(uintptr_t)prn_buffer_text(&done);
     if (code < 0)

@@ -8,6 +8,7 @@
 #include "service/pool.h"
 #include "service/slurm/command.h"
 #include "service/slurm/slurm.h"
+#include "service/store/accounts.h"
 #include "service/store/backup.h"
 #include "service/store/history.h"
 #include "service/store/state.h"
@@ -55,6 +56,7 @@ static const struct prn_method methods[] = {
     {REMOTE "Run", PRN_METHOD_UNARY, prn_run, NULL, NULL, prn_task_ended},
     {PRONY "Status", PRN_METHOD_UNARY, prn_status, NULL, NULL, NULL},
     {PRONY "Admin", PRN_METHOD_UNARY, prn_admin, NULL, NULL, NULL},
+    {PRONY "Usage", PRN_METHOD_UNARY, prn_usage, NULL, NULL, NULL},
     {PRONY "Runs", PRN_METHOD_BOTH, prn_runs_begin, prn_runs_message, prn_runs_sent,
      prn_task_ended},
     {PRONY "Measure", PRN_METHOD_SERVER_STREAM, prn_measure_model, NULL, prn_task_sent,
@@ -126,6 +128,8 @@ static int open_state(struct prn_service *s, struct prony_error *err) PRN_ALONE
             prn_blobs_open(s->state, s->config.cache_folder, s->config.cache_bytes, &s->blobs, err);
     if (code == 0)
         code = prn_history_new(s->state, NULL, &s->history, err);
+    if (code == 0)
+        code = prn_accounts_new(s->state, &s->accounts, err);
     if (code == 0)
         code = prn_pool_new(DISK_THREADS, &s->pool, err);
     if (code == 0)
@@ -264,13 +268,15 @@ static void *keep_time(void *opaque)
         int64_t next_ns = now_ns + TICK_NS;
         s->timer_ns = INT64_MAX;
         int64_t due[] = {prn_sessions_tick_locked(s, now_ns), prn_hosts_tick_locked(s, now_ns),
-                         prn_locals_tick_locked(s, now_ns), prn_lists_tick_locked(s, now_ns)};
+                         prn_locals_tick_locked(s, now_ns), prn_lists_tick_locked(s, now_ns),
+                         prn_bookings_tick_locked(s, now_ns)};
         for (size_t i = 0; i < PRN_ARRAY_SIZE(due); i++)
             next_ns = due[i] < next_ns ? due[i] : next_ns;
         if (now_ns >= flush_ns) {
             prn_service_unlock(s);
             prn_blobs_flush(s->blobs);
             prn_tokens_flush(s->tokens);
+            prn_usage_flush(s);
             prn_service_lock(s);
             flush_ns = now_ns + FLUSH_NS;
         }
@@ -486,6 +492,8 @@ static void service_release(struct prn_service *s) PRN_ALONE
     prn_queue_free(s->queue);
     prn_leases_release(&s->leases);
     prn_leases_release(&s->times);
+    prn_bookings_free(s);
+    prn_accounts_free(s->accounts);
     prn_history_free(s->history);
     prn_blobs_close(s->blobs);
     prn_tokens_free(s->tokens);
@@ -544,6 +552,8 @@ static int service_start(struct prn_service *s, const char **addresses, pthread_
     set_policy_locked(s);
     if (code == 0)
         code = recall_all_use(s, err);
+    if (code == 0)
+        code = prn_bookings_load_locked(s, err);
     prn_service_unlock(s);
     if (code == 0 && pthread_create(timer, NULL, keep_time, s) != 0)
         code = prn_fail(err, PRONY_ENOMEM, "cannot start a thread");
@@ -566,6 +576,7 @@ static void stop(struct prn_service *s, pthread_t timer)
     pthread_cond_signal(&s->wake);
     prn_service_unlock(s);
     pthread_join(timer, NULL);
+    prn_usage_flush(s);
     prn_locals_free(s);
     unlink(s->worker_address + strlen("unix:"));
 }

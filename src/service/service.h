@@ -10,7 +10,8 @@
  *
  * and beside them `service` (set-up, timer, reload, drain), `access` (who calls), `lists` (what
  * there is), `known` (what there was), `status` (how it is), `admin` (what an administrator
- * orders), `watch` (metrics), `log`, `audit`, and `pool`, the threads for disk work.
+ * orders), `bookings` (reservations), `usage` (what users had), `watch` (metrics), `log`, `audit`,
+ * and `pool`, the threads for disk work.
  *
  * One lock guards all that changes. It is never held while something is waited for: the network's
  * threads answer and go, disk work is the pool's, and each host of this machine has a thread of its
@@ -38,6 +39,7 @@
 #define PRN_NOTICE_SIZE 1024
 #define PRN_ENDED_KEPT 256
 
+struct prn_accounts;
 struct prn_audit;
 struct prn_blobs;
 struct prn_history;
@@ -50,12 +52,14 @@ struct prn_meter;
 struct prn_metrics;
 struct prn_pool;
 struct prn_queue;
+struct prn_reserved;
 struct prn_queue_hardware;
 struct prn_session;
 struct prn_signins;
 struct prn_slurm;
 struct prn_state;
 struct prn_task;
+struct prn_unbooked;
 
 /* The lock of the service, and what it guards. */
 PRN_LOCK(prn_service);
@@ -84,6 +88,10 @@ struct prn_service {
     struct prn_tokens *tokens;
     struct prn_blobs *blobs;
     struct prn_history *history;
+    struct prn_accounts *accounts;
+    struct prn_unbooked *unbooked PRN_LOCKED; /* usage.c: not in the accounts yet */
+    size_t n_unbooked PRN_LOCKED;
+    struct prn_reserved *reserved PRN_LOCKED; /* bookings.c: by when they begin */
     struct prn_log *log;
     struct prn_audit *audit; /* NULL: none is kept */
     struct prn_metrics *metrics;
@@ -194,6 +202,10 @@ PRONY_MUST_CHECK int prn_status_write(struct prn_service *s, const struct prn_id
 struct prn_admin_order {
     const char *action;        /* of the table there */
     const char *target, *text; /* NULL: none */
+    /* Of a reservation. */
+    const char *user;
+    int64_t from_ms, to_ms; /* since 1970 */
+    uint64_t hosts;         /* 0: one */
 };
 
 void prn_admin(struct prn_rpc_call *call, struct prn_bytes *message);
@@ -202,6 +214,35 @@ void prn_admin(struct prn_rpc_call *call, struct prn_bytes *message);
 PRONY_MUST_CHECK int prn_admin_do(struct prn_service *s, const struct prn_identity *who,
                                   const char *from, const struct prn_admin_order *what,
                                   struct prn_buffer *done, struct prony_error *err);
+
+/* bookings.c: reservations */
+
+/* Without the lock: `prony admin reserve` and `cancel`. */
+PRONY_MUST_CHECK int prn_booking_make(struct prn_service *s, const struct prn_admin_order *order,
+                                      struct prn_buffer *done, struct prony_error *err);
+PRONY_MUST_CHECK int prn_booking_cancel(struct prn_service *s, const struct prn_admin_order *order,
+                                        struct prn_buffer *done, struct prony_error *err);
+/* Those in the database that aren't over, at the start. */
+PRONY_MUST_CHECK int prn_bookings_load_locked(struct prn_service *s, struct prony_error *err)
+    PRN_HOLDS(prn_service);
+void prn_bookings_free(struct prn_service *s);
+/* They begin and end; returns when the next one will. */
+int64_t prn_bookings_tick_locked(struct prn_service *s, int64_t now_ns) PRN_HOLDS(prn_service);
+/* A worker has joined that may be reserved. */
+void prn_bookings_host_locked(struct prn_host *host) PRN_HOLDS(prn_service);
+/* What somebody who waits is told, in `arena`; NULL: nothing is reserved for others. */
+char *prn_bookings_note_locked(struct prn_service *s, const char *hardware, const char *user,
+                               struct prn_arena *arena) PRN_HOLDS(prn_service);
+
+/* usage.c: what users had of the hosts */
+
+void prn_usage(struct prn_rpc_call *call, struct prn_bytes *message);
+void prn_usage_granted_locked(const struct prn_session *session) PRN_HOLDS(prn_service);
+/* What its hosts took since they were granted, or since the last time, is its user's. */
+void prn_usage_charge_locked(struct prn_session *session) PRN_HOLDS(prn_service);
+void prn_usage_charge_all_locked(struct prn_service *s) PRN_HOLDS(prn_service);
+/* Without the lock: what isn't in the database yet. */
+void prn_usage_flush(struct prn_service *s);
 
 /* watch.c: metrics of the service itself */
 
@@ -212,8 +253,9 @@ void prn_watch_call(struct prn_rpc_call *call, enum prn_status status, const cha
 /* The one in use, PEM; NULL: none. */
 void prn_watch_certificate(struct prn_service *s, const char *pem);
 void prn_watch_granted_locked(const struct prn_session *session) PRN_HOLDS(prn_service);
-/* What its hosts took since they were granted, or since the last time, is its user's. */
-void prn_watch_charge_locked(struct prn_session *session) PRN_HOLDS(prn_service);
+/* `usd` NAN: not known. */
+void prn_watch_charged_locked(struct prn_service *s, const char *user, const char *hardware,
+                              double held_s, double usd) PRN_HOLDS(prn_service);
 /* All of its parts are done. */
 void prn_watch_task_locked(const struct prn_task *task) PRN_HOLDS(prn_service);
 

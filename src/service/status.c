@@ -306,6 +306,8 @@ static int report_all_locked(struct report *r) PRN_HOLDS(prn_service)
         code = report_sessions_locked(r);
     if (code == 0)
         code = report_workers_locked(r);
+    if (code == 0)
+        code = prn_bookings_report_locked(s, r->identity, &r->arena, &r->reply);
     return code;
 }
 

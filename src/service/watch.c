@@ -76,9 +76,9 @@ void prn_watch_granted_locked(const struct prn_session *session)
                           waited_s);
 }
 
-void prn_watch_charge_locked(struct prn_session *session)
+void prn_watch_charged_locked(struct prn_service *s, const char *user, const char *hardware,
+                              double held_s, double usd)
 {
-    struct prn_service *s = session->service;
     struct prn_metric *seconds =
         prn_metrics_counter(s->metrics, "prony_host_seconds_total",
                             "Time that hosts were held, by user and hardware.", "user", "hardware");
@@ -86,20 +86,9 @@ void prn_watch_charge_locked(struct prn_session *session)
         s->metrics, "prony_host_dollars_total",
         "Price of the time that hosts were held, where it is known, by user and hardware.", "user",
         "hardware");
-    if (session->ready_ns == 0)
-        return;
-    int64_t now_ns = prn_monotonic_ns();
-    int64_t since_ns = session->charged_ns ? session->charged_ns : session->ready_ns;
-    double held_s = (double)(now_ns - since_ns) * 1e-9;
-    session->charged_ns = now_ns;
-    for (size_t i = 0; i < session->n_held; i++) {
-        const char *hardware = session->held[i].hardware;
-        const struct prn_config_pool *pool = prn_config_pool(&s->config, hardware);
-        prn_meter_add(prn_metric_meter(seconds, session->owner.user, hardware), held_s);
-        if (pool && !isnan(pool->usd_per_hour))
-            prn_meter_add(prn_metric_meter(dollars, session->owner.user, hardware),
-                          held_s / 3600 * pool->usd_per_hour);
-    }
+    prn_meter_add(prn_metric_meter(seconds, user, hardware), held_s);
+    if (!isnan(usd))
+        prn_meter_add(prn_metric_meter(dollars, user, hardware), usd);
 }
 
 /* NULL: the executor lives. */
@@ -260,9 +249,7 @@ static void collect(void *opaque)
                   (double)prn_audit_lost(s->audit));
     prn_service_lock(s);
     prn_meter_set(gauge(s, "prony_sessions", "Open sessions."), (double)s->n_sessions);
-    for (size_t i = 0; i < PRN_SESSION_BUCKETS; i++)
-        for (struct prn_session *session = s->buckets[i]; session; session = session->next)
-            prn_watch_charge_locked(session);
+    prn_usage_charge_all_locked(s);
     collect_hosts_locked(s);
     prn_slurm_collect_locked(s);
     prn_service_unlock(s);

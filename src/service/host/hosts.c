@@ -683,6 +683,8 @@ static void take_hello_locked(struct prn_host *host, Prony__WorkerReport *report
         report->body_case = PRONY__WORKER_REPORT__BODY__NOT_SET;
         code = prn_queue_add_host(s->queue, hello->hardware, host, prn_monotonic_ns(), &host->place,
                                   &err);
+        if (code == 0)
+            prn_bookings_host_locked(host);
     }
     protobuf_c_message_free_unpacked(&report->base, NULL);
     if (code < 0) {

@@ -206,6 +206,12 @@ struct prn_task {
     bool sending PRN_LOCKED;
 };
 
+/* Of bookings.c: for `prony status`; PRONY_ENOMEM. */
+PRONY_MUST_CHECK int prn_bookings_report_locked(struct prn_service *s,
+                                                const struct prn_identity *viewer,
+                                                struct prn_arena *arena, Prony__StatusReply *reply)
+    PRN_HOLDS(prn_service);
+
 /* sessions.c */
 
 /* The caller's session, with a sign of life, once it has its hosts. NULL: the call was refused, and

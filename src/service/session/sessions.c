@@ -359,6 +359,8 @@ static void fill_place_locked(struct prn_session *session, struct place *p) PRN_
     if (prn_queue_find_hardware(s->queue, worst, &counts))
         p->message.note = prn_hardware_note_locked(s, &counts, &p->arena);
     if (!p->message.note)
+        p->message.note = prn_bookings_note_locked(s, worst, session->owner.user, &p->arena);
+    if (!p->message.note)
         p->message.note = prn_slurm_place_note_locked(s, worst, place, &p->arena);
     struct prn_queue_host *host = NULL;
     while (p->message.n_holders < HOLDERS_MAX &&
@@ -822,6 +824,7 @@ static void grant_locked(struct prn_session *session) PRN_HOLDS(prn_service)
         PRN_LOG_INTEGER("waited_ms",
                         prn_queue_session_waited_ns(session->place, prn_monotonic_ns()) / 1000000));
     prn_watch_granted_locked(session);
+    prn_usage_granted_locked(session);
     answer_waiter_locked(session);
 }
 
@@ -857,7 +860,7 @@ static void answer_closer_locked(struct prn_session *session) PRN_HOLDS(prn_serv
 /* Its hosts are back: others may have them. The queue's reference is the caller's to give. */
 static void leave_queue_locked(struct prn_session *session) PRN_HOLDS(prn_service)
 {
-    prn_watch_charge_locked(session);
+    prn_usage_charge_locked(session);
     prn_queue_leave(session->service->queue, session->place, prn_monotonic_ns());
     session->place = NULL;
     answer_closer_locked(session);

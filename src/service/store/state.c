@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SCHEMA_VERSION 4
+#define SCHEMA_VERSION 5
 
 struct prn_state {
     char folder[PATH_MAX];
@@ -51,6 +51,12 @@ static const char *const steps[SCHEMA_VERSION] = {
     "ALTER TABLE measurements ADD COLUMN summary TEXT NOT NULL DEFAULT '';",
     /* What workers of a hardware offered when they were last connected: a Hello. */
     "CREATE TABLE known_hardware (hardware TEXT PRIMARY KEY, hello BLOB NOT NULL) WITHOUT ROWID;",
+    "CREATE TABLE uses (month TEXT NOT NULL, user TEXT NOT NULL, hardware TEXT NOT NULL,"
+    "  sessions INTEGER NOT NULL, host_s REAL NOT NULL, usd REAL NOT NULL,"
+    "  PRIMARY KEY (month, user, hardware)) WITHOUT ROWID;"
+    "CREATE TABLE bookings (id INTEGER PRIMARY KEY AUTOINCREMENT, target TEXT NOT NULL,"
+    "  user TEXT NOT NULL, is_host INTEGER NOT NULL, hosts INTEGER NOT NULL,"
+    "  from_ms INTEGER NOT NULL, to_ms INTEGER NOT NULL);",
 };
 
 static const struct prn_db_schema state_schema = {

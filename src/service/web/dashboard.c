@@ -545,9 +545,10 @@ static unsigned administer(struct prn_http_request *request, void *context, stru
         status = read_body(request, out, "action", &body, &action);
     if (status != 0)
         return status;
-    const struct prn_admin_order order = {action,
-                                          json_string_value(json_object_get(body, "target")),
-                                          json_string_value(json_object_get(body, "text"))};
+    const struct prn_admin_order order = {.action = action,
+                                          .target =
+                                              json_string_value(json_object_get(body, "target")),
+                                          .text = json_string_value(json_object_get(body, "text"))};
     char place[PRN_HTTP_PEER_SIZE];
     prn_http_peer(request, place);
     int code = prn_admin_do(s, &viewer.identity, place, &order, &done, &err);
