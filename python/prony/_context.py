@@ -7,7 +7,6 @@ the extension's session; the graphs that Dynamo captures in it are loaded and ru
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
 import os
 import re
@@ -132,32 +131,36 @@ class _Settings:
     def __init__(self) -> None:
         self.lock = threading.Lock()
         self.entered = 0
-        self._restore: list[Callable[[], None]] = []
+        self._undo = contextlib.ExitStack()
 
     def enter(self) -> None:
         with self.lock:
+            if self.entered == 0:
+                with contextlib.ExitStack() as undo:
+                    self._change(undo)
+                    self._undo = undo.pop_all()
             self.entered += 1
-            if self.entered > 1:
-                return
-            torch._dynamo.reset()
-            torch._dynamo.callback.on_compile_start(_compiling)  # until the next reset
-            torch._dynamo.callback.on_compile_end(_compiled)
-            for logger in _loggers():
-                logger.addFilter(_hear)
-                self._restore.append(functools.partial(logger.removeFilter, _hear))
-            self._restore.append(_ignore_warnings())
-            if torch.backends.mha.get_fastpath_enabled():
-                # It is one operator that no other runtime knows.
-                torch.backends.mha.set_fastpath_enabled(False)
-                self._restore.append(lambda: torch.backends.mha.set_fastpath_enabled(True))
+
+    def _change(self, undo: contextlib.ExitStack) -> None:
+        undo.callback(self._undo.close)  # of the parent's block, in a child that was forked inside it
+        torch._dynamo.reset()
+        undo.callback(torch._dynamo.reset)
+        torch._dynamo.callback.on_compile_start(_compiling)  # until the next reset
+        torch._dynamo.callback.on_compile_end(_compiled)
+        for logger in _loggers():
+            logger.addFilter(_hear)
+            undo.callback(logger.removeFilter, _hear)
+        undo.callback(_ignore_warnings())
+        if torch.backends.mha.get_fastpath_enabled():
+            # It is one operator that no other runtime knows.
+            torch.backends.mha.set_fastpath_enabled(False)
+            undo.callback(torch.backends.mha.set_fastpath_enabled, True)
 
     def leave(self) -> None:
         with self.lock:
             self.entered -= 1
             if self.entered == 0:
-                torch._dynamo.reset()
-                while self._restore:
-                    self._restore.pop()()
+                self._undo.close()
 
 
 _settings = _Settings()
@@ -239,12 +242,16 @@ class Context:
             self.session.native.restart(self._repeats, self._warmups, self.strict_runs)
         except (_native.Error, OverflowError) as fault:
             raise OctomlProfileError(str(fault)) from fault
-        self.session.user = self
-        _settings.enter()
-        self._dynamo_config.__enter__()
-        self._no_grad.__enter__()
-        block.context = self
-        self.active = True
+        with contextlib.ExitStack() as undo:  # of a block that can't be entered, or is left
+            self.session.user = self
+            undo.callback(self._let_go)
+            _settings.enter()
+            undo.callback(_settings.leave)
+            undo.enter_context(self._dynamo_config)
+            undo.enter_context(self._no_grad)
+            block.context = self
+            self.active = True
+            self._undo = undo.pop_all()
 
     def leave(self) -> None:
         self.active = False
@@ -252,13 +259,13 @@ class Context:
             captured.forget()
         self._captured.clear()
         block.context = None
-        self._no_grad.__exit__(None, None, None)
+        self._compiled.clear()
+        self._undo.close()
+
+    def _let_go(self) -> None:
         self.session.user = None
         self.session = _NoSession()
         self.before_closing = None
-        self._compiled.clear()
-        self._dynamo_config.__exit__(None, None, None)
-        _settings.leave()
 
     # ---- Calls ----
 

@@ -648,6 +648,25 @@ def test_blocks_do_not_nest(session):
         plain(torch.randn(2))  # the outer one lives
 
 
+def test_a_block_that_cannot_be_entered_leaves_nothing(session, profiling, monkeypatch):
+    """The session can be used again, and PyTorch is as it was."""
+
+    def refuse(_):
+        raise RuntimeError("not now")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(torch._dynamo.callback, "on_compile_end", refuse)
+        with pytest.raises(RuntimeError, match="not now"), remote_profile(session):
+            pass
+    assert session.user is None and not torch._dynamo.callback.callback_handler.start_callbacks
+    with monkeypatch.context() as patch:
+        patch.setattr(torch.no_grad, "__enter__", refuse)
+        with pytest.raises(RuntimeError, match="not now"), remote_profile(session):
+            pass
+    assert torch.backends.mha.get_fastpath_enabled() and not torch._dynamo.config.allow_rnn
+    profiling(accelerate(torch.relu), (torch.randn(3),))
+
+
 def test_blocks_with_sessions_of_their_own_do_not_nest(free):
     """The inner one would wait for the outer one's hardware."""
     with remote_profile(backends=ONNXRT, print_results_to=None), \
