@@ -6,7 +6,7 @@
 From --build: the unit tests, the replay of the fuzz corpora, pytest on tests/cli, tests/e2e and, with
 the Python that has PyTorch, tests/python, and Node's test runner on tests/web. From --sanitized: the
 unit tests and the replays again. With --long only tests marked @pytest.mark.long run; without it, all
-others. TEST is a file or a test as pytest names it.
+others. TEST is a file or a test as pytest names it; PATTERN may be one, too, or a folder of tests.
 
 Each file is a process of its own and several run at once, those that took longest the last time first.
 A line tells when a file has ended; a test that takes more than ten seconds is named meanwhile. A
@@ -137,6 +137,11 @@ def relative(path):
     return os.path.relpath(path, ROOT)
 
 
+def inside(name, arguments):
+    """Whether a file is below the folder that was asked for, if one was."""
+    return not arguments.folder or name.startswith(f"{arguments.folder}/")
+
+
 def words(pattern):
     """The names in a pattern of pytest's."""
     return [word for word in re.findall(r"[^\s()]+", pattern) if word not in ("and", "or", "not")]
@@ -180,7 +185,8 @@ def c_jobs(build, arguments):
             continue
         if not any(word in path.name for word in wanted):
             continue
-        if arguments.tests and f"{path.relative_to(build)}.c" not in arguments.tests:
+        source = f"{path.relative_to(build)}.c"
+        if not inside(source, arguments) or (arguments.tests and source not in arguments.tests):
             continue
         env = SANITIZERS if build == arguments.sanitized else {}
         if path.parent.name == "unit":
@@ -258,7 +264,8 @@ def pytest_jobs(build, arguments, scratch):
     (scratch / "torch").symlink_to(os.environ.get("PRONY_VENV_TORCH", build / "venv-torch"))
     for folders, python, env in ((("cli", "e2e"), sys.executable, common),
                                  (("python",), scratch / "torch/bin/python", torch)):
-        files = [path for folder in folders for path in sorted((TESTS / folder).glob("test_*.py"))]
+        files = [path for folder in folders for path in sorted((TESTS / folder).glob("test_*.py"))
+                 if inside(relative(path), arguments)]
         if arguments.tests:
             files = [ROOT / test for test in arguments.tests
                      if (ROOT / test.partition("::")[0]) in files]
@@ -301,7 +308,8 @@ def web_jobs(build, arguments):
     """A job per file. A file that ends early counts as a failed test."""
     wanted = words(arguments.pattern)
     for path in sorted((TESTS / "web").glob("*.test.mjs")):
-        if arguments.tests and relative(path) not in arguments.tests:
+        if not inside(relative(path), arguments) or (
+                arguments.tests and relative(path) not in arguments.tests):
             continue
         text = path.name + path.read_text()
         if wanted and not any(word in text for word in wanted):
@@ -414,15 +422,20 @@ def main():
     parser.add_argument("--build", type=pathlib.Path, help="where the tests were built")
     parser.add_argument("--sanitized", type=pathlib.Path, help="where they were built with sanitizers")
     parser.add_argument("-k", dest="pattern", default="",
-                        help="only tests with this in their name, as pytest takes it; or a TEST")
+                        help="only tests with this in their name, as pytest takes it; or a TEST, or a "
+                             "folder of tests")
     parser.add_argument("--long", action="store_true", help="the long tests, and no others")
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)) + 1,
                         help="how many files at once (default: one more than cores; many wait)")
     parser.add_argument("--again", action="store_true", help="repeat failed tests once, alone")
     parser.add_argument("tests", nargs="*", metavar="TEST", help="only these, as pytest names them")
     arguments = parser.parse_args()
+    arguments.folder = ""
     if "/" in arguments.pattern:
-        arguments.tests.append(arguments.pattern)
+        if (ROOT / arguments.pattern).is_dir():
+            arguments.folder = relative(ROOT / arguments.pattern)
+        else:
+            arguments.tests.append(arguments.pattern)
         arguments.pattern = ""
     if not arguments.sanitized:
         arguments.build = arguments.build or ROOT / "build"
@@ -448,7 +461,7 @@ def main():
         run_all(tally.longest_first(jobs + programs), tally, arguments.jobs)
         if arguments.again:
             tally.again()
-    tally.end(whole=not (arguments.pattern or arguments.tests))
+    tally.end(whole=not (arguments.pattern or arguments.tests or arguments.folder))
     return 1 if tally.total.failed or not tally.total.passed else 0
 
 

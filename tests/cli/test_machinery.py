@@ -48,6 +48,13 @@ def test_bad_program_is_a_failure(workdir, script, message):
     assert re.fullmatch(r"[12] passed, 1 failed", last_line(done))
 
 
+@pytest.mark.parametrize("folder, counts", [("tests/unit", "1 passed, 0 failed"),
+                                           ("tests/web/", "0 passed, 0 failed")])
+def test_a_folder_can_be_asked_for(workdir, folder, counts):
+    done = run_fakes(workdir, "-k", folder, good="echo 1..1; echo ok 1 - a")
+    assert last_line(done) == counts
+
+
 def test_what_a_program_leaves_running_ends_with_it(workdir):
     """Even when it holds the output open."""
     done = run_fakes(workdir, bad="sleep 300 & echo $! > \"$0.pid\"; echo 1..1; echo ok 1 - a")
