@@ -107,19 +107,26 @@ class Progress:
         self._told = False
 
     def _show(self, text: str) -> None:
+        """Ctrl-C may come at any point: what may be seen already is noted before it is sent."""
         cell = _notebook_cell()
+        before = self._width
+        self._width = max(before, len(text))
         if cell is not None:
-            from IPython.display import Pretty, display
-            if self._display is None or cell != self._cell:
-                self._display, self._cell = display(Pretty(text), display_id=True), cell
-            else:
-                self._display.update(Pretty(text))
+            self._show_in(cell, text)
         elif _has_terminal():
             # A line that wraps, or moves the cursor, could not be taken back.
             text = _printable(text)[:_columns() - 1]
-            sys.stderr.write(f"\r{text:{self._width}}" + ("" if text else "\r"))
+            sys.stderr.write(f"\r{text:{before}}" + ("" if text else "\r"))
             sys.stderr.flush()
         self._width = len(text)
+
+    def _show_in(self, cell: int, text: str) -> None:
+        from IPython.display import DisplayHandle, Pretty
+        if self._display is None or cell != self._cell:
+            self._display, self._cell = DisplayHandle(), cell
+            self._display.display(Pretty(text))
+        else:
+            self._display.update(Pretty(text))
 
 
 def _columns() -> int:

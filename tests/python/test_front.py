@@ -25,6 +25,7 @@ import prony
 import pytest
 import torch
 from front import EAGER, ONNXRT, cache
+from IPython.display import DisplayHandle
 from prony import BackendSpec, _native, _progress, accelerate
 from prony._weights import Hashes
 from prony.report import Report
@@ -491,6 +492,35 @@ def test_waiting_is_shown_in_one_line(terminal):
     assert terminal.tell(queued(1), after=0.05) == []
     assert terminal.tell(queued(1, 7.0), after=0.06) == [
         "waiting for x: place 1 in the queue, held by a1b2, 7 s so f"]
+
+
+def test_a_line_is_taken_away_when_it_was_interrupted(terminal, monkeypatch):
+    """Ctrl-C comes when it can be seen, and before that is known."""
+    def interrupt():
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(terminal.file, "flush", interrupt)
+        terminal.tell({"kind": "compiling", "function": "f"})
+    terminal.progress.clear()
+    assert terminal.written() == ["compiling f", ""]
+
+
+def test_a_display_is_cleared_when_it_was_interrupted(monkeypatch):
+    shown = []
+
+    def display(handle, text):
+        shown.append(text.data)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_progress, "_notebook_cell", lambda: 1)
+    monkeypatch.setattr(DisplayHandle, "display", display)
+    monkeypatch.setattr(DisplayHandle, "update", lambda handle, text: shown.append(text.data))
+    progress = _progress.Progress()
+    with pytest.raises(KeyboardInterrupt):
+        progress({"kind": "compiling", "function": "f"})
+    progress.clear()
+    assert shown == ["compiling f", ""]
 
 
 def test_a_log_hears_of_long_waits_once(capsys):
