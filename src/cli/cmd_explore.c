@@ -499,6 +499,7 @@ static const struct prn_option options_table[] = {
     PRN_OPTION(COUNT, 'c', "count", "N", FIELD(count), "rows of a table (default 40)",
                PRN_OPTION_RANGE(1, 1e9)),
     PRN_OPTION(FLAG, 0, "wide", NULL, FIELD(wide), "never shorten names to the terminal's width"),
+    PRN_OPTION(FLAG, 'v', "verbose", NULL, FIELD(wide), "the same as --wide"),
     PRN_OPTION(TEXT, 0, "demangler", "CMD", FIELD(demangler),
                "program that demangles kernel names (default c++filt)"),
     PRN_OPTION(

@@ -168,10 +168,13 @@ static int check_use(const struct prn_layers_options *o, const struct prn_string
 {
     const struct prn_synth_network *network = arguments->n == 0 ? prn_layers_network(o) : NULL;
     if (arguments->n == 0 && !o->model_file && !network)
-        return prn_fail(
-            err, PRONY_EUSAGE, "a model is missing%s%s%s", o->model_name ? ": '" : "",
-            o->model_name ? o->model_name : "",
-            o->model_name ? "' isn't one of the networks that 'prony synth --list' shows" : "");
+        return o->model_name ? prn_fail(err, PRONY_EUSAGE,
+                                        "a model is missing: '%s' isn't one of the networks that "
+                                        "'prony synth --list' shows",
+                                        o->model_name)
+                             : prn_fail(err, PRONY_EUSAGE,
+                                        "a model is missing: give a file, or with -m a network "
+                                        "that 'prony synth --list' shows");
     if (arguments->n > 0 && o->model_file)
         return prn_fail(err, PRONY_EUSAGE, "'%s' and -M '%s' both name a model; give one",
                         arguments->items[0], o->model_file);
@@ -179,9 +182,7 @@ static int check_use(const struct prn_layers_options *o, const struct prn_string
         return prn_fail(err, PRONY_EUSAGE, "--output cannot be combined with --extract");
     if (o->extract && !*o->extract)
         return prn_fail(err, PRONY_EUSAGE, "--extract: the folder's name is empty");
-    *ret_path = o->model_file      ? o->model_file
-                : arguments->n > 0 ? arguments->items[0]
-                                   : network->name;
+    *ret_path = network ? network->name : arguments->n > 0 ? arguments->items[0] : o->model_file;
     int code = prn_output_check_format((enum prn_report_format)o->format, err);
     if (code == 0)
         code = prn_layers_check_server(o, err);
@@ -219,9 +220,16 @@ static int use(const struct prn_layers_options *o, const struct prn_layer_texts 
 
 /* ---- Networks by name ---- */
 
+/* PipeEdge's networks have their weights in such a file; ours have random ones. */
+static bool holds_weights(const char *path)
+{
+    const size_t len = strlen(path);
+    return len > 4 && strcmp(path + len - 4, ".npz") == 0;
+}
+
 const struct prn_synth_network *prn_layers_network(const struct prn_layers_options *o)
 {
-    if (o->model_file || !o->model_name)
+    if (!o->model_name || (o->model_file && !holds_weights(o->model_file)))
         return NULL;
     const char *slash = strrchr(o->model_name, '/');
     return prn_synth_find(slash ? slash + 1 : o->model_name);
@@ -283,6 +291,8 @@ static int layers_run(const void *opaque, const struct prn_strings *arguments,
     int code = check_use(o, arguments, &path, err);
     if (code < 0 || !network)
         return code < 0 ? code : layers_work(o, path, NULL, o->cuts, err);
+    if (o->model_file)
+        prn_warn("'%s' is not read: the network has random weights", o->model_file);
     code = make_network(network, &scratch, made, err);
     if (code < 0)
         return code;

@@ -259,7 +259,8 @@ static int identify(const struct prn_command *command, const char *text,
             return prn_fail(err, PRONY_EUSAGE, "unknown option '-%c'", text[1]);
         if (text[2] && o->kind == PRN_OPTION_FLAG)
             return prn_fail(err, PRONY_EUSAGE, "option '-%c' takes no value", text[1]);
-        *ret_value = text[2] ? text + 2 : NULL;
+        /* Python's programs take -s=2, too, and no value of ours begins with '='. */
+        *ret_value = text[2] ? text + 2 + (text[2] == '=') : NULL;
     }
     *ret_option = o;
     return 0;

@@ -117,6 +117,9 @@ static const struct prn_command *find_by_name(const char *path)
         {"sched-pipeline", "schedule"},
         {"profile_explorer", "explore"},
         {"profile_explorer.py", "explore"},
+        {"profiler.py", "layers"},
+        {"profiler_results_to_models.py", "models"},
+        {"profiler_results_to_device_types.py", "device-types"},
     };
     const char *slash = path ? strrchr(path, '/') : NULL;
     const char *name = slash ? slash + 1 : path;

@@ -177,6 +177,10 @@ static void test_arguments(void **state)
     assert_string_equal(p.options.output, "");
     assert_string_equal(p.options.backends.items[0], "x=y");
     release(&p);
+    parse(&p, "m -o=out -b=x=y");
+    assert_string_equal(p.options.output, "out");
+    assert_string_equal(p.options.backends.items[0], "x=y");
+    release(&p);
 }
 
 static void test_last_one_wins(void **state)
