@@ -490,6 +490,15 @@ def words(fault: BaseException) -> str:
 
 # ---- Hooks ----
 
+def has_driver() -> bool:
+    """Without it there is no need to import a PyTorch with CUDA, only to be told so after seconds."""
+    try:
+        ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return False
+    return True
+
+
 def find_torch(software: str) -> tuple[str, dict[str, Any]]:
     """Where torch is and what its version says, without importing it."""
     spec = importlib.util.find_spec("torch")
@@ -499,6 +508,8 @@ def find_torch(software: str) -> tuple[str, dict[str, Any]]:
     version = runpy.run_path(os.path.join(folder, "version.py"))
     if software.endswith("-cuda") and not version.get("cuda"):
         raise Unavailable(f"PyTorch {version['__version__']} was built without CUDA")
+    if software.endswith("-cuda") and not has_driver():
+        raise Unavailable("PyTorch finds no GPU: there is no driver for one (libcuda.so.1)")
     compiler = os.environ.get("CXX", "g++")
     if "-inductor-" in software and not shutil.which(compiler):
         raise Unavailable(f"inductor needs a C++ compiler, and there is no '{compiler}'")
@@ -538,6 +549,10 @@ def import_torch(software: str, scratch: str | None) -> None:
             from torch._inductor import cpu_vec_isa
             torch._inductor.config.cpp.vec_isa_ok = True
             cpu_vec_isa.VecISA.check_build = lambda *_: True  # what it would compile is taken
+    else:
+        # Computing on "meta" imports Dynamo. In some versions, such as 2.9, that looks for this module,
+        # which makes a folder, and does without.
+        sys.modules.setdefault("torch.distributed.nn", None)  # type: ignore[arg-type]
     torch.set_grad_enabled(False)
     torch.manual_seed(0)  # or the generator would read a device later
 

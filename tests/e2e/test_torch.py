@@ -1,8 +1,10 @@
 """torch-* backends: graphs in FXPROTO, made by hand, on a service whose Python has torch."""
+import ctypes.util
 import os
 import pathlib
 import re
 import signal
+import venv
 
 import numpy as np
 import pytest
@@ -98,6 +100,19 @@ def test_no_cuda_here(prony):
     assert re.search(r"torch-eager-cpu +PyTorch \S+ .* available\n", done.stdout), done.stdout
     assert re.search(r"^  torch-eager-cuda, torch-inductor-cuda: PyTorch \S+ was built without CUDA\n",
                      done.stdout, re.MULTILINE), done.stdout
+
+
+@pytest.mark.skipif(ctypes.util.find_library("cuda"), reason="there is a driver here")
+def test_a_pytorch_with_cuda_is_not_imported_in_vain(prony, tmp_path):
+    """What the registry has is one, and takes seconds to import."""
+    venv.create(tmp_path / "environment")
+    [site] = (tmp_path / "environment").glob("lib/python*/site-packages")
+    (site / "torch").mkdir()
+    (site / "torch/__init__.py").write_text("raise SystemExit('imported')")
+    (site / "torch/version.py").write_text("__version__, cuda = '2.99', '12.8'")
+    done = prony("backends", env={"PRONY_PYTHON": str(tmp_path / "environment/bin/python")})
+    assert "  torch-eager-cuda, torch-inductor-cuda: PyTorch finds no GPU: there is no driver for one " \
+           "(libcuda.so.1)\n" in done.stdout, done.stdout
 
 
 def test_files_in_onnx_are_for_others(prony, networks):

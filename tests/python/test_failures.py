@@ -191,7 +191,8 @@ def test_compiling_again_and_again_has_a_reason(profiling, capfd):
     outcome = profiling(scaled, *[(torch.randn(3), 0.5 + i) for i in range(3)])
     [note] = [note for note in outcome.report.notes if "compiled again" in note]
     assert note.startswith("'scaled' was compiled again in 2 of its calls")
-    assert "factor == " in note and "return x * factor" in note, note
+    assert "factor == " in note, note
+    assert "return x * factor" in note or torch.__version__ < (2, 9), note  # which doesn't say where
     assert "Run the function once more" not in outcome.printed
     sizes = accelerate(lambda x: x + 1)
     outcome = profiling(sizes, *[(torch.randn(n),) for n in (2, 3, 4)], plain=lambda x: x + 1)
