@@ -22,6 +22,7 @@ import torch._dynamo
 import torch._dynamo.callback
 from torch import fx
 from torch._dynamo.utils import counters, get_compilation_metrics
+from torch.fx import _symbolic_trace
 
 from prony import _native
 from prony._accelerate import block
@@ -106,6 +107,16 @@ def _ignore_warnings() -> Callable[[], None]:
     return end
 
 
+def _know_own_traces() -> Callable[[], None]:
+    """A function compiled by Dynamo refuses to be called while FX traces something: in any thread, and
+    so while another one exports a graph. Compiled inside of a block it doesn't; gives what ends that."""
+    module: Any = _symbolic_trace
+    name = "is_fx_symbolic_tracing" if hasattr(module, "is_fx_symbolic_tracing") else "is_fx_tracing"
+    original = getattr(module, name)
+    setattr(module, name, lambda: block.context is None and original())
+    return lambda: setattr(module, name, original)
+
+
 def _last_compilation() -> Any:
     """What Dynamo notes about each time that it compiles something: the last one."""
     known = get_compilation_metrics()
@@ -151,6 +162,7 @@ class _Settings:
             logger.addFilter(_hear)
             undo.callback(logger.removeFilter, _hear)
         undo.callback(_ignore_warnings())
+        undo.callback(_know_own_traces())
         if torch.backends.mha.get_fastpath_enabled():
             # It is one operator that no other runtime knows.
             torch.backends.mha.set_fastpath_enabled(False)

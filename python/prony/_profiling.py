@@ -13,7 +13,7 @@ from prony import _native
 from prony._accelerate import block
 from prony._backend import Backends, BackendSpec, parse_backends
 from prony._session import RemoteInferenceSession, get_supported_backends, open_session
-from prony.errors import OctomlProfileError
+from prony.errors import MisuseError, OctomlProfileError
 from prony.report import Report
 
 if TYPE_CHECKING:
@@ -201,8 +201,8 @@ class _Inference(_Block):
 
 def _one(specs: list[BackendSpec], choices: list[BackendSpec]) -> None:
     if len(specs) != 1:
-        raise ValueError(f"remote_inference runs on one backend, not on {len(specs) or 'none'}; "
-                         f"choose one of: {', '.join(map(str, choices))}")
+        raise MisuseError(f"remote_inference runs on one backend, not on {len(specs) or 'none'}; "
+                          f"choose one of: {', '.join(map(str, choices))}")
 
 
 def remote_inference(session: RemoteInferenceSession | None = None, *,

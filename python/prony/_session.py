@@ -15,7 +15,7 @@ from prony import _access, _native
 from prony._backend import Backends, BackendSpec, parse_backends
 from prony._progress import Progress
 from prony._runner import FileDescription, ModelRunner, Models
-from prony.errors import CreateSessionError, OctomlProfileError
+from prony.errors import CreateSessionError, MisuseError, OctomlProfileError
 
 if sys.version_info >= (3, 11):
     from typing import Self
@@ -130,7 +130,7 @@ class RemoteInferenceSession(InferenceSession):
     def native(self) -> _native.Session:
         """The extension's session."""
         if self.handle is None:
-            raise OctomlProfileError("the session is closed")
+            raise MisuseError("the session is closed")
         return self.handle
 
     @property

@@ -23,3 +23,7 @@ class CompilationError(OctomlProfileError):
 
 class LoadModelError(OctomlProfileError):
     """A graph was refused by the backend that had to run it."""
+
+
+class MisuseError(OctomlProfileError, ValueError):
+    """What was asked for can't be; octoml-profile raised either of the two for such."""

@@ -11,7 +11,7 @@ import prony
 import pytest
 import torch
 from front import EAGER, ONNXRT
-from octoml_profile import client, inference_session, log_util
+from octoml_profile import client, inference_session, log_util, report
 from octoml_profile.inference_session import LazyInMemoryFile, OnDiskFile
 from prony import _native, accelerate, remote_inference, remote_profile
 
@@ -26,7 +26,7 @@ def double(x):
 
 # ---- Names ----
 
-@pytest.mark.parametrize("module", ["client", "inference_session", "log_util", "pricing", "errors"])
+@pytest.mark.parametrize("module", ["client", "dynamo", "inference_session", "log_util", "pricing", "errors"])
 def test_public_names(module):
     """All that a module of 0.2.2 defines without an underscore."""
     folder = pathlib.Path(sysconfig.get_path("purelib"), "octoml_profile")
@@ -42,6 +42,14 @@ def test_public_names(module):
             missing = {name for name in methods if not name.startswith("_") and name != "from_pb" and
                        not hasattr(getattr(ours, node.name), name)}
             assert not missing, node.name
+
+
+def test_names_of_the_report():
+    """Those that 0.2.2 exports."""
+    folder = pathlib.Path(sysconfig.get_path("purelib"), "octoml_profile")
+    [names] = [ast.literal_eval(node.value) for node in ast.parse((folder / "report.py").read_text()).body
+               if isinstance(node, ast.Assign) and node.targets[0].id == "__all__"]
+    assert set(names) <= set(report.__all__)
 
 
 def test_log_util(tmp_path, monkeypatch):
