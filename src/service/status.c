@@ -7,6 +7,7 @@
 #include "service/slurm/slurm.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #define ARENA_BYTES ((size_t)16 << 20)
@@ -224,6 +225,11 @@ static int report_worker_locked(struct report *r, const struct prn_host *host,
     row->state = prn_arena_strdup(&r->arena, worker_state_locked(host));
     row->sandbox = hello->sandbox;
     row->note = prn_slurm_worker_note_locked(host, &r->arena);
+    if (!row->note && strcmp(hello->version, prony_version()) != 0) {
+        char text[80];
+        snprintf(text, sizeof text, "prony %.60s", hello->version);
+        row->note = prn_arena_strdup(&r->arena, text);
+    }
     if (host->held && (bars = bars_locked(host)))
         row->note = prn_arena_strdup(&r->arena, bars);
     row->has_connected_ms = true;

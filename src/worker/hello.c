@@ -4,6 +4,7 @@
 #include "exec/sandbox.h"
 #include "measure/discover.h"
 #include "measure/measure.h"
+#include "rpc/capability.h"
 #include "spec/spec.h"
 
 #include <limits.h>
@@ -111,6 +112,17 @@ static int find_protections(struct prn_arena *arena, Prony__Hello *hello, struct
     return failed ? prn_fail_memory(err) : 0;
 }
 
+static int list_capabilities(struct prn_arena *arena, Prony__Hello *hello, struct prony_error *err)
+{
+    static const char *const all[] = {PRN_CAPABILITY_LIMITS, PRN_CAPABILITY_MODELS,
+                                      PRN_CAPABILITY_PIPELINE};
+    bool failed = false;
+    hello->capabilities = PRN_ARENA_ARRAY(arena, PRN_ARRAY_SIZE(all), char *);
+    for (size_t i = 0; hello->capabilities && i < PRN_ARRAY_SIZE(all); i++)
+        hello->capabilities[hello->n_capabilities++] = keep(arena, all[i], &failed);
+    return failed || !hello->capabilities ? prn_fail_memory(err) : 0;
+}
+
 int prn_worker_hello(const struct prn_worker_options *options, const char *key,
                      struct prn_arena *arena, Prony__Hello *ret_hello, struct prony_error *err)
 {
@@ -124,6 +136,8 @@ int prn_worker_hello(const struct prn_worker_options *options, const char *key,
         code = find_scheduler(arena, ret_hello, err);
     if (code == 0)
         code = find_protections(arena, ret_hello, err);
+    if (code == 0)
+        code = list_capabilities(arena, ret_hello, err);
     if (code == 0)
         code = find_software(arena, ret_hello, err);
     return code;

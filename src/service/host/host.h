@@ -64,6 +64,9 @@ void prn_fetch_ended(struct prn_rpc_call *call, bool cancelled);
 /* Gives the part to the host: its thread, or its worker. True: it has begun, and is the caller's to
  * finish (prn_local_finish). */
 bool prn_host_work_locked(struct prn_held *held, struct prn_part *part) PRN_HOLDS(prn_service);
+/* What a measurement asks for that the worker, of an older version, can't do; NULL: nothing. */
+const char *prn_host_beyond_locked(const struct prn_held *held, const Prony__MeasureRequest *what)
+    PRN_HOLDS(prn_service);
 /* Nobody wants what is under way. */
 void prn_host_cancel_locked(struct prn_held *held) PRN_HOLDS(prn_service);
 /* "w3": names of hosts may be several workers'. Returns `ret_id`. */

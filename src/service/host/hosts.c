@@ -6,6 +6,7 @@
 #include "service/host/host.h"
 
 #include "base/clock.h"
+#include "rpc/capability.h"
 #include "rpc/relay.h"
 #include "service/pool.h"
 #include "service/slurm/slurm.h"
@@ -353,6 +354,21 @@ static void advance_locked(struct prn_held *held) PRN_HOLDS(prn_service)
     step_locked(part);
 }
 
+const char *prn_host_beyond_locked(const struct prn_held *held, const Prony__MeasureRequest *what)
+{
+    const Prony__Hello *hello = held->host ? held->host->hello : NULL;
+    if (!hello)
+        return NULL;
+    if (what->pipeline && !prn_hello_can(hello, PRN_CAPABILITY_PIPELINE))
+        return "run stages of pipelines";
+    if (what->n_models > 0 && !prn_hello_can(hello, PRN_CAPABILITY_MODELS))
+        return "measure several models side by side";
+    if (held->session->limits.session_memory_bytes > 0 &&
+        !prn_hello_can(hello, PRN_CAPABILITY_LIMITS))
+        return "hold the service's memory limit in measurements";
+    return NULL;
+}
+
 bool prn_host_work_locked(struct prn_held *held, struct prn_part *part)
 {
     if (!held->host) {
@@ -611,9 +627,10 @@ static int check_hello_locked(struct prn_service *s, const Prony__Hello *hello,
     const struct prn_config_pool *pool = prn_config_pool(&s->config, hello->hardware);
     prn_buffer_printf(&text, "%s/software", hello->hardware);
     int code = prn_spec_parse(prn_buffer_text(&text), false, &arena, &spec, err);
-    if (code == 0 && strcmp(hello->version ? hello->version : "", prony_version()) != 0)
+    if (code == 0 && !prn_version_is_near(hello->version, prony_version()))
         code = prn_fail(err, PRONY_EUNSUPPORTED,
-                        "the worker is of prony %s, the service of %s; both must be the same",
+                        "the worker is of prony %.60s, the service of %s; they may differ by one "
+                        "minor version",
                         hello->version ? hello->version : "?", prony_version());
     if (code == 0 && s->config.n_pools > 0 && !pool)
         code = prn_fail(err, PRONY_EUSAGE, "the service has no pool of hardware '%s'",

@@ -689,6 +689,29 @@ static bool check_pipeline_locked(struct prn_task *task, const struct prn_sessio
     return false;
 }
 
+/* Workers of the version before can't do everything. */
+static bool check_workers_locked(const struct prn_task *task, const struct prn_session *session)
+    PRN_HOLDS(prn_service)
+{
+    for (size_t i = 0; i < session->n_held; i++) {
+        const char *beyond = prn_host_beyond_locked(&session->held[i], task->measure);
+        if (!beyond)
+            continue;
+        prn_refuse(task->call, PRN_STATUS_FAILED_PRECONDITION,
+                   "the worker of '%s' is of prony %s, which cannot %s; upgrade it",
+                   session->held[i].hardware, session->held[i].host->hello->version, beyond);
+        return false;
+    }
+    return true;
+}
+
+/* An older worker takes no limit but what it is asked for. */
+static void limit_measure(Prony__MeasureRequest *q, const struct prn_session *session)
+{
+    if (q->has_timeout_s && q->timeout_s > session->limits.run_timeout_s)
+        q->timeout_s = session->limits.run_timeout_s;
+}
+
 static bool prepare_measure_locked(struct prn_task *task, struct prn_session *session)
     PRN_HOLDS(prn_service)
 {
@@ -698,12 +721,15 @@ static bool prepare_measure_locked(struct prn_task *task, struct prn_session *se
                    (unsigned long long)task->model_id);
         return false;
     }
+    if (!check_workers_locked(task, session))
+        return false;
     if (task->measure->pipeline && !check_pipeline_locked(task, session))
         return false;
     if (adopt_session_locked(task, session) < 0)
         return false;
     for (size_t i = 0; i < session->n_backends; i++)
         task->files[i] = model->on[i].files;
+    limit_measure(task->measure, session);
     return true;
 }
 

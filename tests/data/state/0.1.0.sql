@@ -1,0 +1,26 @@
+-- The state of a service, as prony 0.1.0 made it: two tokens, a session, a measurement. Its report is
+-- shortened, and its index of uploads is empty.
+PRAGMA application_id = 1886547822;
+PRAGMA user_version = 2;
+BEGIN TRANSACTION;
+CREATE TABLE blobs (sha256 BLOB PRIMARY KEY, bytes INTEGER NOT NULL,  used_ms INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE generations (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT INTO "generations" VALUES('tokens',3);
+CREATE TABLE measurements (id INTEGER PRIMARY KEY AUTOINCREMENT, user TEXT NOT NULL,  model TEXT NOT NULL, backends TEXT NOT NULL, created_ms INTEGER NOT NULL,  duration_ms INTEGER NOT NULL, report_bytes INTEGER NOT NULL);
+INSERT INTO "measurements" VALUES(1,'local','control.onnx','local/onnxrt-cpu',1795016909900,588,29);
+CREATE TABLE reports (id INTEGER PRIMARY KEY REFERENCES measurements, json BLOB NOT NULL);
+INSERT INTO "reports" VALUES(1,X'7B22736368656D61223A202270726F6E792E70726F66696C652F31227D');
+CREATE TABLE sessions (id INTEGER PRIMARY KEY AUTOINCREMENT, user TEXT NOT NULL,  backends TEXT NOT NULL, created_ms INTEGER NOT NULL, ready_ms INTEGER NOT NULL,  ended_ms INTEGER NOT NULL, models INTEGER NOT NULL, runs INTEGER NOT NULL,  outcome TEXT NOT NULL);
+INSERT INTO "sessions" VALUES(1,'local','local/onnxrt-cpu',1795016909889,1795016909890,1795016910490,1,0,'closed');
+CREATE TABLE slurm_jobs (job INTEGER PRIMARY KEY, hardware TEXT NOT NULL,  label TEXT NOT NULL, key BLOB, token BLOB);
+CREATE TABLE slurm_service (one INTEGER PRIMARY KEY, id TEXT NOT NULL);
+INSERT INTO "slurm_service" VALUES(1,'57e17c5b');
+CREATE TABLE tokens (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, user TEXT NOT NULL,  role INTEGER NOT NULL, created_ms INTEGER NOT NULL, used_ms INTEGER NOT NULL DEFAULT 0);
+INSERT INTO "tokens" VALUES(1,X'62E5974F84D13E1E87F8C00189BFCC992CB4AAAF31B729E2D4419F073AF930BB','ann',0,1795016887272,0);
+INSERT INTO "tokens" VALUES(2,X'0D9A0A742281AB96F0100A3F6411BB3D56F651498E99EC2D5DC4A5CBA433DC67','boss',1,1795016887417,0);
+CREATE TRIGGER tokens_added AFTER INSERT ON tokens BEGIN  UPDATE generations SET value = value + 1 WHERE name = 'tokens'; END;
+CREATE TRIGGER tokens_revoked AFTER DELETE ON tokens BEGIN  UPDATE generations SET value = value + 1 WHERE name = 'tokens'; END;
+DELETE FROM "sqlite_sequence";
+INSERT INTO "sqlite_sequence" VALUES('measurements',1);
+INSERT INTO "sqlite_sequence" VALUES('sessions',1);
+COMMIT;
