@@ -837,6 +837,32 @@ test("the memory of a run is drawn node by node, with its peak", async () => {
   await leave(page);
 });
 
+test("nodes have their place below the roof", async () => {
+  const page = await open("profile-roofs");
+  const { ops } = made("profile-roofs").results.find((r) => r.ops?.operators.some((o) => o.roof));
+  const operators = await rows(page, "Operators");
+  ops.operators.forEach((o, i) => {
+    assert.equal(operators[i].Roof.text, o.roof ?? "");
+    same(operators[i]["Of the roof"], o.roof_share);
+  });
+  const placed = ops.nodes.filter((n) => n.roof && n.bytes && n.flops && n.flop_per_s);
+  assert.ok(placed.length > 0);
+  const figure = page.locator("figure", { has: page.getByRole("heading", { name: "Roofline" }) });
+  await figure.locator("svg [stroke-width='2']").first().waitFor();
+  await figure.locator("summary").click();
+  const shown = await rows(page, "Roofs");
+  assert.deepEqual(new Set(shown.map((r) => r.Node.text)), new Set(placed.map((n) => n.name)));
+  for (const node of placed) {
+    const row = shown.find((r) => r.Node.text === node.name);
+    same(row["Of the roof"], node.roof_share);
+    same(row["FLOP per byte"], node.flops / node.bytes);
+  }
+  await leave(page);
+  const without = await open("profile-ops");
+  assert.equal(await without.getByRole("heading", { name: "Roofline" }).count(), 0);
+  await leave(without);
+});
+
 test("kernels and memory of two traces are on their page", async () => {
   const kernels = await open("traces");
   const shown = await rows(kernels, "GPU kernels");

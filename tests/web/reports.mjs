@@ -172,6 +172,7 @@ const makers = {
   "profile-sweep": profile("profile-sweep"),
   "profile-load": profile("profile-load"),
   "profile-ops": profile("profile-ops"),
+  "profile-roofs": profile("profile-roofs"),
   "profile-recorded-program": profile("profile-recorded-program"),
   "profile-recorded-empty": profile("profile-recorded-empty"),
   "profile-recorded-many": profile("profile-recorded-many"),

@@ -4,6 +4,7 @@ import { h } from "./dom";
 import { chooser, figure, folded, section } from "./figures";
 import { type Show, count, duration, integer, interval, percent, shorten, significant } from "./format";
 import { modelGraph } from "./graph";
+import { roofline } from "./roofline";
 import type { Row } from "./rows";
 import { table } from "./table";
 import { colourOf } from "./theme";
@@ -139,6 +140,23 @@ function operators(row: Row): HTMLElement {
       show: (r: OpsRow) => count(r.flop_per_s),
     },
   ];
+  const roofs = ops.operators.some((o) => o.roof)
+    ? [
+        {
+          title: "Roof",
+          field: "roof",
+          help: "what limits it on the measured machine",
+          value: (r: OpsRow) => r.roof ?? "",
+        },
+        {
+          title: "Of the roof",
+          field: "roof_share",
+          help: "how much of that it reaches",
+          value: (r: OpsRow) => r.roof_share ?? null,
+          show: (r: OpsRow) => percent(r.roof_share ?? null),
+        },
+      ]
+    : [];
   return h(
     "div",
     {},
@@ -148,6 +166,7 @@ function operators(row: Row): HTMLElement {
       "Areas are times per run.",
       treemap("Operators and their nodes", branches(ops)),
     ),
+    roofline(ops, nodeId),
     table<OpsRow>({
       label: "Operators",
       file: "operators",
@@ -157,6 +176,7 @@ function operators(row: Row): HTMLElement {
         { title: "Provider", field: "provider", value: (r) => r.provider ?? "" },
         { title: "Nodes", field: "nodes", value: (r) => r.nodes },
         ...times,
+        ...roofs,
       ],
       rows: ops.operators,
     }),
@@ -172,6 +192,7 @@ function operators(row: Row): HTMLElement {
           { title: "ONNX node", field: "onnx", value: (r) => r.onnx?.name ?? "" },
           { title: "Calls", field: "calls", value: (r) => r.calls, show: (r) => significant(r.calls) },
           ...times,
+          ...roofs,
         ],
         rows: ops.nodes,
       }),
