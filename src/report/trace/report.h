@@ -29,7 +29,7 @@ struct prn_trace_report_options {
     size_t count; /* rows of a table, at most */
     size_t width; /* of a text table; 0: no limit */
     bool kernel_shapes, kernel_dimensions, mapping;
-    const char *demangler;
+    const char *demangler; /* NULL: kernel names stay as they are */
 };
 
 /* view.c chooses the rows; text.c, table.c and json.c write them. */

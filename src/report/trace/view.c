@@ -36,18 +36,20 @@ int prn_trace_demangle(const char *demangler, const char *const *names, size_t n
                        struct prn_arena *arena, const char *const **ret_names,
                        const char **ret_fault, struct prony_error *err)
 {
-    const char **demangled = PRN_ARENA_ARRAY(arena, n + 1, const char *);
     struct prony_error reason;
-    const char *fault = NULL;
+    *ret_names = names;
+    *ret_fault = NULL;
+    if (!demangler || n == 0)
+        return 0;
+    const char **demangled = PRN_ARENA_ARRAY(arena, n, const char *);
     if (!demangled)
         return prn_fail_memory(err);
-    bool failed = n > 0 && prn_demangle(demangler, names, n, DEMANGLER_TIMEOUT_MS, arena, demangled,
-                                        &reason) < 0;
-    if (failed && !(fault = prn_arena_strndup(arena, reason.text, strlen(reason.text))))
-        return prn_fail_memory(err);
-    *ret_names = failed || n == 0 ? names : demangled;
-    *ret_fault = fault;
-    return 0;
+    if (prn_demangle(demangler, names, n, DEMANGLER_TIMEOUT_MS, arena, demangled, &reason) == 0) {
+        *ret_names = demangled;
+        return 0;
+    }
+    *ret_fault = prn_arena_strndup(arena, reason.text, strlen(reason.text));
+    return *ret_fault ? 0 : prn_fail_memory(err);
 }
 
 static int name_kernels(struct prn_trace_report *r, struct prony_error *err)
