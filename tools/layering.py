@@ -20,12 +20,14 @@ ROOMS = {
     "measure/check": "comparison",
     "measure/trend": "comparison",
     "measure/ops": "machine",
+    "measure/memory": "ops",
     "pipeline/simulate": "schedule",
     # A profile may hold load, operators and a recording, each of which is written by its own room; those and
     # comparisons share what is written of a profile.
-    "report/profile": "load machine ops recorded",
+    "report/profile": "load machine memory ops recorded",
     "report/load": "profile",
     "report/machine": "profile",
+    "report/memory": "profile",
     "report/ops": "machine profile",
     "report/recorded": "profile",
     "report/comparison": "profile",

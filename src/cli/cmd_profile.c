@@ -27,7 +27,7 @@ struct profile_options {
     const char *inputs_folder, *hardware_file, *slo, *output, *resume, *reference;
     int64_t launches, repeats, warmups, seed, concurrency;
     double precision, difference, max_time_s, timeout_s, duration_s, tolerance;
-    bool ops, fail_on_mismatch, same_outputs, verbose;
+    bool ops, memory, fail_on_mismatch, same_outputs, verbose;
     int format, table, colour;
     struct prn_server_options server;
     struct prn_library_files libraries;
@@ -215,6 +215,7 @@ static struct prn_job job_of(const struct profile_options *o)
                      .max_time_s = o->max_time_s},
         .tolerance_by_model = isnan(o->tolerance) && !o->resume,
         .ops = o->ops,
+        .memory = o->memory,
         .timeout_s = o->timeout_s,
         .cancelled = &prn_cancelled,
         .checkpoint = save_path_of(o) ? save_progress : NULL,
@@ -347,6 +348,8 @@ static int profile_run(const void *opaque, const struct prn_strings *arguments,
     int code = prn_server_check(&o->server, err);
     if (code == 0)
         code = prn_libraries_use(&o->libraries, o->server.address, err);
+    if (code == 0 && o->memory && o->server.address)
+        code = prn_fail(err, PRONY_EUSAGE, "--memory cannot be combined with --server");
     if (code == 0)
         code = read_load(o, &job.load, err);
     if (code == 0)
@@ -458,6 +461,9 @@ static const struct prn_option options[] = {
         FLAG, 0, "ops", NULL, FIELD(ops),
         "also show where the time goes, by operator and by node: one more launch per backend, "
         "with the runtime's profiler on"),
+    PRN_OPTION(FLAG, 0, "memory", NULL, FIELD(memory),
+               "also show where the memory goes, and which tensors are alive at its peak: one more "
+               "launch per backend"),
     PRN_OPTION_HEADING("Under load"),
     PRN_OPTION(LIST, 0, "rate", "N/s", FIELD(rates),
                "requests that arrive at random, N per second, whether or not the last one is done; "

@@ -1,3 +1,4 @@
+#include "measure/memory/memory.h"
 #include "measure/job.h"
 
 #include "measure/backends.h"
@@ -348,6 +349,8 @@ static int job_measure(struct work *w, struct prony_error *err)
     int code = prn_measure(&request, w->profile, err);
     if (code == 0 && job->ops)
         code = prn_ops_measure(&request, w->feed.graphs, w->profile, err);
+    if (code == 0 && job->memory)
+        code = prn_memory_measure(&request, w->feed.graphs, w->feed.lives, w->profile, err);
     if (code == 0)
         code = note_missing_repeats(w, err);
     if (code == 0)

@@ -41,6 +41,7 @@ struct prn_job {
     struct prn_settings settings;
     bool tolerance_by_model;       /* nobody said which: it depends on how the model computes */
     bool ops;                      /* also find out where the time goes, by operator and node */
+    bool memory;                   /* also find out where the memory goes */
     struct prn_load_settings load; /* nothing asked for: no load */
     double timeout_s;
     const volatile int *cancelled;

@@ -1,3 +1,4 @@
+#include "measure/memory/live.h"
 #include "measure/points.h"
 
 #include "base/format.h"
@@ -261,8 +262,10 @@ static int count_work(struct maker *m, size_t index, struct prn_point *point,
         return code;
     point->flops = work->flops;
     point->flops_complete = work->n_uncounted == 0;
-    if (m->job->ops)
+    if (m->job->ops || m->job->memory)
         code = prn_ops_graph_new(model_at(m, index), work, &m->feed.graphs[index], err);
+    if (code == 0 && m->job->memory)
+        code = prn_live_new(model_at(m, index), work, &m->feed.lives[index], err);
     if (code == 0 && m->job->ops && index < m->job->n_models)
         code = prn_ops_graph_describe(model_at(m, index), work, &m->profile->arena,
                                       &m->profile->models[index], err);
@@ -397,10 +400,13 @@ static int plan_points(struct maker *m, struct prony_error *err)
     m->feed.n = m->saved ? m->saved->n_points : m->sweep.n_points * job->n_models;
     m->feed.inputs = PRN_ARENA_ARRAY(m->scratch, m->feed.n, struct prn_inputs);
     m->feed.graphs = PRN_ARENA_ARRAY(m->scratch, m->feed.n, struct prn_ops_graph *);
+    m->feed.lives = PRN_ARENA_ARRAY(m->scratch, m->feed.n, struct prn_live *);
     for (size_t i = 0; m->feed.inputs && i < m->feed.n; i++)
         m->feed.inputs[i].fd = -1;
     m->feed.external = PRN_ARENA_ARRAY(m->scratch, job->n_models, bool);
-    return m->feed.inputs && m->feed.graphs && m->feed.external ? 0 : prn_fail_memory(err);
+    return m->feed.inputs && m->feed.graphs && m->feed.lives && m->feed.external
+               ? 0
+               : prn_fail_memory(err);
 }
 
 static int open_model(struct maker *m, size_t index, struct prony_error *err)
@@ -465,4 +471,6 @@ void prn_feed_release(struct prn_feed *feed)
         prn_inputs_release(&feed->inputs[i]);
     for (size_t i = 0; feed->graphs && i < feed->n; i++)
         prn_ops_graph_free(feed->graphs[i]);
+    for (size_t i = 0; feed->lives && i < feed->n; i++)
+        prn_live_free(feed->lives[i]);
 }

@@ -17,6 +17,7 @@ struct prn_feed {
     size_t n;
     struct prn_inputs *inputs;     /* one for each point of the profile */
     struct prn_ops_graph **graphs; /* the same; NULL unless operators are asked about */
+    struct prn_live **lives;       /* the same; NULL unless memory is asked about */
     bool *external;                /* one for each model: it keeps data in other files */
     const char *open_dims;         /* the options that would set what was left open, or NULL */
 };

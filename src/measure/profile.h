@@ -110,6 +110,7 @@ enum prn_verdict {
 
 struct prn_ops;     /* measure/ops/ops.h */
 struct prn_load;    /* measure/load/load.h */
+struct prn_memory;  /* measure/memory/memory.h */
 struct prn_machine; /* measure/machine/machine.h */
 
 struct prn_result {
@@ -135,9 +136,10 @@ struct prn_result {
     /* of this time to the first model's on the same backend, paired; NAN: it is the first's */
     struct prn_interval model_ratio;
     enum prn_verdict model_verdict;
-    unsigned flags;        /* enum prn_flag */
-    struct prn_ops *ops;   /* where the time goes; NULL: not asked for */
-    struct prn_load *load; /* how it behaves under load; NULL: not asked for */
+    unsigned flags;            /* enum prn_flag */
+    struct prn_ops *ops;       /* where the time goes; NULL: not asked for */
+    struct prn_memory *memory; /* where the memory goes; NULL: not asked for */
+    struct prn_load *load;     /* how it behaves under load; NULL: not asked for */
     /* failure */
     int error_code; /* 0, or PRONY_E… */
     const char *error;

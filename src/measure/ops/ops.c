@@ -3,59 +3,16 @@
 #include "measure/ops/ops.h"
 
 #include "base/clock.h"
-#include "exec/scratch.h"
 #include "measure/launch.h"
+#include "measure/tracing.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define RUNS 50         /* time permitting */
 #define RUNS_SHARE 0.05 /* of --max-time, for the runs of one backend */
 #define WARM_UP_RUNS 50 /* at most, or */
 #define WARM_UP_NS 50000000
-/* A trace of this size ends; one of a million events, where ONNX Runtime ends, is smaller. */
-#define TRACE_BYTES_MAX ((int64_t)1 << 30)
-
-/* ---- The folder that a profiler may write into ---- */
-
-struct folder {
-    char path[PATH_MAX]; /* "": there is none */
-};
-
-static void remove_folder(struct folder *folder)
-{
-    if (folder->path[0])
-        prn_scratch_remove(folder->path);
-    folder->path[0] = '\0';
-}
-
-/* Opens the trace that the runtime has open for writing, whatever it is called; -1: there is none.
- * Neither a link nor a pipe will do, in case somebody else wrote it. */
-static int open_trace(const struct folder *folder)
-{
-    DIR *entries = opendir(folder->path);
-    int fd = -1;
-    for (struct dirent *entry; entries && fd < 0 && (entry = readdir(entries));) {
-        if (entry->d_name[0] == '.')
-            continue;
-        struct stat status;
-        fd = openat(dirfd(entries), entry->d_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-        if (fd >= 0 && (fstat(fd, &status) < 0 || !S_ISREG(status.st_mode))) {
-            close(fd);
-            fd = -1;
-        }
-    }
-    if (entries)
-        closedir(entries);
-    return fd;
-}
 
 /* ---- One backend ---- */
 
@@ -64,8 +21,7 @@ struct profiling {
     const struct prn_ops_graph *graph;
     struct prn_profile *profile;
     struct prn_executor *executor;
-    struct folder folder;
-    int trace_fd;
+    struct prn_tracing tracing;
     struct prn_placed *placed; /* who runs which nodes, as far as the runtime tells */
     size_t n_placed;
     int64_t start_ns;
@@ -117,9 +73,6 @@ static void tell(const struct profiling *p, const struct prn_result *result)
         q->progress(q->context, &progress);
 }
 
-/* The runtime opens its trace when it loads the model. Then prony opens it too, and takes the name
- * and the folder away: from here on nothing else can be written, and nothing is left behind,
- * whatever ends either process. */
 static int bring_up(struct profiling *p, const struct prn_launch_config *config,
                     struct prony_error *err)
 {
@@ -127,9 +80,8 @@ static int bring_up(struct profiling *p, const struct prn_launch_config *config,
     int code = prn_launch_open(config, &p->executor, err);
     if (code == 0)
         code = prn_launch_load(config, p->executor, &launch, err);
-    if (code == 0 && (p->trace_fd = open_trace(&p->folder)) < 0)
-        code = prn_fail(err, PRONY_ERUNTIME, "its profiler opened no file to write to");
-    remove_folder(&p->folder);
+    if (code == 0)
+        code = prn_tracing_catch(&p->tracing, err);
     if (code == 0)
         code =
             prn_executor_placement(p->executor, &p->profile->arena, &p->placed, &p->n_placed, err);
@@ -174,19 +126,8 @@ static int ops_run(struct profiling *p, bool averages, struct prn_ops *ops,
 static int read_trace(struct profiling *p, const char *runs, struct prn_ops *ops,
                       struct prony_error *err)
 {
-    struct stat status;
     struct prn_source *source = NULL;
-    if (fstat(p->trace_fd, &status) < 0)
-        return prn_fail_errno(err, errno, "read", "the trace");
-    if (status.st_size >= TRACE_BYTES_MAX)
-        return prn_fail(err, PRONY_ELIMIT, "its trace is larger than %lld MiB",
-                        (long long)(TRACE_BYTES_MAX >> 20));
-    if (status.st_size == 0)
-        return prn_fail(err, PRONY_ERUNTIME, "its profiler left an empty trace");
-    int code = prn_source_open_fd(p->trace_fd, "its trace", &source, err);
-    /* A compressed one would be as large as it likes. */
-    if (code == 0 && strcmp(prn_source_encoding(source), "plain") != 0)
-        code = prn_fail(err, PRONY_EFORMAT, "its trace is compressed");
+    int code = prn_tracing_open(&p->tracing, &source, err);
     if (code == 0)
         code = prn_ops_from_trace(source, runs, p->graph, &p->profile->arena, ops, err);
     if (code == 0)
@@ -201,14 +142,14 @@ static int profile_one(struct profiling *p, const struct prn_spec *backend, size
     const struct prn_runtime_ops *runtime = prn_runtime_find(backend->software);
     bool averages = runtime && runtime->begin_profiling;
     struct prn_buffer runs = PRN_BUFFER_INIT(RUNS * 32);
-    int code = prn_scratch_make(NULL, p->folder.path, err);
+    int code = prn_tracing_begin(&p->tracing, err);
     if (code == 0) {
         const struct prn_launch_config config = {.request = p->request,
                                                  .backend = backend,
                                                  .point = point,
                                                  .memory_bytes = prn_launch_memory(),
-                                                 .profile_folder = p->folder.path,
-                                                 .file_bytes = TRACE_BYTES_MAX};
+                                                 .profile_folder = p->tracing.folder,
+                                                 .file_bytes = PRN_TRACING_BYTES_MAX};
         code = bring_up(p, &config, err);
     }
     if (code == 0)
@@ -219,8 +160,7 @@ static int profile_one(struct profiling *p, const struct prn_spec *backend, size
     if (code == 0 && averages)
         ops->runs = ops->profiled_runs;
     prn_buffer_release(&runs);
-    if (p->trace_fd >= 0)
-        close(p->trace_fd);
+    prn_tracing_end(&p->tracing);
     return code;
 }
 
@@ -253,7 +193,7 @@ int prn_ops_measure(const struct prn_measure_request *request, struct prn_ops_gr
         struct profiling p = {.request = request,
                               .graph = graphs[result->point],
                               .profile = profile,
-                              .trace_fd = -1,
+                              .tracing = {.fd = -1},
                               .start_ns = start_ns};
         struct prony_error reason = {0};
         bool cancelled = request->cancelled && *request->cancelled;

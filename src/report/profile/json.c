@@ -3,6 +3,7 @@
 
 #include "report/load/json.h"
 #include "report/machine/report.h"
+#include "report/memory/json.h"
 #include "report/ops/json.h"
 #include "report/profile/parts.h"
 #include "report/recorded/json.h"
@@ -219,6 +220,9 @@ static const struct prn_member result_members[] = {
               "For each sample, its block; blocks are numbered over all backends, and equal "
               "numbers are paired.",
               .key = "block", .max = INT64_MAX, .flags = PRN_BULK | PRN_ALONGSIDE),
+    PRN_OBJECT(memory, &prn_memory_schema,
+               "Where the memory goes, from a launch of its own; absent without --memory.",
+               .flags = PRN_POINTER | PRN_OMIT),
     PRN_OBJECT(load, &prn_load_schema,
                "How the backend behaves under load; absent when that wasn't asked for.",
                .flags = PRN_POINTER | PRN_OMIT),

@@ -9,6 +9,7 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "report/load/report.h"
+#include "report/memory/report.h"
 #include "report/ops/report.h"
 #include "report/page.h"
 #include "report/profile/json.h"
@@ -792,6 +793,8 @@ static int write_report(struct report *r, struct prony_error *err)
         write_origin(r);
     if (prn_load_present(p))
         code = prn_load_section(r->view, &r->prose, err);
+    if (code == 0)
+        code = prn_memory_sections(r->view, &r->prose, err);
     if (code == 0)
         code = prn_ops_sections(r->view, look, r->prose.out, err);
     if (code == 0 && look->more && !look->markdown && !look->verbose)

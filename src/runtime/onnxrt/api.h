@@ -54,6 +54,8 @@ enum { ORT_DEVICE_CPU, ORT_DEVICE_GPU, ORT_DEVICE_NPU, ORT_DEVICE_KINDS };
     X(11, SetOptimizedModelFilePath, OrtStatus *, (OrtSessionOptions *, const char *))             \
     X(13, SetSessionExecutionMode, OrtStatus *, (OrtSessionOptions *, int))                        \
     X(14, EnableProfiling, OrtStatus *, (OrtSessionOptions *, const char *))                       \
+    X(16, EnableMemPattern, OrtStatus *, (OrtSessionOptions *))                                    \
+    X(17, DisableMemPattern, OrtStatus *, (OrtSessionOptions *))                                   \
     X(18, EnableCpuMemArena, OrtStatus *, (OrtSessionOptions *))                                   \
     X(19, DisableCpuMemArena, OrtStatus *, (OrtSessionOptions *))                                  \
     X(23, SetSessionGraphOptimizationLevel, OrtStatus *, (OrtSessionOptions *, int))               \

@@ -447,6 +447,7 @@ static void ort_close(struct prn_runtime *r)
          false},                                                                                   \
         {"opt", "off|basic|extended|all", "graph optimisation (default all)", false},              \
         {"arena", "on|off", "memory arena (default on)", false},                                   \
+        {"mem_pattern", "on|off", "one piece of memory for all activations (default on)", false},  \
         {"spin", "on|off", "threads spin while they wait (default on)", false},                    \
         {"denormals", "keep|zero", "tiny numbers, kept or flushed to zero (default keep)", false}, \
         {"affinity", "CPUS", "CPUs of each thread but the first: 1;2-3+5", false},                 \

@@ -51,6 +51,14 @@ static int set_arena(struct prn_runtime *r, const char *value, struct prony_erro
                      PRONY_EUSAGE, err);
 }
 
+static int set_mem_pattern(struct prn_runtime *r, const char *value, struct prony_error *err)
+{
+    return ort_check(r,
+                     prn_runtime_switch(value) ? r->library.api.EnableMemPattern(r->options)
+                                               : r->library.api.DisableMemPattern(r->options),
+                     PRONY_EUSAGE, err);
+}
+
 static int set_config(struct prn_runtime *r, const char *key, const char *value,
                       struct prony_error *err)
 {
@@ -157,6 +165,7 @@ int ort_set_option(struct prn_runtime *r, const struct prn_spec_option *o, struc
                    {"inter_threads", set_inter_threads},
                    {"opt", set_opt},
                    {"arena", set_arena},
+                   {"mem_pattern", set_mem_pattern},
                    {"spin", set_spin},
                    {"denormals", set_denormals},
                    {"affinity", set_affinity},
