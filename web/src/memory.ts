@@ -1,5 +1,5 @@
 // The memory of a run, node by node: what was in use before each, and what it added.
-import { frame, scale, textWidth, ticks } from "./charts";
+import { type Frame, type Scale, frame, scale, textWidth, ticks } from "./charts";
 import { interactive, s } from "./dom";
 import { figure, responsive } from "./figures";
 import { axisTexts, bytes, integer } from "./format";
@@ -19,7 +19,7 @@ interface Column {
 
 const growth = (m: Levels, i: number): number => m.after_bytes[i] - m.before_bytes[i];
 
-export function columnsOf(m: Levels, most: number): Column[] {
+function columnsOf(m: Levels, most: number): Column[] {
   const n = m.node.length;
   const each = Math.max(1, Math.ceil(n / Math.max(1, most)));
   const columns: Column[] = [];
@@ -33,7 +33,7 @@ export function columnsOf(m: Levels, most: number): Column[] {
 }
 
 // The first node at whose end the allocator's peak is the one of the trace; -1: it was reached elsewhere.
-export const peakAt = (m: Levels): number => m.allocator_peak_bytes.indexOf(m.peak_bytes);
+const peakAt = (m: Levels): number => m.allocator_peak_bytes.indexOf(m.peak_bytes);
 
 const signed = (value: number): string => `${value < 0 ? "−" : "+"}${bytes(Math.abs(value))}`;
 
@@ -48,73 +48,71 @@ function tipOf(m: Levels, column: Column): string[] {
   ];
 }
 
+// Bytes from the bottom up; returns where the picture begins, beside their names.
+function axis(f: Frame, y: Scale, width: number): number {
+  // Round numbers of the unit that they are shown in.
+  const unit = 1024 ** Math.max(0, Math.floor(Math.log2(Math.max(1, y.high)) / 10));
+  const marks = ticks({ ...y, low: y.low / unit, high: y.high / unit }, 5).map((v) => v * unit);
+  const texts = axisTexts(marks, bytes);
+  const left = 14 + Math.max(30, ...texts.map(textWidth));
+  marks.forEach((v, i) =>
+    f.svg.append(
+      s("line", { class: "grid", x1: left, x2: width - 8, y1: y.at(v), y2: y.at(v) }),
+      s("text", { class: "axis", x: left - 5, y: y.at(v) + 4, "text-anchor": "end" }, texts[i]),
+    ),
+  );
+  return left;
+}
+
+// What was in use, and above it what the node added or gave back.
+function nodeBars(m: Levels, node: number, y: Scale, x: number, width: number): SVGElement {
+  const [before, after] = [m.before_bytes[node], m.after_bytes[node]];
+  const low = y.at(Math.min(before, after));
+  const paint = { x, width, fill: "var(--muted)", "fill-opacity": 0.3, class: "level" };
+  const own = s("g", {}, s("rect", { ...paint, y: low, height: Math.max(0, BOTTOM - low) }));
+  if (before !== after)
+    own.append(
+      s("rect", {
+        x,
+        y: y.at(Math.max(before, after)),
+        width: Math.max(1, width),
+        height: Math.abs(y.at(before) - y.at(after)),
+        fill: seriesColour(colourOf("operator", m.op[node])),
+        "fill-opacity": after > before ? 1 : 0.35,
+        class: after > before ? "grown" : "freed",
+      }),
+    );
+  return own;
+}
+
+function peakLine(f: Frame, m: Levels, y: Scale, left: number, width: number): void {
+  const at = y.at(m.peak_bytes);
+  f.svg.append(
+    s("line", { x1: left, x2: width - 8, y1: at, y2: at, stroke: "var(--ink)", "stroke-dasharray": "4 3" }),
+    s("text", { class: "axis", x: width - 8, y: 12, "text-anchor": "end" }, `peak ${bytes(m.peak_bytes)}`),
+    s("text", { class: "axis title", x: width - 8, y: HEIGHT - 8, "text-anchor": "end" }, "nodes, as they ran"),
+  );
+}
+
 function picture(m: Levels): HTMLElement {
   return responsive((width) => {
     const f = frame(width, HEIGHT);
     const y = scale([0, m.peak_bytes, ...m.after_bytes, ...m.before_bytes], BOTTOM, TOP, { zero: true });
-    // Round numbers of the unit that they are shown in.
-    const unit = 1024 ** Math.max(0, Math.floor(Math.log2(Math.max(1, y.high)) / 10));
-    const marks = ticks({ ...y, low: y.low / unit, high: y.high / unit }, 5).map((v) => v * unit);
-    const texts = axisTexts(marks, bytes);
-    const left = 14 + Math.max(30, ...texts.map(textWidth));
-    marks.forEach((v, i) =>
-      f.svg.append(
-        s("line", { class: "grid", x1: left, x2: width - 8, y1: y.at(v), y2: y.at(v) }),
-        s("text", { class: "axis", x: left - 5, y: y.at(v) + 4, "text-anchor": "end" }, texts[i]),
-      ),
-    );
+    const left = axis(f, y, width);
     const columns = columnsOf(m, width - left - 8);
     const step = (width - left - 8) / Math.max(1, columns.length);
     const peak = peakAt(m);
     columns.forEach((column, i) => {
-      const { shown } = column;
-      const [before, after] = [m.before_bytes[shown], m.after_bytes[shown]];
       const x = left + i * step;
-      const low = Math.min(before, after);
-      const own = s(
-        "g",
-        {},
-        s("rect", {
-          x,
-          y: y.at(low),
-          width: step,
-          height: Math.max(0, BOTTOM - y.at(low)),
-          fill: "var(--muted)",
-          "fill-opacity": 0.3,
-          class: "level",
-        }),
-      );
-      if (before !== after)
-        own.append(
-          s("rect", {
-            x,
-            y: y.at(Math.max(before, after)),
-            width: Math.max(1, step),
-            height: Math.abs(y.at(before) - y.at(after)),
-            fill: seriesColour(colourOf("operator", m.op[shown])),
-            "fill-opacity": after > before ? 1 : 0.35,
-            class: after > before ? "grown" : "freed",
-          }),
-        );
+      const own = nodeBars(m, column.shown, y, x, step);
       f.svg.append(own);
-      f.marks.push({ element: own, tip: tipOf(m, column), id: m.node[shown] });
+      f.marks.push({ element: own, tip: tipOf(m, column), id: m.node[column.shown] });
       if (peak >= column.first && peak <= column.last)
         f.svg.append(
           s("path", { d: `M${x + step / 2} ${y.at(m.peak_bytes)}l5 -9h-10Z`, class: "peak", fill: "var(--ink)" }),
         );
     });
-    f.svg.append(
-      s("line", {
-        x1: left,
-        x2: width - 8,
-        y1: y.at(m.peak_bytes),
-        y2: y.at(m.peak_bytes),
-        stroke: "var(--ink)",
-        "stroke-dasharray": "4 3",
-      }),
-      s("text", { class: "axis", x: width - 8, y: 12, "text-anchor": "end" }, `peak ${bytes(m.peak_bytes)}`),
-      s("text", { class: "axis title", x: width - 8, y: HEIGHT - 8, "text-anchor": "end" }, "nodes, as they ran"),
-    );
+    peakLine(f, m, y, left, width);
     interactive(f.svg, "Memory of a run, node by node", f.marks);
     return f.svg;
   });
