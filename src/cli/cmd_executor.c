@@ -2,8 +2,12 @@
  * measure. Hidden; they speak on descriptor 3. */
 #include "cli/command.h"
 
+#include "cli/output.h"
 #include "exec/executor.h"
 #include "record/net.h"
+
+#include <stdlib.h>
+#include <string.h>
 
 static int executor_run(const void *options, const struct prn_strings *arguments,
                         struct prony_error *err)
@@ -30,6 +34,9 @@ static int job_run(const void *options, const struct prn_strings *arguments,
     (void)options;
     (void)arguments;
     const struct prn_net *net;
+    const char *log_format = getenv("PRONY_LOG_FORMAT"); /* of its worker */
+    if (log_format && strcmp(log_format, "json") == 0)
+        prn_messages_as_json();
     int code = prn_net_load(&net, err);
     return code < 0 ? code : net->job(err);
 }

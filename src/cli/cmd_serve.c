@@ -117,6 +117,7 @@ static int serve_run(const void *opaque, const struct prn_strings *arguments,
                                         .state_folder = o->state,
                                         .python = o->python,
                                         .log_format = o->log,
+                                        .logs_json = prn_messages_as_json,
                                         .ready = ready};
     keep_memory();
     int code = check_options(o, err);

@@ -8,8 +8,10 @@
 #include "exec/sandbox.h"
 #include "record/net.h"
 
+#include <string.h>
+
 struct worker_options {
-    const char *server, *hardware, *token_file, *join_file, *ca, *python, *peers;
+    const char *server, *hardware, *token_file, *join_file, *ca, *python, *peers, *log;
     struct prn_library_files libraries;
     double idle_s;
     bool insecure, check;
@@ -63,7 +65,10 @@ static int worker_run(const void *opaque, const struct prn_strings *arguments,
         .python = o->python,
         .idle_s = o->idle_s,
         .peers = o->peers,
+        .log_format = o->log,
     };
+    if (o->log && strcmp(o->log, "json") == 0)
+        prn_messages_as_json();
     int code = prn_libraries_use(&o->libraries, NULL, err);
     if (code == 0)
         code = prn_net_load(&net, err);
@@ -99,6 +104,8 @@ static const struct prn_option options[] = {
         "which it reaches the service; none: nowhere (default: auto with a service on this machine "
         "and "
         "in a job of Slurm, else none)"),
+    PRN_OPTION(TEXT, 0, "log-format", "FORMAT", FIELD(log),
+               "text or json, to standard error (default text)"),
     PRN_OPTION(FLAG, 0, "check", NULL, FIELD(check),
                "print which sandbox features this kernel supports, and exit"),
     {0},

@@ -15,8 +15,8 @@
 
 static int report(int code, const struct prony_error *err, const struct prn_command *command)
 {
-    fprintf(stderr, "prony: error: %s\n", err->code ? err->text : prony_error_text(code));
-    if (code == PRONY_EUSAGE)
+    prn_announce("error", "%s", err->code ? err->text : prony_error_text(code));
+    if (code == PRONY_EUSAGE && !prn_messages_are_json())
         fprintf(stderr, "prony: see 'prony %s%s--help'\n", command ? command->name : "",
                 command ? " " : "");
     return prn_exit_status(code);

@@ -1,6 +1,8 @@
 #include "cli/output.h"
 
+#include "base/clock.h"
 #include "cli/command.h"
+#include "format/json.h"
 #include "report/page.h"
 
 #include <errno.h>
@@ -12,6 +14,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 int prn_exit_status(int code)
@@ -32,11 +35,45 @@ int prn_exit_status(int code)
     }
 }
 
+static bool as_json;
+
+void prn_messages_as_json(void)
+{
+    as_json = true;
+}
+
+bool prn_messages_are_json(void)
+{
+    return as_json;
+}
+
+/* One write, so that lines of several processes don't mix. */
+static void print_json(const char *level, const char *text)
+{
+    struct prn_buffer line = PRN_BUFFER_INIT((size_t)16 << 10);
+    int64_t now_ms = prn_wall_clock_ms();
+    time_t now = now_ms / 1000;
+    struct tm tm;
+    char clock[32] = "";
+    if (gmtime_r(&now, &tm))
+        strftime(clock, sizeof clock, "%Y-%m-%dT%H:%M:%S", &tm);
+    prn_buffer_printf(&line, "{\"time\":\"%s.%03dZ\",\"level\":\"%s\",\"event\":\"prony\",", clock,
+                      (int)(now_ms % 1000), level);
+    prn_buffer_add(&line, "\"error\":");
+    prn_json_quote(&line, text);
+    prn_buffer_add(&line, "}\n");
+    fputs(prn_buffer_text(&line), stderr);
+    prn_buffer_release(&line);
+}
+
 static void print_message(const char *what, const char *format, va_list args)
 {
     struct prony_error message; /* a message is as safe to print as an error */
     prn_vfail(&message, 0, format, args);
-    fprintf(stderr, "prony: %s: %s\n", what, message.text);
+    if (as_json)
+        print_json(what, message.text);
+    else
+        fprintf(stderr, "prony: %s: %s\n", what, message.text);
 }
 
 void prn_warn(const char *format, ...)

@@ -15,6 +15,10 @@ void prn_warn(const char *format, ...) PRN_PRINTF(1, 2);
 /* Prints "prony: WHAT: …" on standard error. */
 void prn_announce(const char *what, const char *format, ...) PRN_PRINTF(2, 3);
 
+/* From now on these, and a command's error, are lines of JSON, as the service's log has them. */
+void prn_messages_as_json(void);
+bool prn_messages_are_json(void);
+
 /* Writes `out` to standard output or, through a temporary name that is renamed at the end, to
  * `path` (NULL or "-": standard output). */
 PRONY_MUST_CHECK int prn_output(const char *path, const struct prn_buffer *out,

@@ -27,6 +27,7 @@ struct prn_serve_options {
     /* Told once, when it serves: where, as a client must be told, and where its page is; NULL: it
      * has none. */
     void (*ready)(const char *const *addresses, size_t n, const char *page);
+    void (*logs_json)(void); /* told once it is known that its log is JSON; may be NULL */
 };
 
 /* `prony worker` */
@@ -41,6 +42,7 @@ struct prn_worker_options {
     double idle_s;      /* leaves after so long without a session; 0: never */
     const char
         *peers; /* where other stages of a pipeline reach it, "auto", "none"; NULL: default */
+    const char *log_format; /* "text" or "json"; NULL: text */
 };
 
 /* `prony token` */

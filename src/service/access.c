@@ -4,9 +4,12 @@
 #include "base/clock.h"
 #include "service/peer.h"
 #include "service/slurm/slurm.h"
+#include "service/tries.h"
+#include "service/web/metrics.h"
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -94,6 +97,89 @@ bool prn_access_own(struct prn_service *s, const char *peer, const int *ports, s
     return own;
 }
 
+/* ---- Wrong tokens ---- */
+
+#define LATE_MAX 1000 /* answers that are held back at a time */
+#define LATE_MAX_S 5.0
+
+struct prn_late {
+    struct prn_rpc_call *call;
+    int64_t due_ns;
+    char text[PRONY_ERROR_TEXT_SIZE];
+    struct prn_late *next;
+};
+
+/* The address of a peer, without its port. */
+static void place_of(const char *peer, char ret_place[80])
+{
+    snprintf(ret_place, 80, "%s", peer);
+    char *port = strrchr(ret_place, ':');
+    if (port)
+        *port = '\0';
+}
+
+/* False: it must be answered now. */
+static bool hold_back(struct prn_service *s, struct prn_rpc_call *call, const char *text,
+                      double wait_s)
+{
+    struct prn_late *late = calloc(1, sizeof *late);
+    if (!late)
+        return false;
+    wait_s = wait_s < LATE_MAX_S ? wait_s : LATE_MAX_S;
+    late->due_ns = prn_monotonic_ns() + (int64_t)(wait_s * 1e9);
+    snprintf(late->text, sizeof late->text, "%s", text);
+    prn_service_lock(s);
+    bool room = s->n_late < LATE_MAX && !s->draining;
+    if (room) {
+        late->call = prn_rpc_call_ref(call);
+        late->next = s->late;
+        s->late = late;
+        s->n_late++;
+        prn_service_look_by_locked(s, late->due_ns);
+    }
+    prn_service_unlock(s);
+    if (!room)
+        free(late);
+    return room;
+}
+
+/* Who sends many wrong ones waits for the answers; a right one is never held back. */
+static void refuse_token(struct prn_service *s, struct prn_rpc_call *call, const char *text)
+{
+    char place[80];
+    int64_t now_ns = prn_monotonic_ns();
+    place_of(prn_rpc_call_peer(call), place);
+    double wait_s = prn_tries_wait_s(s->tries, place, now_ns);
+    prn_tries_was_wrong(s->tries, place, now_ns);
+    if (wait_s > 0)
+        prn_meter_add(s->counted.slowed, 1);
+    if (wait_s <= 0)
+        prn_refuse(call, PRN_STATUS_UNAUTHENTICATED, "%s", text);
+    else if (!hold_back(s, call, text, wait_s))
+        prn_refuse(call, PRN_STATUS_RESOURCE_EXHAUSTED, "too many wrong tokens; wait a moment");
+}
+
+int64_t prn_access_tick_locked(struct prn_service *s, int64_t now_ns)
+{
+    int64_t next_ns = INT64_MAX;
+    for (struct prn_late **at = &s->late; *at;) {
+        struct prn_late *late = *at;
+        if (late->due_ns > now_ns && !s->draining) {
+            next_ns = late->due_ns < next_ns ? late->due_ns : next_ns;
+            at = &late->next;
+            continue;
+        }
+        *at = late->next;
+        s->n_late--;
+        prn_refuse(late->call, PRN_STATUS_UNAUTHENTICATED, "%s", late->text);
+        prn_rpc_call_unref(late->call);
+        free(late);
+    }
+    return next_ns;
+}
+
+/* ---- Who calls ---- */
+
 static bool authenticate(struct prn_rpc_call *call, struct prn_identity *ret_identity)
 {
     struct prn_service *s = prn_rpc_call_service(call);
@@ -114,7 +200,7 @@ static bool authenticate(struct prn_rpc_call *call, struct prn_identity *ret_ide
     if (code == PRONY_EDENIED && prn_slurm_identify(s, token, ret_identity))
         return true;
     if (code == PRONY_EDENIED)
-        prn_refuse(call, PRN_STATUS_UNAUTHENTICATED, "the token isn't valid here");
+        refuse_token(s, call, err.text);
     else if (code < 0)
         prn_refuse(call, PRN_STATUS_UNAVAILABLE, "cannot check tokens at the moment");
     return code == 0;

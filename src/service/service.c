@@ -12,6 +12,7 @@
 #include "service/store/backup.h"
 #include "service/store/history.h"
 #include "service/store/state.h"
+#include "service/tries.h"
 #include "service/web/dashboard.h"
 #include "service/web/metrics.h"
 
@@ -30,11 +31,15 @@
 
 #define DISK_THREADS 4
 #define TICK_NS ((int64_t)500 * 1000000) /* at most between two looks at everything */
+#define LOOK_NS ((int64_t)1000000000)    /* between two looks at tokens */
 #define FLUSH_NS ((int64_t)60 * 1000000000)
 #define JOIN_NS ((int64_t)20 * 1000000000) /* for its own workers to join before it says ready */
 #define DRAIN_NS ((int64_t)60 * 1000000000)
 #define STOP_S 2.0
 #define RECALL_MAX 10000 /* past sessions, for fair shares */
+/* Wrong tokens from one address: at once, and then per second. */
+#define TRIES 100
+#define TRIES_PER_S 10
 
 #define REMOTE "/octoml_profile.RemoteInference/"
 #define PRONY "/prony.Prony/"
@@ -123,6 +128,8 @@ static int open_state(struct prn_service *s, struct prony_error *err) PRN_ALONE
         code = prn_audit_open(s->config.audit_file, &s->audit, err);
     if (code == 0)
         code = prn_tokens_new(s->state, &s->tokens, err);
+    if (code == 0)
+        code = prn_tries_new(TRIES, TRIES_PER_S, &s->tries, err);
     if (code == 0)
         code =
             prn_blobs_open(s->state, s->config.cache_folder, s->config.cache_bytes, &s->blobs, err);
@@ -262,23 +269,28 @@ static void *keep_time(void *opaque)
 {
     struct prn_service *s = opaque;
     int64_t flush_ns = prn_monotonic_ns() + FLUSH_NS;
+    int64_t look_ns = 0;
+    prn_tokens_watch(s->tokens, prn_watch_token, s);
     prn_service_lock(s);
     while (!s->ended) {
         int64_t now_ns = prn_monotonic_ns();
         int64_t next_ns = now_ns + TICK_NS;
         s->timer_ns = INT64_MAX;
         int64_t due[] = {prn_sessions_tick_locked(s, now_ns), prn_hosts_tick_locked(s, now_ns),
-                         prn_locals_tick_locked(s, now_ns), prn_lists_tick_locked(s, now_ns),
-                         prn_bookings_tick_locked(s, now_ns)};
+                         prn_locals_tick_locked(s, now_ns),   prn_lists_tick_locked(s, now_ns),
+                         prn_bookings_tick_locked(s, now_ns), prn_access_tick_locked(s, now_ns)};
         for (size_t i = 0; i < PRN_ARRAY_SIZE(due); i++)
             next_ns = due[i] < next_ns ? due[i] : next_ns;
-        if (now_ns >= flush_ns) {
+        if (now_ns >= look_ns) {
             prn_service_unlock(s);
-            prn_blobs_flush(s->blobs);
-            prn_tokens_flush(s->tokens);
-            prn_usage_flush(s);
+            prn_tokens_look(s->tokens);
+            if (now_ns >= flush_ns) {
+                prn_blobs_flush(s->blobs);
+                prn_usage_flush(s);
+            }
             prn_service_lock(s);
-            flush_ns = now_ns + FLUSH_NS;
+            look_ns = now_ns + LOOK_NS;
+            flush_ns = now_ns >= flush_ns ? now_ns + FLUSH_NS : flush_ns;
         }
         /* What came while the lock wasn't held. */
         next_ns = s->timer_ns < next_ns ? s->timer_ns : next_ns;
@@ -336,10 +348,7 @@ static void reload_tls(struct prn_service *s, const struct prn_config *after)
         code = prn_server_set_tls(s->server, &(struct prn_server_tls){certificate, key}, &err);
     if (code == 0 && s->http)
         code = prn_http_set_tls(s->http, &(struct prn_http_tls){certificate, key}, &err);
-    if (code < 0)
-        PRN_LOG(s->log, PRN_LOG_ERROR, "config.tls", PRN_LOG_TEXT("error", err.text));
-    else
-        prn_watch_certificate(s, certificate);
+    prn_watch_reloaded(s, certificate, code < 0 ? err.text : NULL);
     free(certificate);
     free(key);
 }
@@ -497,6 +506,7 @@ static void service_release(struct prn_service *s) PRN_ALONE
     prn_history_free(s->history);
     prn_blobs_close(s->blobs);
     prn_tokens_free(s->tokens);
+    prn_tries_free(s->tries);
     if (s->sessions_fd >= 0)
         close(s->sessions_fd);
     prn_state_close(s->state);
@@ -630,6 +640,8 @@ int prn_serve(const struct prn_serve_options *options, struct prony_error *err)
     pthread_sigmask(SIG_BLOCK, &signals, &before);
     signal(SIGPIPE, SIG_IGN);
     s->log = prn_log_new(STDERR_FILENO, log_format);
+    if (log_format == PRN_LOG_FORMAT_JSON && options->logs_json)
+        options->logs_json();
     prn_watch_start(s);
     const char **addresses =
         PRN_ARENA_ARRAY(&s->config.arena, s->config.n_listen + 1, const char *);

@@ -46,6 +46,7 @@ struct prn_history;
 struct prn_host;
 struct prn_http;
 struct prn_known_hardware;
+struct prn_late;
 struct prn_list_wait;
 struct prn_local;
 struct prn_meter;
@@ -59,6 +60,7 @@ struct prn_signins;
 struct prn_slurm;
 struct prn_state;
 struct prn_task;
+struct prn_tries;
 struct prn_unbooked;
 
 /* The lock of the service, and what it guards. */
@@ -132,7 +134,10 @@ struct prn_service {
     struct prn_old_config {
         struct prn_config config;
         struct prn_old_config *next;
-    } * old_configs;          /* whose texts may still be in use */
+    } * old_configs;                  /* whose texts may still be in use */
+    struct prn_tries *tries;          /* wrong tokens, by address */
+    struct prn_late *late PRN_LOCKED; /* answers to them that are held back (access.c) */
+    size_t n_late PRN_LOCKED;
     bool draining PRN_LOCKED; /* takes no new sessions */
     bool stopping PRN_LOCKED; /* starts no workers */
     bool ended PRN_LOCKED;    /* the timer's end */
@@ -146,8 +151,8 @@ struct prn_service {
     } ended_last[PRN_ENDED_KEPT] PRN_LOCKED;
     size_t n_ended PRN_LOCKED; /* ever */
     struct {
-        struct prn_meter *created, *uploaded, *lost, *runs;
-        struct prn_metric *ended, *granted, *tasks, *deaths, *refused;
+        struct prn_meter *created, *uploads, *uploaded, *lost, *runs, *slowed;
+        struct prn_metric *ended, *granted, *tasks, *deaths, *refused, *tokens, *certificates;
     } counted;
 };
 
@@ -163,6 +168,8 @@ bool prn_access_worker(struct prn_rpc_call *call, struct prn_identity *ret_ident
  * is for its folder to say. `peer` is as gRPC says it, `ports` are those it may have come to. */
 bool prn_access_own(struct prn_service *s, const char *peer, const int *ports, size_t n_ports,
                     struct prn_identity *ret_identity);
+/* Answers those that were held back long enough; returns when to look again. */
+int64_t prn_access_tick_locked(struct prn_service *s, int64_t now_ns) PRN_HOLDS(prn_service);
 /* Finishes the call with what the error says, without paths. */
 void prn_refuse(struct prn_rpc_call *call, enum prn_status status, const char *format, ...)
     PRN_PRINTF(3, 4);
@@ -252,6 +259,11 @@ void prn_watch_call(struct prn_rpc_call *call, enum prn_status status, const cha
                     int64_t took_ns);
 /* The one in use, PEM; NULL: none. */
 void prn_watch_certificate(struct prn_service *s, const char *pem);
+/* It was read again; `error` NULL: and is in use. */
+void prn_watch_reloaded(struct prn_service *s, const char *pem, const char *error);
+/* For prn_tokens_watch(): `prony token` did that. */
+void prn_watch_token(void *service, const char *what, const struct prn_identity *whose,
+                     const char *id);
 void prn_watch_granted_locked(const struct prn_session *session) PRN_HOLDS(prn_service);
 /* `usd` NAN: not known. */
 void prn_watch_charged_locked(struct prn_service *s, const char *user, const char *hardware,

@@ -59,6 +59,9 @@ void prn_watch_call(struct prn_rpc_call *call, enum prn_status status, const cha
                                                                             : "limit",
                                    NULL),
                   1);
+    PRN_LOG(s->log, PRN_LOG_WARNING, "call.refused", PRN_LOG_TEXT("user", user[0] ? user : NULL),
+            PRN_LOG_TEXT("from", prn_rpc_call_peer(call)), PRN_LOG_TEXT("method", name),
+            PRN_LOG_TEXT("code", code), PRN_LOG_TEXT("error", text));
     PRN_AUDIT(s->audit, "refused", PRN_LOG_TEXT("user", user[0] ? user : NULL),
               PRN_LOG_TEXT("from", prn_rpc_call_peer(call)), PRN_LOG_TEXT("method", method),
               PRN_LOG_TEXT("code", code), PRN_LOG_TEXT("error", text));
@@ -102,12 +105,23 @@ void prn_watch_task_locked(const struct prn_task *task)
     static const char *const kinds[] = {
         [PRN_TASK_LOAD] = "load", [PRN_TASK_RUN] = "run", [PRN_TASK_MEASURE] = "measure"};
     struct prn_service *s = task->service;
-    prn_meter_observe(prn_metric_meter(s->counted.tasks, kinds[task->kind], NULL),
-                      (double)(prn_monotonic_ns() - task->start_ns) * 1e-9);
-    for (size_t i = 0; i < task->session->n_backends; i++) {
+    const struct prn_session *session = task->session;
+    double took_s = (double)(prn_monotonic_ns() - task->start_ns) * 1e-9;
+    prn_meter_observe(prn_metric_meter(s->counted.tasks, kinds[task->kind], NULL), took_s);
+    if (task->kind == PRN_TASK_MEASURE)
+        PRN_LOG(s->log, PRN_LOG_INFO, "measurement", PRN_LOG_TEXT("session", session->label),
+                PRN_LOG_TEXT("user", session->owner.user),
+                PRN_LOG_INTEGER("backends", session->n_backends), PRN_LOG_NUMBER("took_s", took_s));
+    for (size_t i = 0; i < session->n_backends; i++) {
         const char *cause = cause_of_death(task->outcomes[i].code);
-        if (cause)
-            prn_meter_add(prn_metric_meter(s->counted.deaths, cause, NULL), 1);
+        if (!cause)
+            continue;
+        prn_meter_add(prn_metric_meter(s->counted.deaths, cause, NULL), 1);
+        PRN_LOG(s->log, PRN_LOG_WARNING, "executor.died", PRN_LOG_TEXT("cause", cause),
+                PRN_LOG_TEXT("during", kinds[task->kind]), PRN_LOG_TEXT("session", session->label),
+                PRN_LOG_TEXT("user", session->owner.user),
+                PRN_LOG_TEXT("backend", session->backends[i].name),
+                PRN_LOG_TEXT("error", task->outcomes[i].error));
     }
 }
 
@@ -124,6 +138,29 @@ void prn_watch_certificate(struct prn_service *s, const char *pem)
                       (double)timegm(&end));
     X509_free(certificate);
     BIO_free(bio);
+}
+
+void prn_watch_reloaded(struct prn_service *s, const char *pem, const char *error)
+{
+    prn_meter_add(prn_metric_meter(s->counted.certificates, error ? "failed" : "ok", NULL), 1);
+    PRN_LOG(s->log, error ? PRN_LOG_ERROR : PRN_LOG_INFO, error ? "config.tls" : "tls.reloaded",
+            PRN_LOG_TEXT("error", error));
+    if (!error)
+        prn_watch_certificate(s, pem);
+}
+
+/* ---- Tokens ---- */
+
+void prn_watch_token(void *service, const char *what, const struct prn_identity *whose,
+                     const char *id)
+{
+    struct prn_service *s = service;
+    prn_meter_add(prn_metric_meter(s->counted.tokens, what, NULL), 1);
+    PRN_LOG(s->log, PRN_LOG_INFO, "token", PRN_LOG_TEXT("change", what),
+            PRN_LOG_TEXT("user", whose->user), PRN_LOG_TEXT("role", prn_role_name(whose->role)),
+            PRN_LOG_TEXT("id", id));
+    PRN_AUDIT(s->audit, "token", PRN_LOG_TEXT("change", what), PRN_LOG_TEXT("user", whose->user),
+              PRN_LOG_TEXT("role", prn_role_name(whose->role)), PRN_LOG_TEXT("id", id));
 }
 
 /* ---- The process ---- */
@@ -266,6 +303,10 @@ static void begin_with_zero(struct prn_service *s)
         prn_metric_meter(s->counted.deaths, causes[i], NULL);
     for (size_t i = 0; i < PRN_ARRAY_SIZE(reasons); i++)
         prn_metric_meter(s->counted.refused, reasons[i], NULL);
+    prn_metric_meter(s->counted.tokens, "added", NULL);
+    prn_metric_meter(s->counted.tokens, "revoked", NULL);
+    prn_metric_meter(s->counted.certificates, "ok", NULL);
+    prn_metric_meter(s->counted.certificates, "failed", NULL);
 }
 
 void prn_watch_start(struct prn_service *s)
@@ -273,6 +314,15 @@ void prn_watch_start(struct prn_service *s)
     s->metrics = prn_metrics_new();
     prn_metrics_on_write(s->metrics, collect, s);
     s->counted.created = counter(s, "prony_sessions_total", "Sessions created.");
+    s->counted.uploads = counter(s, "prony_uploads_total", "Files uploaded.");
+    s->counted.slowed =
+        counter(s, "prony_refusals_delayed_total",
+                "Wrong tokens whose refusal was delayed, because too many came from an address.");
+    s->counted.tokens = prn_metrics_counter(s->metrics, "prony_token_changes_total",
+                                            "Tokens added and revoked.", "change", NULL);
+    s->counted.certificates =
+        prn_metrics_counter(s->metrics, "prony_certificate_reloads_total",
+                            "Times the certificate was read again.", "outcome", NULL);
     s->counted.uploaded = counter(s, "prony_uploaded_bytes_total", "Bytes uploaded.");
     s->counted.lost = counter(s, "prony_hosts_lost_total", "Hosts lost during a session.");
     s->counted.runs = counter(s, "prony_runs_total", "Run calls answered.");

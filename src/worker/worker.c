@@ -863,7 +863,8 @@ int prn_work(const struct prn_worker_options *options, struct prony_error *err)
     sigset_t signals;
     sigset_t former;
     init(&w, options);
-    if (options->python && setenv("PRONY_PYTHON", options->python, 1) < 0)
+    if ((options->python && setenv("PRONY_PYTHON", options->python, 1) < 0) ||
+        (options->log_format && setenv("PRONY_LOG_FORMAT", options->log_format, 1) < 0))
         return prn_fail_memory(err);
     /* Blocked before there is any other thread, so that only the watcher gets them. */
     sigemptyset(&signals);
@@ -872,13 +873,14 @@ int prn_work(const struct prn_worker_options *options, struct prony_error *err)
     pthread_sigmask(SIG_BLOCK, &signals, &former);
     w.signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
     w.stop_fd = eventfd(0, EFD_CLOEXEC);
-    w.log = prn_log_new(STDERR_FILENO, PRN_LOG_FORMAT_TEXT);
-    int code = 0;
-    if (w.signal_fd < 0 || w.stop_fd < 0)
+    enum prn_log_format format = PRN_LOG_FORMAT_TEXT;
+    int code = options->log_format ? prn_log_format_parse(options->log_format, &format, err) : 0;
+    w.log = prn_log_new(STDERR_FILENO, format);
+    if (code == 0 && (w.signal_fd < 0 || w.stop_fd < 0))
         code = prn_fail_errno(err, errno, "watch", "signals");
-    else if (!w.log)
+    if (code == 0 && !w.log)
         code = prn_fail_memory(err);
-    else
+    if (code == 0)
         code = worker_prepare(&w, err);
     if (code == 0)
         code = run_watched(&w, err);

@@ -135,6 +135,8 @@ def test_an_executor_that_dies_is_counted(service, scrape):
             os.kill(pid, signal.SIGKILL)
         assert session.run([X], mode=base.INFERENCE)[0].HasField("error_value")
         session.close()
+    said = service.said(r"executor\.died")
+    assert "cause=crash" in said and "backend=local/onnxrt-cpu" in said
     assert scrape().get("prony_executor_deaths_total", cause="crash") == 1
     assert scrape().get("prony_executor_deaths_total", cause="timeout") == 0
 

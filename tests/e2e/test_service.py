@@ -7,6 +7,7 @@ import os
 import queue
 import re
 import signal
+import socket
 import threading
 import time
 
@@ -790,12 +791,52 @@ def test_limits_hold_for_measurements(tmp_path, model, n, limits, shown, why):
 
 # ---- The service as a whole ----
 
-def test_logs_are_json(service):
-    entries = [json.loads(line) for line in service.log if line and line.startswith("{")]
-    events = {entry["event"] for entry in entries}
-    assert {"session.ready", "session.end"} <= events
+def check_log(lines):
+    """All are JSON. Returns the events."""
+    entries = [json.loads(line) for line in lines if line is not None]
     for entry in entries:
         assert entry["level"] in ("info", "warning", "error") and entry["time"].endswith("Z")
+    return {entry["event"] for entry in entries}
+
+
+def test_logs_are_json(service, client):
+    """Also what workers say, and a worker that is killed."""
+    seen = len(service.log)
+    os.kill(service.children("worker")[0], signal.SIGKILL)
+    service.said("worker.joined", after=seen)
+    client.session().close()
+    assert {"session.ready", "session.end", "worker.attached", "worker.joined"} <= check_log(service.log)
+
+
+@pytest.mark.parametrize("config, said", [
+    ("log: json\nlisten: 127.0.0.1:{port}", "127.0.0.1:{port}"),
+    ("log: json\nhttp: 127.0.0.1:{port}", "127.0.0.1:{port}")])
+def test_errors_are_json_too(tmp_path, config, said):
+    """The last line of a service that cannot start."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        (tmp_path / "serve.yml").write_text(config.format(port=port))
+        failed = Program([PROGRAM, "serve", "--config", tmp_path / "serve.yml", "--state",
+                          tmp_path / "state"])
+        assert failed.wait() == 1
+    assert "prony" in check_log(failed.log)
+    assert said.format(port=port) in json.loads(failed.log[-2])["error"]
+
+
+def test_log_of_a_worker(tmp_path):
+    with serving(tmp_path / "s", config=JOINED) as service:
+        joined = worker(service, "--insecure", "--log-format", "json")
+        try:
+            joined.said("worker.attached")
+        finally:
+            joined.signal(signal.SIGTERM)
+            assert joined.wait() == 0
+        assert check_log(joined.log) == {"worker.attached", "worker.left"}
+        refused = Program([PROGRAM, "worker", "--server", service.address, "--hardware", "other",
+                           "--insecure", "--log-format", "json"])
+        assert refused.wait() == 2
+        assert "no pool of hardware 'other'" in json.loads(refused.log[-2])["error"]
+        check_log(refused.log)
 
 
 def test_status(client, session):

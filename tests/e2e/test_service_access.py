@@ -1,17 +1,20 @@
 """Who may do what: tokens, TLS, other people's sessions, and workers' own calls."""
 import contextlib
 import hashlib
+import json
+import re
 import signal
 import socket
 import ssl
 import threading
+import urllib.request
 
 import grpc
 import pytest
 
 from conftest import PROGRAM, run_program, sh
 from service import (ONNX, PATIENCE, SMALL, X, Client, Program, base, check_small, create_request,
-                     eventually, make_certificate, own, pb, serving)
+                     eventually, free_port, make_certificate, own, pb, serving)
 
 Code = grpc.StatusCode
 LAB = "lab/onnxrt-cpu"
@@ -22,6 +25,7 @@ pools:
   - {name: lab, count: 1}
   - {name: bench}
 log: json
+http: 127.0.0.1:%d
 """
 
 
@@ -29,7 +33,7 @@ log: json
 def service(tmp_path_factory):
     folder = tmp_path_factory.mktemp("access")
     make_certificate(folder)
-    with serving(folder, config=CONFIG) as service:
+    with serving(folder, config=CONFIG % free_port()) as service:
         service.ca = folder / "cert.pem"
         service.tokens = {user: service.token(user, *options) for user, options in (
             ("ann", ()), ("bob", ()), ("gone", ()), ("root", ["--admin"]), ("host", ["--worker"]))}
@@ -146,6 +150,62 @@ def test_revoking_takes_effect_at_once(service, connect):
     # Who had one before it was taken away, has none; an administrator sees the session end.
     again = connect(service.token("carl"))
     again.call("CloseSession", base.CloseSessionRequest(session_uuid=session.uuid))
+
+
+def entries(service, event, after=0):
+    return [e for e in map(json.loads, filter(None, service.log[after:])) if e["event"] == event]
+
+
+def counted(service, name):
+    """A metric of the service, which speaks TLS there, too."""
+    where = re.search(r"http: (\S+)", service.config.read_text()).group(1)
+    trust = ssl.create_default_context(cafile=service.ca)
+    with urllib.request.urlopen(f"https://{where}/metrics", timeout=PATIENCE, context=trust) as answer:
+        found = re.search(rf"^{re.escape(name)} (\S+)$", answer.read().decode(), re.MULTILINE)
+    return float(found.group(1))
+
+
+def test_changes_of_tokens_are_logged_and_counted(service):
+    """Also while nobody calls. The first use of a token is known at once."""
+    seen = len(service.log)
+    before = [counted(service, f'prony_token_changes_total{{change="{what}"}}')
+              for what in ("added", "revoked")]
+    token = service.token("dora")
+    added = json.loads(service.said('"event":"token".*dora', after=seen))
+    assert (added["change"], added["role"]) == ("added", "user")
+
+    def row():
+        return next(line for line in sh(PROGRAM, "token", "list", "--state", service.state).splitlines()
+                    if line.startswith("dora"))
+    assert added["id"] in row() and "never" in row()
+    with service.client(token, service.ca) as client:
+        client.ping()
+    eventually(lambda: "never" not in row(), "the use of the token is saved")
+    sh(PROGRAM, "token", "revoke", "dora", "--state", service.state)
+    assert json.loads(service.said('"change":"revoked".*dora', after=seen))["id"] == added["id"]
+    after = [counted(service, f'prony_token_changes_total{{change="{what}"}}')
+             for what in ("added", "revoked")]
+    assert [b - a for a, b in zip(before, after)] == [1, 1]
+
+
+def test_refusals_are_logged_and_slowed_down(service, connect):
+    """Many wrong tokens of one address are answered late; a right one is not."""
+    seen = len(service.log)
+    refused = 'prony_refusals_total{reason="token"}'
+    slowed = "prony_refusals_delayed_total"
+    before = counted(service, refused)
+    assert connect("wrong").refused("Ping", base.PingRequest())[0] == Code.UNAUTHENTICATED
+    said = json.loads(service.said("call.refused", after=seen))
+    assert said["method"] == "Ping" and said["from"].startswith("ipv4:127.0.0.1")
+    assert counted(service, refused) == before + 1
+    client = connect("wrong")
+    for _ in range(20):  # rounds: a slow machine is forgiven meanwhile
+        calls = [client.start("Ping", base.PingRequest()) for _ in range(200)]
+        connect("ann").ping()
+        assert {call.exception().code() for call in calls} == {Code.UNAUTHENTICATED}
+        if counted(service, slowed):
+            break
+    assert counted(service, slowed) > 0
 
 
 def test_list_of_tokens(service):
@@ -293,8 +353,13 @@ def test_hellos_that_are_refused(connect, hello, said):
 def test_reload_reads_the_certificate_again(service):
     """A certificate that ran out is replaced without a restart."""
     old = service.ca.read_text()
+    reloads = 'prony_certificate_reloads_total{outcome="%s"}'
+    before = counted(service, reloads % "ok")
     make_certificate(service.folder)
+    seen = len(service.log)
     service.signal(signal.SIGHUP)
+    service.said("tls.reloaded", after=seen)
+    assert counted(service, reloads % "ok") == before + 1 and counted(service, reloads % "failed") == 0
 
     def answered():
         with service.client(service.tokens["ann"], service.ca) as client:

@@ -142,7 +142,7 @@ static void knows_its_tokens_and_no_others(void **state)
         changed[i] = (char)(isupper((unsigned char)ann[i])   ? tolower(ann[i])
                             : islower((unsigned char)ann[i]) ? toupper(ann[i])
                                                              : ann[i] ^ 1);
-        assert_refused(prn_tokens_check(t, changed, &who, err), PRONY_EDENIED, "missing or wrong");
+        assert_refused(prn_tokens_check(t, changed, &who, err), PRONY_EDENIED, "isn't valid here");
         memcpy(changed, ann, i);
         changed[i] = '\0';
         assert_int_equal(prn_tokens_check(t, changed, &who, NULL), PRONY_EDENIED);

@@ -581,6 +581,8 @@ static int spawn_worker_locked(struct prn_service *s, struct prn_local *local, i
                     s->worker_address,
                     (char[]){"--hardware"},
                     local->hardware,
+                    (char[]){"--log-format"},
+                    (char *)(uintptr_t)s->config.log_format,
                     NULL};
     int error =
         posix_spawn(&local->pid, "/proc/self/exe", &actions, &attributes, argv, environment);

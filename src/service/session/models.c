@@ -203,6 +203,10 @@ static void audit_file(const struct prn_rpc_call *call, const struct prn_session
 {
     char sha256[2 * PRN_SHA256_BYTES + 1];
     prn_text_hex(prn_blob_sha256(blob), PRN_SHA256_BYTES, sha256);
+    if (!cached)
+        PRN_LOG(session->service->log, PRN_LOG_INFO, "upload",
+                PRN_LOG_TEXT("session", session->label), PRN_LOG_TEXT("user", session->owner.user),
+                PRN_LOG_TEXT("sha256", sha256), PRN_LOG_INTEGER("bytes", prn_blob_bytes(blob)));
     PRN_AUDIT(session->service->audit, cached ? "cached" : "upload",
               PRN_LOG_TEXT("user", session->owner.user),
               PRN_LOG_TEXT("from", prn_rpc_call_peer(call)),
@@ -322,6 +326,7 @@ static void finish_upload(struct upload *u)
         fail_upload(u, prn_status_of(code), err.text);
         return;
     }
+    prn_meter_add(u->service->counted.uploads, 1);
     prn_meter_add(u->service->counted.uploaded, (double)bytes);
     finish_component(u->call, u->session, &u->component, blob, false);
 }

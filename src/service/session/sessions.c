@@ -752,6 +752,9 @@ static void create_locked(struct prn_service *s, struct prn_rpc_call *call,
     else if (code < 0)
         reply_error(call, OCTOML_PROFILE__ERROR_CODE__ERROR_BACKEND_NONEXISTENT, err.text);
     if (code < 0) {
+        PRN_LOG(s->log, PRN_LOG_WARNING, "session.refused",
+                PRN_LOG_TEXT("user", session->owner.user),
+                PRN_LOG_TEXT("from", prn_rpc_call_peer(call)), PRN_LOG_TEXT("error", err.text));
         audit_open(s, call, session, err.text);
         prn_meter_add(
             prn_metric_meter(s->counted.refused, code == PRONY_ELIMIT ? "quota" : "backend", NULL),

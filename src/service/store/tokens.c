@@ -25,12 +25,14 @@
 #define SECRET_BYTES 32
 #define HASH_BYTES PRN_TOKEN_HASH_BYTES
 #define ID_DIGITS 8
+/* How old what the database has of a token's last use may be. */
+#define SAVE_MS 60000
 
 struct token {
     uint8_t hash[HASH_BYTES];
     struct prn_identity identity;
     int64_t created_ms, used_ms;
-    bool dirty; /* `used_ms` isn't saved yet */
+    int64_t saved_ms; /* what the database has of `used_ms` */
 };
 
 enum { VERSION, GENERATION, READ, ADD, REVOKE, USED, N_STATEMENTS };
@@ -53,11 +55,13 @@ struct prn_tokens {
     int64_t version PRN_GUARDED(tokens), generation PRN_GUARDED(tokens); /* of what is in memory */
     size_t n PRN_GUARDED(tokens);
     struct token *tokens PRN_GUARDED(tokens); /* by hash */
+    prn_token_change *changed PRN_GUARDED(tokens);
+    void *context PRN_GUARDED(tokens);
 };
 
 PRN_LOCK_FUNCTIONS(tokens, struct prn_tokens, lock)
 
-static const char *role_name(enum prn_role role)
+const char *prn_role_name(enum prn_role role)
 {
     static const char *const names[] = {"user", "admin", "worker"};
     return (size_t)role < PRN_ARRAY_SIZE(names) ? names[role] : "unknown";
@@ -88,6 +92,12 @@ static struct token *find_locked(const struct prn_tokens *t, const uint8_t hash[
     return NULL;
 }
 
+/* The beginning of the hash, by which people name a token without knowing it. */
+static void id_of(const struct token *token, char ret_id[ID_DIGITS + 1])
+{
+    prn_text_hex(token->hash, ID_DIGITS / 2, ret_id);
+}
+
 /* A row; one that prony can't have written is left out, and its token refused. */
 static bool row_of(sqlite3_stmt *s, struct token *ret_token)
 {
@@ -99,10 +109,31 @@ static bool row_of(sqlite3_stmt *s, struct token *ret_token)
         return false;
     *ret_token = (struct token){.identity.role = (enum prn_role)role,
                                 .created_ms = sqlite3_column_int64(s, 3),
-                                .used_ms = sqlite3_column_int64(s, 4)};
+                                .used_ms = sqlite3_column_int64(s, 4),
+                                .saved_ms = sqlite3_column_int64(s, 4)};
     memcpy(ret_token->hash, hash, HASH_BYTES);
     memcpy(ret_token->identity.user, user, strlen(user));
     return true;
+}
+
+/* Both are sorted by hash. */
+static void tell_changes_locked(struct prn_tokens *t, const struct token *before, size_t n_before)
+    PRN_HOLDS(tokens)
+{
+    char id[ID_DIGITS + 1];
+    size_t i = 0;
+    size_t k = 0;
+    while (t->changed && (i < n_before || k < t->n)) {
+        int order = i == n_before ? 1
+                    : k == t->n   ? -1
+                                  : memcmp(before[i].hash, t->tokens[k].hash, HASH_BYTES);
+        const struct token *which = order < 0 ? &before[i] : &t->tokens[k];
+        id_of(which, id);
+        if (order != 0)
+            t->changed(t->context, order < 0 ? "revoked" : "added", &which->identity, id);
+        i += order <= 0;
+        k += order >= 0;
+    }
 }
 
 static int read_all_locked(struct prn_tokens *t, struct prony_error *err) PRN_HOLDS(tokens)
@@ -121,10 +152,8 @@ static int read_all_locked(struct prn_tokens *t, struct prony_error *err) PRN_HO
         if (!row_of(s, &tokens[n]))
             continue;
         const struct token *old = find_locked(t, tokens[n].hash);
-        if (old && old->dirty && old->used_ms > tokens[n].used_ms) {
+        if (old && old->used_ms > tokens[n].used_ms)
             tokens[n].used_ms = old->used_ms;
-            tokens[n].dirty = true;
-        }
         n++;
     }
     sqlite3_reset(s);
@@ -132,9 +161,12 @@ static int read_all_locked(struct prn_tokens *t, struct prony_error *err) PRN_HO
         free(tokens);
         return code;
     }
-    free(t->tokens);
+    struct token *before = t->tokens;
+    size_t n_before = t->n;
     t->tokens = tokens;
     t->n = n;
+    tell_changes_locked(t, before, n_before);
+    free(before);
     return 0;
 }
 
@@ -205,7 +237,7 @@ bool prn_token_hash(const char *text, uint8_t ret_hash[PRN_TOKEN_HASH_BYTES])
 
 static int refuse(struct prony_error *err)
 {
-    return prn_fail(err, PRONY_EDENIED, "the token is missing or wrong");
+    return prn_fail(err, PRONY_EDENIED, "the token isn't valid here");
 }
 
 int prn_tokens_check(struct prn_tokens *tokens, const char *text, struct prn_identity *ret_identity,
@@ -228,7 +260,6 @@ int prn_tokens_check_hash(struct prn_tokens *tokens, const uint8_t hash[HASH_BYT
     struct token *token = code == 0 ? find_locked(tokens, hash) : NULL;
     if (token) {
         token->used_ms = prn_wall_clock_ms();
-        token->dirty = true;
         *ret_identity = token->identity;
     }
     tokens_unlock(tokens);
@@ -247,7 +278,7 @@ static int save_uses_locked(struct prn_tokens *t, struct prony_error *err) PRN_H
 {
     int code = prn_db_exec(t->db, "BEGIN IMMEDIATE", err);
     for (size_t i = 0; code == 0 && i < t->n; i++) {
-        if (!t->tokens[i].dirty)
+        if (t->tokens[i].used_ms <= t->tokens[i].saved_ms)
             continue;
         sqlite3_bind_int64(t->statements[USED], 1, t->tokens[i].used_ms);
         sqlite3_bind_blob(t->statements[USED], 2, t->tokens[i].hash, HASH_BYTES, SQLITE_STATIC);
@@ -256,16 +287,37 @@ static int save_uses_locked(struct prn_tokens *t, struct prony_error *err) PRN_H
     return prn_db_end(t->db, code, err);
 }
 
+static void flush_locked(struct prn_tokens *t, int64_t older_ms) PRN_HOLDS(tokens)
+{
+    bool due = false;
+    for (size_t i = 0; i < t->n; i++)
+        due |= t->tokens[i].used_ms - t->tokens[i].saved_ms > older_ms;
+    /* A time that couldn't be saved is saved the next time. */
+    if (due && save_uses_locked(t, NULL) == 0)
+        for (size_t i = 0; i < t->n; i++)
+            t->tokens[i].saved_ms = t->tokens[i].used_ms;
+}
+
 void prn_tokens_flush(struct prn_tokens *tokens)
 {
     tokens_lock(tokens);
-    bool dirty = false;
-    for (size_t i = 0; i < tokens->n; i++)
-        dirty |= tokens->tokens[i].dirty;
-    /* A time that couldn't be saved is saved the next time. */
-    if (dirty && save_uses_locked(tokens, NULL) == 0)
-        for (size_t i = 0; i < tokens->n; i++)
-            tokens->tokens[i].dirty = false;
+    flush_locked(tokens, 0);
+    tokens_unlock(tokens);
+}
+
+void prn_tokens_watch(struct prn_tokens *tokens, prn_token_change *changed, void *context)
+{
+    tokens_lock(tokens);
+    tokens->changed = changed;
+    tokens->context = context;
+    tokens_unlock(tokens);
+}
+
+void prn_tokens_look(struct prn_tokens *tokens)
+{
+    tokens_lock(tokens);
+    if (refresh_locked(tokens, false, NULL) == 0)
+        flush_locked(tokens, SAVE_MS);
     tokens_unlock(tokens);
 }
 
@@ -325,12 +377,6 @@ int prn_tokens_add(struct prn_tokens *tokens, const char *user, enum prn_role ro
         memcpy(ret_token, token, sizeof token);
     OPENSSL_cleanse(token, sizeof token);
     return code;
-}
-
-/* The beginning of the hash, by which people name a token without knowing it. */
-static void id_of(const struct token *token, char ret_id[ID_DIGITS + 1])
-{
-    prn_text_hex(token->hash, ID_DIGITS / 2, ret_id);
 }
 
 static int revoke_matching_locked(struct prn_tokens *t, const char *name, bool by_id, size_t *n,
@@ -425,7 +471,7 @@ int prn_tokens_list(struct prn_tokens *tokens, struct prn_buffer *out, struct pr
         char id[ID_DIGITS + 1];
         id_of(&copy[i], id);
         prn_table_cell_text(table, copy[i].identity.user);
-        prn_table_cell(table, "%s", role_name(copy[i].identity.role));
+        prn_table_cell(table, "%s", prn_role_name(copy[i].identity.role));
         prn_table_cell(table, "%s", id);
         add_time(table, copy[i].created_ms);
         add_time(table, copy[i].used_ms);

@@ -49,8 +49,17 @@ const char *prn_token_of_header(const char *header);
 /* Tokens that there are; 0 also when the database can't be read. */
 size_t prn_tokens_count(struct prn_tokens *tokens);
 
-/* Saves when tokens were last used; for a timer of a minute or so. */
+/* Saves when tokens were last used. */
 void prn_tokens_flush(struct prn_tokens *tokens);
+/* For a timer of a second or so: looks what other processes have changed, and saves last uses of
+ * which the database knows nothing of the last minute. */
+void prn_tokens_look(struct prn_tokens *tokens);
+
+/* Told of each token that is added or revoked from now on, while the tokens are locked: `what` is
+ * "added" or "revoked", `id` is as `prony token list` shows it. */
+typedef void prn_token_change(void *context, const char *what, const struct prn_identity *whose,
+                              const char *id);
+void prn_tokens_watch(struct prn_tokens *tokens, prn_token_change *changed, void *context);
 
 /* A user's name has up to 64 letters, digits and ".-_@+", and begins with a letter or digit. */
 PRONY_MUST_CHECK int prn_tokens_add(struct prn_tokens *tokens, const char *user, enum prn_role role,
@@ -65,6 +74,8 @@ PRONY_MUST_CHECK int prn_tokens_list(struct prn_tokens *tokens, struct prn_buffe
 /* A new one that nobody has, and what is kept of one: for secrets that live shorter. */
 PRONY_MUST_CHECK int prn_token_make(char ret_token[PRN_TOKEN_SIZE], struct prony_error *err);
 bool prn_token_hash(const char *text, uint8_t ret_hash[PRN_TOKEN_HASH_BYTES]);
+
+const char *prn_role_name(enum prn_role role); /* "user", "admin", "worker" */
 
 /* `prony token`, for struct prn_net. */
 int prn_token_command(const struct prn_token_options *options, struct prn_buffer *out,

@@ -180,6 +180,7 @@ static unsigned try_token(struct prn_http_request *request, struct prn_service *
         return fail(request, out, 401, "the token is a worker's, not a user's");
     if (code == PRONY_EDENIED) {
         prn_signins_was_wrong(s->signins, place, now_ns);
+        prn_meter_add(prn_metric_meter(s->counted.refused, "token", NULL), 1);
         PRN_LOG(s->log, PRN_LOG_WARNING, "page.refused", PRN_LOG_TEXT("from", place));
         PRN_AUDIT(s->audit, "refused", PRN_LOG_TEXT("from", place),
                   PRN_LOG_TEXT("method", "/api/sign-in"), PRN_LOG_TEXT("code", "UNAUTHENTICATED"));

@@ -1,6 +1,7 @@
 #include "service/web/signins.h"
 
 #include "base/lock.h"
+#include "service/tries.h"
 
 #include <openssl/crypto.h>
 #include <pthread.h>
@@ -9,7 +10,6 @@
 
 #define HASH_BYTES PRN_TOKEN_HASH_BYTES
 #define SECOND_NS ((int64_t)1000000000)
-#define PLACES 1024 /* that are told apart; several may share one */
 
 struct signin {
     uint8_t secret[HASH_BYTES], token[HASH_BYTES];
@@ -18,46 +18,36 @@ struct signin {
     bool used;
 };
 
-/* A bucket that wrong tries fill and time empties. */
-struct place {
-    double wrong;
-    int64_t at_ns;
-};
-
 PRN_LOCK(signins);
 
 struct prn_signins {
     pthread_mutex_t lock;
     uint64_t next_number PRN_GUARDED(signins);
-    uint64_t seed; /* so that nobody can choose to share a place */
+    struct prn_tries *tries;
     struct signin signins[PRN_SIGNINS_MAX] PRN_GUARDED(signins);
-    struct place places[PLACES] PRN_GUARDED(signins);
 };
 
 PRN_LOCK_FUNCTIONS(signins, struct prn_signins, lock)
 
 int prn_signins_new(struct prn_signins **ret_signins, struct prony_error *err)
 {
-    char random[PRN_TOKEN_SIZE];
-    uint8_t hash[HASH_BYTES];
-    int code = prn_token_make(random, err);
-    if (code < 0)
-        return code;
     struct prn_signins *s = calloc(1, sizeof *s);
-    if (!s || !prn_token_hash(random, hash)) {
-        free(s);
+    if (!s)
         return prn_fail_memory(err);
-    }
-    memcpy(&s->seed, hash, sizeof s->seed);
     pthread_mutex_init(&s->lock, NULL);
-    *ret_signins = s;
-    return 0;
+    int code = prn_tries_new(PRN_SIGNIN_TRIES, PRN_SIGNIN_TRIES_PER_S, &s->tries, err);
+    if (code < 0)
+        prn_signins_free(s);
+    else
+        *ret_signins = s;
+    return code;
 }
 
 void prn_signins_free(struct prn_signins *signins)
 {
     if (!signins)
         return;
+    prn_tries_free(signins->tries);
     pthread_mutex_destroy(&signins->lock);
     free(signins);
 }
@@ -149,31 +139,12 @@ void prn_signins_remove(struct prn_signins *signins, const char *secret)
     signins_unlock(signins);
 }
 
-/* As it is by now. */
-static struct place *place_of(struct prn_signins *s, const char *name, int64_t now_ns)
-{
-    uint64_t hash = s->seed;
-    for (const char *c = name; *c; c++)
-        hash = (hash ^ (unsigned char)*c) * 0x100000001b3u;
-    hash ^= hash >> 32;
-    struct place *place = &s->places[hash % PLACES];
-    double gone = (double)(now_ns - place->at_ns) / (double)SECOND_NS * PRN_SIGNIN_TRIES_PER_S;
-    place->wrong = place->wrong > gone ? place->wrong - gone : 0;
-    place->at_ns = now_ns;
-    return place;
-}
-
 bool prn_signins_may_try(struct prn_signins *signins, const char *place, int64_t now_ns)
 {
-    signins_lock(signins);
-    bool may = place_of(signins, place, now_ns)->wrong <= PRN_SIGNIN_TRIES - 1;
-    signins_unlock(signins);
-    return may;
+    return prn_tries_wait_s(signins->tries, place, now_ns) <= 0;
 }
 
 void prn_signins_was_wrong(struct prn_signins *signins, const char *place, int64_t now_ns)
 {
-    signins_lock(signins);
-    place_of(signins, place, now_ns)->wrong += 1;
-    signins_unlock(signins);
+    prn_tries_was_wrong(signins->tries, place, now_ns);
 }
