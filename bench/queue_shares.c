@@ -91,6 +91,7 @@ static void ask(struct prn_queue *queue, struct session *s)
 {
     static const char *const hardware[] = {"host"};
     struct prn_queue_request request = {.user = s->user->name,
+                                        .waiting = PRN_QUEUE_NO_LIMIT,
                                         .quota = PRN_QUEUE_NO_LIMIT,
                                         .hardware = hardware,
                                         .n = 1,

@@ -208,6 +208,31 @@ def test_refusals_are_logged_and_slowed_down(service, connect):
     assert counted(service, slowed) > 0
 
 
+def test_nobody_takes_every_place(service, connect, session):
+    """Without a word in the configuration: so many sessions of a user may wait, then others still can."""
+    client = connect("bob")
+    waiting = [client.create(LAB).result_value for _ in range(50)]
+    try:
+        assert not any(reply.ready for reply in waiting)
+        error = client.create(LAB).error_value
+        assert error.code == base.ERROR_INSUFFICIENT_QUOTA and "50 sessions" in error.message
+        other = connect("root").create(LAB).result_value
+        assert other.queue.place == 51
+        connect("root").call("CloseSession", base.CloseSessionRequest(session_uuid=other.session_uuid))
+    finally:
+        for reply in waiting:
+            client.call("CloseSession", base.CloseSessionRequest(session_uuid=reply.session_uuid))
+
+
+def test_backends_have_a_limit(connect):
+    client = connect("bob")
+    held = [client.create(*[LAB] * 64).result_value for _ in range(2)]
+    error = client.create(LAB).error_value
+    for reply in held:
+        client.call("CloseSession", base.CloseSessionRequest(session_uuid=reply.session_uuid))
+    assert error.code == base.ERROR_INSUFFICIENT_QUOTA and "limit is 128" in error.message
+
+
 def test_list_of_tokens(service):
     listed = sh(PROGRAM, "token", "list", "--state", service.state)
     for user in ("ann", "bob", "root", "host"):

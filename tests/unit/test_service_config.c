@@ -623,9 +623,13 @@ static void test_reload(void **state)
                    "restart: listen: 127.0.0.1:1 is gone\n"
                    "restart: http: 127.0.0.1:9 instead of none\n");
     expect_changes(f, "", "tls: {certificate: tls/cert.pem, key: tls/key.pem}\n",
-                   "restart: tls: turned on\n");
+                   "restart: tls: turned on\n"
+                   "live: quota.default: 128 instead of none\n"
+                   "live: quota.waiting: 50 instead of none\n");
     expect_changes(f, "tls: {certificate: tls/cert.pem, key: tls/key.pem}\n", "",
-                   "restart: tls: turned off\n");
+                   "restart: tls: turned off\n"
+                   "live: quota.default: none instead of 128\n"
+                   "live: quota.waiting: none instead of 50\n");
     char expected[400];
     snprintf(expected, sizeof expected,
              "live: tls.certificate: %s/./tls/cert.pem instead of %s/tls/cert.pem\n", f->folder,

@@ -47,8 +47,12 @@ static int try_ask(struct fixture *f, const char *user, size_t quota, const char
     char *rest = NULL;
     for (char *name = strtok_r(names, " ", &rest); name; name = strtok_r(NULL, " ", &rest))
         list[n++] = name;
-    struct prn_queue_request request = {
-        .user = user, .quota = quota, .hardware = list, .n = n, .data = data};
+    struct prn_queue_request request = {.user = user,
+                                        .quota = quota,
+                                        .waiting = PRN_QUEUE_NO_LIMIT,
+                                        .hardware = list,
+                                        .n = n,
+                                        .data = data};
     return prn_queue_ask(f->queue, &request, ++f->now_ns, ret_session, &f->err);
 }
 
@@ -138,6 +142,7 @@ static struct prn_queue_session *ask_own(struct fixture *f, const char *const *h
     struct prn_queue_session *session = NULL;
     struct prn_queue_request request = {.user = "ann",
                                         .quota = PRN_QUEUE_NO_LIMIT,
+                                        .waiting = PRN_QUEUE_NO_LIMIT,
                                         .hardware = hardware,
                                         .n = n,
                                         .own_hosts = true};
@@ -450,6 +455,7 @@ static struct prn_queue_session *ask_with(struct fixture *f, const char *user, d
     static const char *const hardware[] = {"a"};
     struct prn_queue_request request = {.user = user,
                                         .quota = PRN_QUEUE_NO_LIMIT,
+                                        .waiting = PRN_QUEUE_NO_LIMIT,
                                         .hardware = hardware,
                                         .n = 1,
                                         .share = share,
@@ -609,6 +615,7 @@ static void test_asked_before(void **state)
     struct prn_queue_session *new = ask(f, "a");
     struct prn_queue_request request = {.user = "ann",
                                         .quota = PRN_QUEUE_NO_LIMIT,
+                                        .waiting = PRN_QUEUE_NO_LIMIT,
                                         .hardware = hardware,
                                         .n = 1,
                                         .waited_ns = 30 * SECOND};
@@ -972,6 +979,7 @@ static void step_ask(struct model *m)
     }
     struct prn_queue_request request = {.user = users[s->user],
                                         .quota = PRN_QUEUE_NO_LIMIT,
+                                        .waiting = PRN_QUEUE_NO_LIMIT,
                                         .hardware = list,
                                         .n = n,
                                         .own_hosts = own_hosts,
@@ -1199,6 +1207,7 @@ static void test_many(void **state)
             leave(f, sessions[slot]);
         struct prn_queue_request request = {.user = "ann",
                                             .quota = PRN_QUEUE_NO_LIMIT,
+                                            .waiting = PRN_QUEUE_NO_LIMIT,
                                             .hardware = types + prn_random_below(&random, 5),
                                             .n = 1 + (size_t)prn_random_below(&random, 3)};
         assert_int_equal(prn_queue_ask(f->queue, &request, 0, &sessions[slot], &f->err), 0);

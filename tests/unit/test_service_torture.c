@@ -8,7 +8,8 @@
 static int use_queue(struct prn_queue *queue, struct prony_error *err)
 {
     static const char *const hardware[] = {"a", "b", "a"};
-    struct prn_queue_request request = {.user = "ann", .quota = 1000, .hardware = hardware, .n = 3};
+    struct prn_queue_request request = {
+        .user = "ann", .quota = 1000, .waiting = 1000, .hardware = hardware, .n = 3};
     struct prn_queue_host *host = NULL;
     struct prn_queue_session *session = NULL;
     int code = prn_queue_add_host(queue, "a", queue, 0, &host, err);

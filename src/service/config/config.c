@@ -38,8 +38,14 @@ struct draft {
     const struct prn_yaml_node *shares, *priorities;
 };
 
+/* Of users that the file says nothing of, where there are several: with TLS. */
+#define QUOTA 128
+#define QUOTA_WAITING 50
+#define NOT_GIVEN (SIZE_MAX - 1)
+
 static const struct prn_config defaults = {
-    .quota_default = PRN_CONFIG_NO_LIMIT,
+    .quota_default = NOT_GIVEN,
+    .quota_waiting = NOT_GIVEN,
     .queue = "first-come",
     .fair = {.window_s = DAY_S},
     .lease_s = 30,
@@ -63,6 +69,8 @@ static const struct prn_yaml_key tls_keys[] = {
 
 static const struct prn_yaml_key quota_keys[] = {
     PRN_YAML_KEY("default", prn_yaml_read_count, INTO(config.quota_default), PRN_YAML_RANGE(0, 1e6),
+                 PRN_YAML_OR_NONE(PRN_CONFIG_NO_LIMIT)),
+    PRN_YAML_KEY("waiting", prn_yaml_read_count, INTO(config.quota_waiting), PRN_YAML_RANGE(0, 1e6),
                  PRN_YAML_OR_NONE(PRN_CONFIG_NO_LIMIT)),
     PRN_YAML_KEY("users", prn_yaml_read_node, INTO(users)),
 };
@@ -795,6 +803,15 @@ static int check_tls(const struct prn_yaml_reader *r, const struct draft *draft,
     return 0;
 }
 
+static void fill_quotas(struct prn_config *config)
+{
+    bool many = config->tls_certificate;
+    if (config->quota_default == NOT_GIVEN)
+        config->quota_default = many ? QUOTA : PRN_CONFIG_NO_LIMIT;
+    if (config->quota_waiting == NOT_GIVEN)
+        config->quota_waiting = many ? QUOTA_WAITING : PRN_CONFIG_NO_LIMIT;
+}
+
 static int read_all(const struct prn_yaml_reader *r, struct draft *draft,
                     const struct prn_serve_options *options)
 {
@@ -821,6 +838,7 @@ static int read_all(const struct prn_yaml_reader *r, struct draft *draft,
         code = read_user_times(r, draft);
     if (code == 0)
         code = read_fair(r, draft);
+    fill_quotas(&draft->config);
     return code;
 }
 

@@ -131,7 +131,8 @@ struct prn_config {
     const struct prn_config_pool *pools;
     size_t n_presets; /* those that the file gives; see prn_config_preset() */
     const struct prn_config_preset *presets;
-    size_t quota_default;
+    size_t quota_default; /* backends of a user */
+    size_t quota_waiting; /* sessions of a user that wait */
     size_t n_quotas;
     const struct prn_config_quota *quotas;
     size_t n_user_times;

@@ -995,6 +995,12 @@ int prn_queue_ask(struct prn_queue *queue, const struct prn_queue_request *reque
     s->state = PRN_QUEUE_WAITING;
     s->asked_ns = now_ns - request->waited_ns;
     begin_waiting(queue, s, now_ns);
+    if (s->state == PRN_QUEUE_WAITING && queue->users[user]->n_waiting > request->waiting) {
+        prn_queue_leave(queue, s, now_ns);
+        return prn_fail(err, PRONY_ELIMIT,
+                        "%zu sessions of the user are waiting, the limit; close some, or wait",
+                        request->waiting);
+    }
     *ret_session = s;
     return 0;
 }

@@ -118,7 +118,8 @@ bool prn_queue_host_draining(const struct prn_queue_host *host);
 
 struct prn_queue_request {
     const char *user;
-    size_t quota; /* most backends of this user's sessions, waiting ones included */
+    size_t quota;   /* most backends of this user's sessions, waiting ones included */
+    size_t waiting; /* most of this user's sessions that wait, this one included */
     /* One name per backend. Those that are equal share a host, unless each has its own. */
     const char *const *hardware;
     size_t n;
@@ -134,7 +135,8 @@ struct prn_queue_request {
  * - PRONY_EUSAGE: no hardware at all
  * - PRONY_ENOENT: no host has that hardware, or not enough have, and nothing promises one; the text
  *   names it
- * - PRONY_ELIMIT: over the quota. Sessions that wait count too, or a queue could be flooded.
+ * - PRONY_ELIMIT: over the quota. Sessions that wait count too, or a queue could be flooded. Or it
+ *   would have to wait, and too many of the user's do.
  */
 PRONY_MUST_CHECK int prn_queue_ask(struct prn_queue *queue, const struct prn_queue_request *request,
                                    int64_t now_ns, struct prn_queue_session **ret_session,

@@ -628,6 +628,7 @@ static int enter_queue_locked(struct prn_session *session, struct prony_error *e
         hardware[i] = session->backends[i].hardware;
     struct prn_queue_request request = {.user = session->owner.user,
                                         .quota = prn_config_quota(&s->config, session->owner.user),
+                                        .waiting = s->config.quota_waiting,
                                         .hardware = hardware,
                                         .n = session->n_backends,
                                         .own_hosts = session->own_hosts,
