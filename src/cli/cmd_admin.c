@@ -204,7 +204,7 @@ static const struct prn_option option_table[] = {
 const struct prn_command prn_command_admin = {
     .name = "admin",
     .arguments = "ACTION [TARGET]",
-    .summary = "operate a service: close sessions, disable hosts, pause pools, show a notice",
+    .summary = "operate a service: close sessions, disable hosts, pause pools",
     .description =
         "Acts on a running service; needs an administrator's token. 'who' lists workers and who "
         "holds each, and for how long. 'close SESSION' ends a session. 'disable WORKER' gives a "

@@ -9,6 +9,7 @@
 #include "cli/server.h"
 #include "format/json.h"
 #include "measure/discover.h"
+#include "report/prose.h"
 #include "spec/spec.h"
 
 #include <math.h>
@@ -63,9 +64,39 @@ static void write_json(const struct prn_found_runtime *found, size_t n,
     prn_json_end(&w);
 }
 
+/* An option and what it does; in text, below each other in two columns. */
+static void write_option(const struct prn_runtime_option *o, struct prn_prose *p)
+{
+    const size_t column = p->look.width < 60 ? 6 : 31;
+    if (p->markdown) {
+        prn_prose_paragraph(p, "%s=%s: %s", o->key, o->value, o->help);
+        return;
+    }
+    prn_buffer_printf(&p->line, "  %s=%s", o->key, o->value);
+    size_t at = prn_text_width(prn_buffer_text(&p->line));
+    if (at >= column) {
+        prn_buffer_add_char(&p->line, '\n');
+        at = 0;
+    }
+    prn_buffer_printf(&p->line, "%*s", (int)(column - at), "");
+    prn_buffer_add(p->out, prn_buffer_text(&p->line));
+    prn_buffer_clear(&p->line);
+    prn_text_wrap(p->out, o->help, column, column, p->look.width);
+}
+
+/* Ends `line` as the title of a list. */
+static void end_title(struct prn_prose *p)
+{
+    prn_buffer_add_char(p->out, '\n');
+    if (p->markdown)
+        prn_buffer_printf(p->out, "%s\n\n", prn_buffer_text(&p->line));
+    else
+        prn_text_wrap(p->out, prn_buffer_text(&p->line), 0, 2, p->look.width);
+    prn_buffer_clear(&p->line);
+}
+
 /* Runtimes with the same options are listed together. */
-static void write_options(const struct prn_found_runtime *found, size_t n, const char *bullet,
-                          struct prn_buffer *out)
+static void write_options(const struct prn_found_runtime *found, size_t n, struct prn_prose *p)
 {
     for (size_t i = 0; i < n; i++) {
         bool shown = false;
@@ -73,26 +104,24 @@ static void write_options(const struct prn_found_runtime *found, size_t n, const
             shown |= found[k].ops->options == found[i].ops->options;
         if (shown)
             continue;
-        prn_buffer_add(out, "\nOptions of ");
+        prn_buffer_add(&p->line, "Options of ");
         const char *separator = "";
         for (size_t k = i; k < n; k++)
             if (found[k].ops->options == found[i].ops->options) {
-                prn_buffer_printf(out, "%s%s", separator, found[k].ops->software);
+                prn_buffer_printf(&p->line, "%s%s", separator, found[k].ops->software);
                 separator = ", ";
             }
-        prn_buffer_add(out, ":\n");
-        for (const struct prn_runtime_option *o = found[i].ops->options; o->key; o++) {
-            char name[96];
-            snprintf(name, sizeof name, "%s=%s", o->key, o->value);
-            prn_buffer_printf(out, "%s%-28s %s\n", bullet, name, o->help);
-        }
+        prn_buffer_add_char(&p->line, ':');
+        end_title(p);
+        for (const struct prn_runtime_option *o = found[i].ops->options; o->key; o++)
+            write_option(o, p);
     }
 }
 
 /* What is said of a runtime below the table: the library that it has, or what it lacks. */
 static void describe(const struct prn_found_runtime *found, struct prn_buffer *out)
 {
-    prn_text_clean(out, found->available ? found->library : found->reason);
+    prn_buffer_add(out, found->available ? found->library : found->reason);
     if (found->available && found->origin[0])
         prn_buffer_printf(out, " (%s)", found->origin);
 }
@@ -106,7 +135,7 @@ static bool says_the_same(const struct prn_found_runtime *a, const struct prn_fo
 
 /* Those of whom the same is said share a line. */
 static void write_groups(const struct prn_found_runtime *found, size_t n, bool available,
-                         const char *bullet, struct prn_buffer *out)
+                         struct prn_prose *p)
 {
     bool any = false;
     for (size_t i = 0; i < n; i++) {
@@ -115,49 +144,108 @@ static void write_groups(const struct prn_found_runtime *found, size_t n, bool a
             first &= !says_the_same(&found[k], &found[i]);
         if (!first)
             continue;
-        if (!any)
-            prn_buffer_printf(out, "\n%s:\n", available ? "Loaded" : "Unavailable");
+        if (!any) {
+            prn_buffer_add(&p->line, available ? "Loaded:" : "Unavailable:");
+            end_title(p);
+        }
         any = true;
-        prn_buffer_printf(out, "%s%s", bullet, found[i].ops->software);
+        prn_buffer_add(&p->line, found[i].ops->software);
         for (size_t k = i + 1; k < n; k++)
             if (says_the_same(&found[i], &found[k]))
-                prn_buffer_printf(out, ", %s", found[k].ops->software);
-        prn_buffer_add(out, ": ");
-        describe(&found[i], out);
-        prn_buffer_add_char(out, '\n');
+                prn_buffer_printf(&p->line, ", %s", found[k].ops->software);
+        prn_buffer_add(&p->line, ": ");
+        describe(&found[i], &p->line);
+        prn_prose_flush(p, 2);
     }
 }
 
-static int write_table(const struct prn_found_runtime *found, size_t n,
-                       const struct prn_hardware *local, int format, struct prn_buffer *out,
-                       struct prony_error *err)
+/* The columns of the least use leave a narrow terminal first. As text, what all rows have in common
+ * isn't a column. */
+static struct prn_table *new_table(const struct prn_look *look, bool several)
 {
     struct prn_table *t = prn_table_new();
-    prn_table_columns(t, "Hardware|Processor|Software|Version|>Price ($/h)|Status");
+    prn_table_width(t, look->width);
+    prn_table_rest(t, "a wider terminal", 1);
+    if (several) {
+        prn_table_columns(t, "~Hardware|~Processor");
+        prn_table_omit_rank(t, 2);
+    }
+    prn_table_columns(t, "~Software|~Version");
+    prn_table_omit_rank(t, 1);
+    return t;
+}
+
+static void price_column(struct prn_table *t)
+{
+    prn_table_columns(t, ">Price ($/h)");
+    prn_table_omit_rank(t, 3);
+}
+
+static void price_cell(struct prn_table *t, double usd_per_hour)
+{
+    char price[PRN_FORMAT_SIZE];
+    prn_table_cell(t, "%s", isnan(usd_per_hour) ? "N/A" : prn_format_dollars(price, usd_per_hour));
+}
+
+static void write_notes(const struct prn_found_runtime *found, size_t n,
+                        const struct prn_look *look, struct prn_buffer *out)
+{
+    struct prn_prose p = prn_prose_init(look, out);
+    write_groups(found, n, true, &p);
+    write_groups(found, n, false, &p);
+    write_options(found, n, &p);
+    prn_prose_release(&p);
+}
+
+static void write_title(const struct prn_hardware *local, const struct prn_look *look,
+                        struct prn_buffer *out)
+{
+    struct prn_prose p = prn_prose_init(look, out);
+    prn_prose_paragraph(&p, "This machine (local): %s",
+                        local->processor ? local->processor : "processor unknown");
+    prn_buffer_add_char(out, '\n');
+    prn_prose_release(&p);
+}
+
+static int write_table(const struct prn_found_runtime *found, size_t n,
+                       const struct prn_hardware *local, int format, const struct prn_look *look,
+                       struct prn_buffer *out, struct prony_error *err)
+{
+    const bool text = format == FORMAT_TEXT;
+    const bool priced = !text || !isnan(local->usd_per_hour);
+    struct prn_table *t = new_table(look, !text);
+    if (priced)
+        price_column(t);
+    prn_table_columns(t, "Status");
     if (format == FORMAT_CSV)
         prn_table_columns(t, "Library|Origin|Reason");
     for (size_t i = 0; i < n; i++) {
-        char price[PRN_FORMAT_SIZE];
-        prn_table_cell(t, "local");
-        prn_table_cell(t, "%s", local->processor ? local->processor : "N/A");
+        if (!text) {
+            prn_table_cell(t, "local");
+            prn_table_cell(t, "%s", local->processor ? local->processor : "N/A");
+        }
         prn_table_cell(t, "%s", found[i].ops->software);
         prn_table_cell(t, "%s", found[i].version ? found[i].version : "-");
-        prn_table_cell(t, "%s",
-                       isnan(local->usd_per_hour) ? "N/A"
-                                                  : prn_format_dollars(price, local->usd_per_hour));
+        if (priced)
+            price_cell(t, local->usd_per_hour);
         prn_table_cell(t, "%s", found[i].available ? "available" : "unavailable");
         const char *const texts[] = {found[i].library, found[i].origin, found[i].reason};
         for (size_t k = 0; format == FORMAT_CSV && k < PRN_ARRAY_SIZE(texts); k++)
             prn_table_cell_text(t, texts[k] ? texts[k] : "");
     }
+    if (text)
+        write_title(local, look, out);
     int code = prn_table_end(t, styles[format], out, err);
-    if (format != FORMAT_CSV) {
-        const char *bullet = format == FORMAT_MD ? "- " : "  ";
-        write_groups(found, n, true, bullet, out);
-        write_groups(found, n, false, bullet, out);
-        write_options(found, n, bullet, out);
-    }
+    if (code == 0 && format != FORMAT_CSV)
+        write_notes(found, n, look, out);
     return code;
+}
+
+static struct prn_look look_of(const struct backends_options *o)
+{
+    struct prn_look look = prn_output_look(o->output, false, PRN_COLOUR_NEVER);
+    look.markdown = o->format == FORMAT_MD;
+    return look;
 }
 
 static int run_here(const struct backends_options *o, struct prn_arena *arena,
@@ -165,6 +253,7 @@ static int run_here(const struct backends_options *o, struct prn_arena *arena,
 {
     struct prn_hardware_table hardware = {0};
     const struct prn_backends_here here = {0};
+    const struct prn_look look = look_of(o);
     struct prn_found_runtime *found = NULL;
     size_t n = 0;
     int code = prn_hardware_load(o->hardware_file, &hardware, err);
@@ -177,7 +266,7 @@ static int run_here(const struct backends_options *o, struct prn_arena *arena,
         if (o->format == FORMAT_JSON)
             write_json(found, n, &local, out);
         else
-            code = write_table(found, n, &local, o->format, out, err);
+            code = write_table(found, n, &local, o->format, &look, out, err);
     }
     prn_hardware_release(&hardware);
     return code;
@@ -232,33 +321,41 @@ static void cell_count(struct prn_table *t, int64_t value)
         prn_table_cell(t, "%lld", (long long)value);
 }
 
-static int write_offer(const struct prn_remote_offer *offer, int format, struct prn_buffer *out,
-                       struct prony_error *err)
+static void write_presets(const struct prn_remote_offer *offer, const struct prn_look *look,
+                          struct prn_buffer *out)
 {
-    struct prn_table *t = prn_table_new();
-    prn_table_columns(t, "Hardware|Processor|Software|Version|>Price ($/h)|>Hosts|>Free");
+    struct prn_prose p = prn_prose_init(look, out);
+    if (offer->n_presets > 0)
+        prn_buffer_add_char(out, '\n');
+    for (size_t i = 0; i < offer->n_presets; i++) {
+        const struct prn_remote_preset *preset = &offer->presets[i];
+        prn_buffer_printf(&p.line, "Preset '%s':", preset->name);
+        for (size_t k = 0; k < preset->n_backends; k++)
+            prn_buffer_printf(&p.line, "%s %s", k > 0 ? "," : "", preset->backends[k].name);
+        prn_prose_flush(&p, 0);
+    }
+    prn_prose_release(&p);
+}
+
+static int write_offer(const struct prn_remote_offer *offer, int format,
+                       const struct prn_look *look, struct prn_buffer *out, struct prony_error *err)
+{
+    struct prn_table *t = new_table(look, true);
+    price_column(t);
+    prn_table_columns(t, ">Hosts|>Free");
     for (size_t i = 0; i < offer->n_backends; i++) {
         const struct prn_remote_backend *b = &offer->backends[i];
-        char price[PRN_FORMAT_SIZE];
         prn_table_cell_text(t, b->spec.hardware);
         prn_table_cell_text(t, b->processor ? b->processor : "N/A");
         prn_table_cell_text(t, b->spec.software);
         prn_table_cell_text(t, b->version ? b->version : "-");
-        prn_table_cell(t, "%s",
-                       isnan(b->usd_per_hour) ? "N/A" : prn_format_dollars(price, b->usd_per_hour));
+        price_cell(t, b->usd_per_hour);
         cell_count(t, b->hosts);
         cell_count(t, b->free);
     }
     int code = prn_table_end(t, styles[format], out, err);
-    for (size_t i = 0; format != FORMAT_CSV && i < offer->n_presets; i++) {
-        const struct prn_remote_preset *preset = &offer->presets[i];
-        prn_buffer_add(out, i > 0 ? "Preset '" : "\nPreset '");
-        prn_text_clean(out, preset->name);
-        prn_buffer_add(out, "':");
-        for (size_t k = 0; k < preset->n_backends; k++)
-            prn_buffer_printf(out, "%s %s", k > 0 ? "," : "", preset->backends[k].name);
-        prn_buffer_add_char(out, '\n');
-    }
+    if (code == 0 && format != FORMAT_CSV)
+        write_presets(offer, look, out);
     return code;
 }
 
@@ -268,6 +365,7 @@ static int run_there(const struct backends_options *o, struct prn_arena *arena,
     const struct prn_remote_ops *ops;
     struct prn_remote *remote;
     struct prn_remote_offer offer;
+    const struct prn_look look = look_of(o);
     if (o->hardware_file)
         return prn_fail(err, PRONY_EUSAGE, "--hardware-file cannot be combined with --server");
     int code = prn_server_connect(&o->server, NULL, &ops, &remote, err);
@@ -277,7 +375,7 @@ static int run_there(const struct backends_options *o, struct prn_arena *arena,
     if (code == 0 && o->format == FORMAT_JSON)
         write_offer_json(&offer, o->server.address, out);
     else if (code == 0)
-        code = write_offer(&offer, o->format, out, err);
+        code = write_offer(&offer, o->format, &look, out, err);
     ops->free(remote);
     return code;
 }

@@ -72,7 +72,7 @@ static const struct prn_option_alias option_aliases[] = {
 const struct prn_command prn_command_device_types = {
     .name = "device-types",
     .arguments = "DEV_TYPE",
-    .summary = "add results per layer to the device types that a pipeline can run on",
+    .summary = "add measured layers to the device types of a schedule",
     .description = "Takes results per layer that were measured on a device of type DEV_TYPE and "
                    "adds its times to that device type.\n"
                    "MB and MBPS are in units of 2^20 bytes and bits per second. Values given for "

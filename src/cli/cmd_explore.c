@@ -127,8 +127,9 @@ static int read_options(const struct explore_options *o, struct prn_trace_option
 
 static struct prn_trace_report_options make_options(const struct explore_options *o)
 {
+    const size_t width = prn_output_look(o->output, false, PRN_COLOUR_NEVER).width;
     return (struct prn_trace_report_options){.count = (size_t)o->count,
-                                             .width = o->wide || o->output ? 0 : prn_output_width(),
+                                             .width = o->wide ? 0 : width,
                                              .kernel_shapes = o->shape_sensitive,
                                              .kernel_dimensions = o->dimension_sensitive,
                                              .mapping = o->mapping,

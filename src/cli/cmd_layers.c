@@ -402,7 +402,7 @@ static const struct prn_option option_table[] = {
 const struct prn_command prn_command_layers = {
     .name = "layers",
     .arguments = "MODEL.onnx",
-    .summary = "cut a model into layers that run one after the other, and measure each",
+    .summary = "cut a model into layers and measure each",
     .description =
         "Cuts a model where few tensors pass: a layer per group of operators that have weights, "
         "and between two of them the place where the fewest bytes are alive. In a transformer that "

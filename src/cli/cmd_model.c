@@ -14,6 +14,7 @@
 #include "format/json.h"
 #include "model/bindings.h"
 #include "model/model.h"
+#include "report/prose.h"
 #include "report/saved.h"
 
 #include <inttypes.h>
@@ -41,6 +42,7 @@ struct view {
     struct prn_op_work *ops;        /* from `work`, or nodes only */
     size_t n_ops;
     bool show_nodes;
+    struct prn_look look; /* of text and Markdown */
 };
 
 /* ---- Operators of a model that couldn't be analysed ---- */
@@ -143,11 +145,21 @@ static const char *output_dims(const struct view *v, size_t index, struct prn_bu
     return prn_buffer_text(out);
 }
 
+static struct prn_table *new_table(const struct view *v, const char *what_shows)
+{
+    struct prn_table *t = prn_table_new();
+    prn_table_width(t, v->look.width);
+    prn_table_rest(t, what_shows, 1);
+    return t;
+}
+
 static int write_values(const struct view *v, enum prn_table_style style, struct prn_buffer *out,
                         struct prony_error *err)
 {
-    struct prn_table *t = prn_table_new();
-    prn_table_columns(t, "|Name|Type|Declared|Here");
+    struct prn_table *t = new_table(v, "a wider terminal");
+    prn_table_columns(t, "|~Name|Type|~Declared");
+    prn_table_omit(t);
+    prn_table_columns(t, "~Here");
     struct prn_buffer dims = PRN_BUFFER_INIT((size_t)1 << 16);
     for (size_t i = 0; i < v->model->n_inputs; i++) {
         prn_buffer_clear(&dims);
@@ -174,8 +186,11 @@ static void work_columns(struct prn_table *t, bool exact)
                                             {"Share", "share"},
                                             {"Bytes moved", "bytes"},
                                             {"FLOP/byte", "flop_per_byte"}};
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
+    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++) {
         prn_table_column(t, titles[i][exact], PRN_TABLE_ALIGN_RIGHT);
+        if (i > 0)
+            prn_table_omit(t);
+    }
 }
 
 /* How much of a row's work is known. */
@@ -223,8 +238,9 @@ static int write_ops(const struct view *v, enum prn_table_style style, struct pr
 {
     bool exact = style == PRN_TABLE_STYLE_CSV;
     double flops = v->work ? v->work->flops : 0;
-    struct prn_table *t = prn_table_new();
+    struct prn_table *t = new_table(v, "--format csv or a wider terminal");
     prn_table_column(t, exact ? "operator" : "Operator", PRN_TABLE_ALIGN_LEFT);
+    prn_table_shrink(t);
     prn_table_column(t, exact ? "nodes" : "Nodes", PRN_TABLE_ALIGN_RIGHT);
     work_columns(t, exact);
     uint64_t nodes = 0;
@@ -253,9 +269,11 @@ static int write_nodes(const struct view *v, enum prn_table_style style, struct 
 {
     bool exact = style == PRN_TABLE_STYLE_CSV;
     const struct prn_graph *graph = &v->model->graph;
-    struct prn_table *t = prn_table_new();
+    struct prn_table *t = new_table(v, "--format csv or a wider terminal");
     prn_table_column(t, exact ? "node" : "Node", PRN_TABLE_ALIGN_LEFT);
+    prn_table_shrink(t);
     prn_table_column(t, exact ? "operator" : "Operator", PRN_TABLE_ALIGN_LEFT);
+    prn_table_shrink(t);
     work_columns(t, exact);
     for (size_t i = 0; i < graph->n_nodes; i++) {
         const struct prn_node *node = &graph->nodes[i];
@@ -274,118 +292,119 @@ static int write_nodes(const struct view *v, enum prn_table_style style, struct 
 
 /* ---- Text and Markdown ---- */
 
-static void write_opsets(const struct prn_model *model, struct prn_buffer *out)
+static void add_opsets(const struct prn_model *model, struct prn_buffer *line)
 {
-    for (size_t i = 0; i < model->n_opsets; i++) {
-        prn_buffer_add(out, ", ");
-        prn_text_clean(out, *model->opsets[i].domain ? model->opsets[i].domain : "opset");
-        prn_buffer_printf(out, " %" PRId64, model->opsets[i].version);
-    }
+    for (size_t i = 0; i < model->n_opsets; i++)
+        prn_buffer_printf(line, ", %s %" PRId64,
+                          *model->opsets[i].domain ? model->opsets[i].domain : "opset",
+                          model->opsets[i].version);
 }
 
-static void write_head(const struct view *v, bool markdown, struct prn_buffer *out)
+static void write_head(const struct prn_model *m, struct prn_prose *p)
 {
-    const struct prn_model *m = v->model;
-    const char *item = markdown ? "- " : "";
     char text[PRN_FORMAT_SIZE];
-    prn_buffer_printf(out, "%sFile:        ", item);
-    prn_text_clean(out, m->path);
-    prn_buffer_printf(out, ", %s\n", prn_format_bytes(text, (double)m->file_bytes));
-    prn_buffer_printf(out, "%sFormat:      ONNX, IR version %" PRId64, item, m->ir_version);
-    write_opsets(m, out);
-    if (*m->producer) {
-        prn_buffer_add(out, ", by ");
-        prn_text_clean(out, m->producer);
-    }
-    prn_buffer_printf(out, "\n%sParameters:  %s, ", item,
+    prn_prose_paragraph(p, "File: %s, %s", m->path, prn_format_bytes(text, (double)m->file_bytes));
+    prn_buffer_printf(&p->line, "Format: ONNX, IR version %" PRId64, m->ir_version);
+    add_opsets(m, &p->line);
+    prn_prose_paragraph(p, "%s%s", *m->producer ? ", by " : "", m->producer);
+    prn_buffer_printf(&p->line, "Parameters: %s, ",
                       prn_format_count(text, (double)m->n_parameters));
-    prn_buffer_add(out, prn_format_bytes(text, (double)m->parameter_bytes));
+    prn_buffer_add(&p->line, prn_format_bytes(text, (double)m->parameter_bytes));
     if (m->external_bytes > 0) {
         prn_format_bytes(text, (double)m->external_bytes);
-        prn_buffer_printf(out, ", %s of it in %zu other file%s", text, m->n_external_files,
+        prn_buffer_printf(&p->line, ", %s of it in %zu other file%s", text, m->n_external_files,
                           m->n_external_files == 1 ? "" : "s");
     }
-    prn_buffer_add(out, "\n");
+    prn_prose_flush(p, 0);
     if (m->n_functions > 0)
-        prn_buffer_printf(out, "%sFunctions:   %zu\n", item, m->n_functions);
-    prn_buffer_add(out, "\n");
+        prn_prose_paragraph(p, "Functions: %zu", m->n_functions);
+    prn_buffer_add_char(p->out, '\n');
+}
+
+/* A paragraph after an empty line. */
+static void PRN_PRINTF(2, 3) write_note(struct prn_prose *p, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    prn_buffer_vprintf(&p->line, format, args);
+    va_end(args);
+    prn_buffer_add_char(p->out, '\n');
+    prn_prose_flush(p, 0);
 }
 
 /* Which dimensions were left open, so that nobody takes batch 1 for more than an assumption. */
-static void write_assumed(const struct view *v, struct prn_buffer *out)
+static void write_assumed(const struct view *v, struct prn_prose *p)
 {
     struct prn_buffer options = PRN_BUFFER_INIT((size_t)1 << 20);
     if (v->inputs)
         prn_open_dims(v->model, v->inputs, &options);
     if (options.len > 0)
-        prn_buffer_printf(out, "\nDimensions left open count as 1. To set them: %s\n",
-                          prn_buffer_text(&options));
-    out->error = options.error ? options.error : out->error;
+        write_note(p, "Dimensions left open count as 1. To set them: %s",
+                   prn_buffer_text(&options));
+    prn_prose_pass_error(p, &options);
     prn_buffer_release(&options);
-    if (v->model->misplaced) {
-        prn_buffer_add(out, "\nNote: ");
-        prn_buffer_printf(out, PRN_MISPLACED_NOTE ".\n", v->model->misplaced);
-    }
+    if (v->model->misplaced)
+        write_note(p, "Note: " PRN_MISPLACED_NOTE ".", v->model->misplaced);
 }
 
 /* Sums that leave something out must not look complete. */
-static void write_bounds(const struct view *v, uint64_t nodes, struct prn_buffer *out)
+static void write_bounds(const struct view *v, uint64_t nodes, struct prn_prose *p)
 {
     if (v->work->n_unknown == nodes && nodes > 0)
-        prn_buffer_add(out, "\n"
-                            "The work of none of the nodes is known.\n");
+        write_note(p, "No node's work is known.");
     else if (v->work->n_unknown > 0)
-        prn_buffer_printf(out,
-                          "\nTotals are lower bounds (+): the work of %" PRIu64 " of %" PRIu64
-                          " nodes isn't known. Shares are of what is counted.\n",
-                          v->work->n_unknown, nodes);
+        write_note(p,
+                   "Totals are lower bounds (+): the work of %" PRIu64 " of %" PRIu64
+                   " nodes is unknown. Shares are of the known work.",
+                   v->work->n_unknown, nodes);
 }
 
-static void write_uncounted(const struct view *v, bool markdown, struct prn_buffer *out)
+static void write_uncounted(const struct view *v, struct prn_prose *p)
 {
     if (v->why_not_counted) {
-        prn_buffer_add(out, "\nWork isn't counted: ");
-        prn_text_clean(out, v->why_not_counted);
-        prn_buffer_add(out, "\n");
+        write_note(p, "Work isn't counted: %s", v->why_not_counted);
         return;
     }
     uint64_t nodes = 0;
     for (size_t i = 0; i < v->n_ops; i++)
         nodes += v->ops[i].nodes;
-    write_bounds(v, nodes, out);
+    write_bounds(v, nodes, p);
     if (v->work->n_uncounted > 0)
-        prn_buffer_printf(out, "\nNot counted:\n%s", markdown ? "\n" : "");
+        prn_buffer_printf(p->out, "\nNot counted:\n%s", p->markdown ? "\n" : "");
     for (size_t i = 0; i < v->work->n_uncounted; i++) {
         const struct prn_uncounted *u = &v->work->uncounted[i];
-        prn_buffer_printf(out, "%s%" PRIu64 " ", markdown ? "- " : "  ", u->nodes);
-        prn_text_clean(out, u->domain);
-        prn_buffer_add(out, *u->domain ? "." : "");
-        prn_text_clean(out, u->op_type);
-        prn_buffer_add(out, ": ");
-        prn_text_clean(out, u->reason);
-        prn_buffer_add(out, "\n");
+        prn_buffer_printf(&p->line, "%" PRIu64 " %s%s%s: %s", u->nodes, u->domain,
+                          *u->domain ? "." : "", u->op_type, u->reason);
+        prn_prose_flush(p, 2);
     }
 }
 
-static int write_report(const struct view *v, bool markdown, struct prn_buffer *out,
+static int write_tables(const struct view *v, enum prn_table_style style, struct prn_buffer *out,
                         struct prony_error *err)
 {
-    enum prn_table_style style = markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT;
-    write_head(v, markdown, out);
     int code = write_values(v, style, out, err);
-    if (code < 0)
-        return code;
     prn_buffer_add(out, "\n");
-    code = write_ops(v, style, out, err);
+    if (code == 0)
+        code = write_ops(v, style, out, err);
     if (code == 0 && v->show_nodes) {
         prn_buffer_add(out, "\n");
         code = write_nodes(v, style, out, err);
     }
-    if (code < 0)
-        return code;
-    write_assumed(v, out);
-    write_uncounted(v, markdown, out);
-    return 0;
+    return code;
+}
+
+static int write_report(const struct view *v, struct prn_buffer *out, struct prony_error *err)
+{
+    struct prn_prose p = prn_prose_init(&v->look, out);
+    write_head(v->model, &p);
+    int code =
+        write_tables(v, p.markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT, out, err);
+    if (code == 0) {
+        write_assumed(v, &p);
+        write_uncounted(v, &p);
+    }
+    prn_prose_release(&p);
+    return code;
 }
 
 /* ---- JSON ---- */
@@ -547,7 +566,7 @@ static int write_view(const struct view *v, const struct model_options *o, struc
     else if (o->format == FORMAT_CSV)
         code = (v->show_nodes ? write_nodes : write_ops)(v, PRN_TABLE_STYLE_CSV, &out, err);
     else
-        code = write_report(v, o->format == FORMAT_MD, &out, err);
+        code = write_report(v, &out, err);
     if (code == 0)
         code = prn_output(o->output, &out, err);
     prn_buffer_release(&out);
@@ -579,7 +598,10 @@ static int show_uncounted(struct view v, const struct model_options *o, struct p
 static int show(const struct prn_model *model, const struct prn_bindings *bindings,
                 struct prn_arena *arena, const struct model_options *o, struct prony_error *err)
 {
-    struct view v = {.model = model, .show_nodes = o->nodes};
+    struct view v = {.model = model,
+                     .show_nodes = o->nodes,
+                     .look = prn_output_look(o->output, false, PRN_COLOUR_NEVER)};
+    v.look.markdown = o->format == FORMAT_MD;
     struct prn_input *inputs;
     int code = prn_model_bind(model, bindings, arena, &inputs, err);
     /* Misuse without options is an input that needs one. */

@@ -51,7 +51,7 @@ static const struct prn_option option_table[] = {
 const struct prn_command prn_command_models = {
     .name = "models",
     .arguments = "",
-    .summary = "add results per layer to the models that a pipeline can be scheduled for",
+    .summary = "add measured layers to the models that can be scheduled",
     .description = "Takes results per layer and writes what the scheduler needs to know about the "
                    "model: the memory of each layer and how much data leaves it.\n"
                    "Other models in the file are kept. On an error nothing is written.",

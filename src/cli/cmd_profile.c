@@ -501,7 +501,7 @@ static const struct prn_option options[] = {
 const struct prn_command prn_command_profile = {
     .name = "profile",
     .arguments = "[NAME=]MODEL.onnx...",
-    .summary = "measure a model on backends: time, memory, cost, and how certain they are",
+    .summary = "measure a model on backends: time, memory, cost, outputs",
     .description =
         "Measures MODEL.onnx on each backend in fresh processes, interleaved block by block, until "
         "the 95 % interval of the median is narrow enough, and compares outputs and times. Several "

@@ -4,8 +4,8 @@
 #include "cli/output.h"
 #include "base/format.h"
 #include "base/table.h"
-#include "base/text.h"
 #include "cli/server.h"
+#include "report/prose.h"
 #include "report/status_json.h"
 
 #include <math.h>
@@ -39,21 +39,22 @@ static void on_interrupt(int number)
 /* ---- Tables ---- */
 
 struct column {
-    const char *title;
-    enum prn_table_align align;
+    const char *title; /* '>' aligns right, '~': names, which may be shortened */
+    int rank;          /* > 0: may be left out, the highest first */
 };
 
+/* On a narrow terminal the last column, the note, wraps. */
 static struct prn_table *new_table(const struct column *columns, size_t n)
 {
     struct prn_table *t = prn_table_new();
     for (size_t i = 0; i < n; i++) {
-        prn_table_column(t, columns[i].title, columns[i].align);
-        /* On a narrow terminal the note wraps, and what stands before it is shortened. */
-        if (i + 2 == n)
-            prn_table_shrink(t);
+        prn_table_columns(t, columns[i].title);
+        if (columns[i].rank > 0)
+            prn_table_omit_rank(t, columns[i].rank);
     }
     prn_table_wrap(t);
-    prn_table_width(t, prn_output_width());
+    prn_table_rest(t, "--format json or a wider terminal", 1);
+    prn_table_width(t, prn_output_look(NULL, false, PRN_COLOUR_NEVER).width);
     return t;
 }
 
@@ -102,10 +103,8 @@ static int hardware_table(const struct prn_remote_status *s, struct prn_buffer *
                           struct prony_error *err)
 {
     static const struct column columns[] = {
-        {"Hardware", PRN_TABLE_ALIGN_LEFT},     {"Processor", PRN_TABLE_ALIGN_LEFT},
-        {"Price ($/h)", PRN_TABLE_ALIGN_RIGHT}, {"Hosts", PRN_TABLE_ALIGN_RIGHT},
-        {"Free", PRN_TABLE_ALIGN_RIGHT},        {"Waiting", PRN_TABLE_ALIGN_RIGHT},
-        {"Note", PRN_TABLE_ALIGN_LEFT}};
+        {"~Hardware", 0}, {"~Processor", 2}, {">Price ($/h)", 3}, {">Hosts", 0},
+        {">Free", 0},     {">Waiting", 1},   {"Note", 0}};
     struct prn_table *t = new_table(columns, PRN_ARRAY_SIZE(columns));
     for (size_t i = 0; i < s->n_hardware; i++) {
         const struct prn_remote_hardware *h = &s->hardware[i];
@@ -126,13 +125,10 @@ static int hardware_table(const struct prn_remote_status *s, struct prn_buffer *
 static int session_table(const struct prn_remote_status *s, struct prn_buffer *out,
                          struct prony_error *err)
 {
-    static const struct column columns[] = {
-        {"Session", PRN_TABLE_ALIGN_LEFT}, {"User", PRN_TABLE_ALIGN_LEFT},
-        {"State", PRN_TABLE_ALIGN_LEFT},   {"Place", PRN_TABLE_ALIGN_RIGHT},
-        {"Age", PRN_TABLE_ALIGN_RIGHT},    {"Waited", PRN_TABLE_ALIGN_RIGHT},
-        {"Idle", PRN_TABLE_ALIGN_RIGHT},   {"Models", PRN_TABLE_ALIGN_RIGHT},
-        {"Runs", PRN_TABLE_ALIGN_RIGHT},   {"Backends", PRN_TABLE_ALIGN_LEFT},
-        {"Note", PRN_TABLE_ALIGN_LEFT}};
+    static const struct column columns[] = {{"~Session", 0},  {"~User", 0},   {"State", 0},
+                                            {">Place", 1},    {">Age", 4},    {">Waited", 3},
+                                            {">Idle", 5},     {">Models", 7}, {">Runs", 6},
+                                            {"~Backends", 2}, {"Note", 0}};
     struct prn_table *t = new_table(columns, PRN_ARRAY_SIZE(columns));
     for (size_t i = 0; i < s->n_sessions; i++) {
         const struct prn_remote_session *session = &s->sessions[i];
@@ -154,11 +150,9 @@ static int session_table(const struct prn_remote_status *s, struct prn_buffer *o
 static int worker_table(const struct prn_remote_status *s, struct prn_buffer *out,
                         struct prony_error *err)
 {
-    static const struct column columns[] = {
-        {"Worker", PRN_TABLE_ALIGN_LEFT},     {"Hardware", PRN_TABLE_ALIGN_LEFT},
-        {"State", PRN_TABLE_ALIGN_LEFT},      {"Session", PRN_TABLE_ALIGN_LEFT},
-        {"Connected", PRN_TABLE_ALIGN_RIGHT}, {"Software", PRN_TABLE_ALIGN_LEFT},
-        {"Note", PRN_TABLE_ALIGN_LEFT}};
+    static const struct column columns[] = {{"~Worker", 0},  {"~Hardware", 1},  {"State", 0},
+                                            {"~Session", 2}, {">Connected", 4}, {"~Software", 3},
+                                            {"Note", 0}};
     struct prn_table *t = new_table(columns, PRN_ARRAY_SIZE(columns));
     for (size_t i = 0; i < s->n_workers; i++) {
         const struct prn_remote_worker *k = &s->workers[i];
@@ -186,11 +180,9 @@ static void cell_time(struct prn_table *t, int64_t ms)
 static int reservation_table(const struct prn_remote_status *s, struct prn_buffer *out,
                              struct prony_error *err)
 {
-    static const struct column columns[] = {
-        {"Reserved", PRN_TABLE_ALIGN_LEFT},   {"Target", PRN_TABLE_ALIGN_LEFT},
-        {"Hosts", PRN_TABLE_ALIGN_RIGHT},     {"User", PRN_TABLE_ALIGN_LEFT},
-        {"From (UTC)", PRN_TABLE_ALIGN_LEFT}, {"To", PRN_TABLE_ALIGN_LEFT},
-        {"Note", PRN_TABLE_ALIGN_LEFT}};
+    static const struct column columns[] = {{"Reserved", 0}, {"~Target", 0},    {">Hosts", 0},
+                                            {"~User", 0},    {"From (UTC)", 2}, {"To", 1},
+                                            {"Note", 0}};
     struct prn_table *t = new_table(columns, PRN_ARRAY_SIZE(columns));
     for (size_t i = 0; i < s->n_reservations; i++) {
         const struct prn_remote_reservation *r = &s->reservations[i];
@@ -205,33 +197,36 @@ static int reservation_table(const struct prn_remote_status *s, struct prn_buffe
     return end_table(t, out, err);
 }
 
-static void describe_cache(const struct prn_remote_status *s, struct prn_buffer *out)
+static void describe_cache(const struct prn_remote_status *s, struct prn_prose *p)
 {
     char bytes[PRN_FORMAT_SIZE];
     char limit[PRN_FORMAT_SIZE];
     if (!s->has_cache)
         return;
-    prn_buffer_printf(out, "\nCache: %lld file%s, %s", (long long)s->blobs,
+    prn_buffer_printf(&p->line, "Cache: %lld file%s, %s", (long long)s->blobs,
                       s->blobs == 1 ? "" : "s", prn_format_bytes(bytes, (double)s->blob_bytes));
     if (s->blob_limit_bytes >= 0)
-        prn_buffer_printf(out, " of %s", prn_format_bytes(limit, (double)s->blob_limit_bytes));
+        prn_buffer_printf(&p->line, " of %s", prn_format_bytes(limit, (double)s->blob_limit_bytes));
     if (s->hits >= 0 && s->misses >= 0)
-        prn_buffer_printf(out, "; of files offered %lld were there, %lld were not",
-                          (long long)s->hits, (long long)s->misses);
-    prn_buffer_add_char(out, '\n');
+        prn_buffer_printf(&p->line, "; %lld hit%s, %lld miss%s", (long long)s->hits,
+                          s->hits == 1 ? "" : "s", (long long)s->misses,
+                          s->misses == 1 ? "" : "es");
+    prn_buffer_add_char(p->out, '\n');
+    prn_prose_flush(p, 0);
 }
 
-static void describe_limits(const struct prn_remote_status *s, struct prn_buffer *out)
+static void describe_limits(const struct prn_remote_status *s, struct prn_prose *p)
 {
     char text[PRN_FORMAT_SIZE];
     if (!isfinite(s->run_timeout_s))
         return;
-    prn_buffer_printf(out, "\nLimits: %s for one run or load",
+    prn_buffer_printf(&p->line, "Limits: %s for one run or load",
                       prn_format_duration(text, s->run_timeout_s * 1e9));
     if (s->session_memory_bytes >= 0)
-        prn_buffer_printf(out, ", %s of memory for an executor",
+        prn_buffer_printf(&p->line, ", %s of memory for an executor",
                           prn_format_bytes(text, (double)s->session_memory_bytes));
-    prn_buffer_add_char(out, '\n');
+    prn_buffer_add_char(p->out, '\n');
+    prn_prose_flush(p, 0);
 }
 
 static void add_uptime(struct prn_buffer *out, int64_t ms)
@@ -246,19 +241,23 @@ static void add_uptime(struct prn_buffer *out, int64_t ms)
     prn_buffer_printf(out, ", up for %.0f %s", (double)ms / units[k].ms, units[k].unit);
 }
 
+static void write_head(const struct prn_remote_status *s, const char *address, struct prn_prose *p)
+{
+    prn_buffer_printf(&p->line, "%s: prony %s", address,
+                      s->version ? s->version : "of an unknown version");
+    if (s->uptime_ms >= 0)
+        add_uptime(&p->line, s->uptime_ms);
+    prn_prose_paragraph(p, "%s", s->draining ? ", takes no new sessions" : "");
+    if (s->notice && s->notice[0])
+        prn_prose_paragraph(p, "Notice: %s", s->notice);
+}
+
 static int write_text(const struct prn_remote_status *s, const char *address,
                       struct prn_buffer *out, struct prony_error *err)
 {
-    prn_buffer_printf(out, "%s: prony ", address);
-    prn_text_clean(out, s->version ? s->version : "of an unknown version");
-    if (s->uptime_ms >= 0)
-        add_uptime(out, s->uptime_ms);
-    prn_buffer_add(out, s->draining ? ", takes no new sessions\n" : "\n");
-    if (s->notice && s->notice[0]) {
-        prn_buffer_add(out, "Notice: ");
-        prn_text_clean(out, s->notice);
-        prn_buffer_add_char(out, '\n');
-    }
+    const struct prn_look look = prn_output_look(NULL, false, PRN_COLOUR_NEVER);
+    struct prn_prose prose = prn_prose_init(&look, out);
+    write_head(s, address, &prose);
     int code = hardware_table(s, out, err);
     if (code == 0)
         code = session_table(s, out, err);
@@ -271,8 +270,9 @@ static int write_text(const struct prn_remote_status *s, const char *address,
         code = worker_table(s, out, err);
     if (code == 0)
         code = reservation_table(s, out, err);
-    describe_limits(s, out);
-    describe_cache(s, out);
+    describe_limits(s, &prose);
+    describe_cache(s, &prose);
+    prn_prose_release(&prose);
     return code;
 }
 
@@ -281,15 +281,10 @@ static int write_text(const struct prn_remote_status *s, const char *address,
 static int write_usage(const struct prn_remote_usage *usage, bool csv, struct prn_buffer *out,
                        struct prony_error *err)
 {
-    static const struct column columns[] = {
-        {"Month", PRN_TABLE_ALIGN_LEFT},       {"User", PRN_TABLE_ALIGN_LEFT},
-        {"Hardware", PRN_TABLE_ALIGN_LEFT},    {"Sessions", PRN_TABLE_ALIGN_RIGHT},
-        {"Host-hours", PRN_TABLE_ALIGN_RIGHT}, {"Price ($)", PRN_TABLE_ALIGN_RIGHT}};
-    static const char *const names[] = {"month",    "user",       "hardware",
-                                        "sessions", "host_hours", "usd"};
     struct prn_table *t = prn_table_new();
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(columns); i++)
-        prn_table_column(t, csv ? names[i] : columns[i].title, columns[i].align);
+    prn_table_columns(t, csv ? "month|user|hardware|>sessions|>host_hours|>usd"
+                             : "Month|~User|~Hardware|>Sessions|>Host-hours|>Price ($)");
+    prn_table_width(t, prn_output_look(NULL, false, PRN_COLOUR_NEVER).width);
     for (size_t i = 0; i < usage->n; i++) {
         const struct prn_remote_use *use = &usage->uses[i];
         prn_table_cell_text(t, use->month);
@@ -400,7 +395,7 @@ static const struct prn_option options[] = {
 const struct prn_command prn_command_status = {
     .name = "status",
     .arguments = "",
-    .summary = "show what a service is doing: hardware, queue, sessions, workers, cache",
+    .summary = "show a service's hardware, queue, sessions, workers and cache",
     .description = "Shows the hardware of a service and how many hosts of it are free, who holds "
                    "and who waits for them, its workers and its cache. Users see their own "
                    "sessions and how many others there are; administrators see all. With --usage "

@@ -4,6 +4,7 @@
 #include "cli/output.h"
 #include "base/format.h"
 #include "base/table.h"
+#include "base/text.h"
 #include "model/synth/synth.h"
 
 #include <errno.h>
@@ -59,7 +60,10 @@ static int parse_options(const struct options *o, struct prn_synth_options *ret_
 static int list(struct prony_error *err)
 {
     struct prn_table *table = prn_table_new();
+    const struct prn_look look = prn_output_look(NULL, false, PRN_COLOUR_NEVER);
     prn_table_columns(table, "Network|>Parameters|>File|Input");
+    prn_table_wrap(table);
+    prn_table_width(table, look.width);
     int code = 0;
     for (const struct prn_synth_network *n = prn_synth_networks; n->name && code == 0; n++) {
         struct prn_synth_facts facts;
@@ -75,8 +79,10 @@ static int list(struct prony_error *err)
     struct prn_buffer out = PRN_BUFFER_INIT((size_t)1 << 20);
     if (code == 0)
         code = prn_table_write(table, PRN_TABLE_STYLE_TEXT, &out, err);
-    prn_buffer_add(&out, "Parameters are those that training sets. The running means and variances "
-                         "of\nBatchNormalization are in the file too, but not counted.\n");
+    prn_text_wrap(&out,
+                  "Parameters are the trainable ones. The running means and variances of "
+                  "BatchNormalization are in the file but not counted.",
+                  0, 0, look.width);
     if (code == 0)
         code = prn_output(NULL, &out, err);
     prn_buffer_release(&out);

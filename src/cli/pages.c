@@ -2,6 +2,7 @@
 
 #include "base/table.h"
 #include "base/text.h"
+#include "cli/output.h"
 #include "model/synth/synth.h"
 #include "report/saved.h"
 #include "runtime/library.h"
@@ -10,8 +11,31 @@
 #include <stdio.h>
 #include <string.h>
 
-#define HELP_COLUMN 26
-#define HELP_WIDTH 90
+#define HELP_WIDTH_MAX 90 /* longer lines are harder to read */
+
+static size_t help_width(void)
+{
+    size_t width = prn_output_width();
+    width = width < HELP_WIDTH_MAX ? width : HELP_WIDTH_MAX;
+    return width > PRN_LOOK_WIDTH_MIN ? width : PRN_LOOK_WIDTH_MIN;
+}
+
+/* What begins a line, then text that goes on at `column`; on a narrow terminal, below it. */
+static void two_columns(struct prn_buffer *out, const char *left, size_t column, const char *right)
+{
+    const size_t readable = 30;
+    const size_t width = help_width();
+    if (column + readable > width)
+        column = 8;
+    size_t at = prn_text_width(left);
+    prn_buffer_add(out, left);
+    if (at >= column) {
+        prn_buffer_add_char(out, '\n');
+        at = 0;
+    }
+    prn_buffer_printf(out, "%*s", (int)(column - at), "");
+    prn_text_wrap(out, right, column, column, width);
+}
 
 static void option_line(const struct prn_command *command, const struct prn_option *o,
                         struct prn_buffer *out)
@@ -29,30 +53,48 @@ static void option_line(const struct prn_command *command, const struct prn_opti
         snprintf(letter, sizeof letter, "-%s, ", alias);
     snprintf(left, sizeof left, "  %s--%s%s%s", letter, o->name, o->value ? " " : "",
              o->value ? o->value : "");
-    prn_buffer_add(out, left);
-    size_t column = prn_text_width(left);
-    if (column + 2 > HELP_COLUMN) {
-        prn_buffer_add_char(out, '\n');
-        column = 0;
-    }
-    prn_buffer_printf(out, "%*s", (int)(HELP_COLUMN - column), "");
-    prn_text_wrap(out, o->help, HELP_COLUMN, HELP_COLUMN, HELP_WIDTH);
+    two_columns(out, left, 26, o->help);
 }
 
 static void paragraphs(struct prn_buffer *out, const char *text)
 {
     while (*text) {
-        text = prn_text_wrap(out, text, 0, 0, HELP_WIDTH);
+        text = prn_text_wrap(out, text, 0, 0, help_width());
         if (*text == '\n')
             text++;
     }
 }
 
+/* A command that has to be broken can still be copied: its lines end in backslashes. */
+static void example_line(struct prn_buffer *out, const char *line, size_t len)
+{
+    char text[256];
+    struct prn_buffer lines = PRN_BUFFER_INIT(1024);
+    bool comment = line[0] == '#';
+    snprintf(text, sizeof text, "%.*s", (int)len, line);
+    prn_text_wrap(&lines, text, 2, comment ? 4 : 6, help_width() - (comment ? 0 : 2));
+    prn_buffer_add(out, "  ");
+    for (const char *p = prn_buffer_text(&lines); *p; p++) {
+        if (*p == '\n' && p[1] && !comment)
+            prn_buffer_add(out, " \\");
+        prn_buffer_add_char(out, *p);
+    }
+    if (lines.error)
+        out->error = lines.error;
+    prn_buffer_release(&lines);
+}
+
 void prn_command_help(const struct prn_command *command, struct prn_buffer *out)
 {
     bool options = command->options && command->options[0].kind;
-    prn_buffer_printf(out, "Usage: prony %s%s%s%s\n\n", command->name, options ? " [OPTIONS]" : "",
+    struct prn_buffer usage = PRN_BUFFER_INIT(1024);
+    prn_buffer_printf(&usage, "Usage: prony %s%s%s%s", command->name, options ? " [OPTIONS]" : "",
                       command->arguments[0] ? " " : "", command->arguments);
+    prn_text_wrap(out, prn_buffer_text(&usage), 0, 4, help_width());
+    if (usage.error)
+        out->error = usage.error;
+    prn_buffer_release(&usage);
+    prn_buffer_add_char(out, '\n');
     paragraphs(out, command->description);
     if (options && command->options[0].kind != PRN_OPTION_GROUP)
         prn_buffer_add(out, "\nOptions:\n");
@@ -62,7 +104,7 @@ void prn_command_help(const struct prn_command *command, struct prn_buffer *out)
         prn_buffer_add(out, "\nExamples:\n");
         for (const char *line = command->examples; *line;) {
             size_t len = strcspn(line, "\n");
-            prn_buffer_printf(out, "  %.*s\n", (int)len, line);
+            example_line(out, line, len);
             line += len + (line[len] == '\n');
         }
     }
@@ -70,22 +112,24 @@ void prn_command_help(const struct prn_command *command, struct prn_buffer *out)
 
 void prn_command_overview(struct prn_buffer *out)
 {
-    prn_buffer_add(out,
-                   "prony measures how long inference takes and what it costs, before deployment.\n"
-                   "\n"
-                   "Usage: prony COMMAND [OPTIONS] [ARGUMENTS]\n"
-                   "\n"
-                   "Commands:\n");
-    for (size_t i = 0; prn_commands[i]; i++)
+    paragraphs(out, "prony measures how long inference takes and what it costs, before deployment."
+                    "\n");
+    prn_buffer_add_char(out, '\n');
+    paragraphs(out, "Usage: prony COMMAND [OPTIONS] [ARGUMENTS]\n");
+    prn_buffer_add(out, "\nCommands:\n");
+    for (size_t i = 0; prn_commands[i]; i++) {
+        char left[64];
+        snprintf(left, sizeof left, "  %s", prn_commands[i]->name);
         if (!prn_commands[i]->hidden)
-            prn_buffer_printf(out, "  %-12s %s\n", prn_commands[i]->name, prn_commands[i]->summary);
-    prn_buffer_add(
-        out, "\n"
-             "Start here:\n"
-             "  prony synth resnet50 -o resnet50.onnx\n"
-             "  prony profile resnet50.onnx\n"
-             "\n"
-             "'prony COMMAND --help' explains a command; 'prony --version' prints the version.\n");
+            two_columns(out, left, 15, prn_commands[i]->summary);
+    }
+    prn_buffer_add(out, "\n"
+                        "Start here:\n"
+                        "  prony synth resnet50 -o resnet50.onnx\n"
+                        "  prony profile resnet50.onnx\n"
+                        "\n");
+    paragraphs(out, "'prony COMMAND --help' explains a command. 'prony --version' prints the "
+                    "version.\n");
 }
 
 /* troff: backslashes, leading dots and hyphens that are to be typed. `line_break` stands between

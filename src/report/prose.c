@@ -135,23 +135,38 @@ void prn_markdown_text(struct prn_buffer *out, const char *text)
     }
 }
 
+static void write_heading(struct prn_prose *p)
+{
+    struct prn_buffer clean = PRN_BUFFER_INIT(p->out->limit);
+    prn_text_clean(&clean, prn_buffer_text(&p->line));
+    prn_buffer_add(p->out, p->markdown ? "\n## " : "\n");
+    if (p->markdown)
+        prn_markdown_text(p->out, prn_buffer_text(&clean));
+    else
+        prn_text_wrap(p->out, prn_buffer_text(&clean), 0, 2, p->look.width);
+    prn_buffer_add(p->out, p->markdown ? "\n\n" : "\n");
+    prn_prose_pass_error(p, &p->line);
+    prn_prose_pass_error(p, &clean);
+    prn_buffer_release(&clean);
+    prn_buffer_clear(&p->line);
+}
+
+void prn_prose_heading(struct prn_prose *p, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    prn_buffer_vprintf(&p->line, format, args);
+    va_end(args);
+    write_heading(p);
+}
+
 void prn_heading(struct prn_buffer *out, bool markdown, const char *format, ...)
 {
     struct prn_prose p = prn_prose_init(&(struct prn_look){.markdown = markdown}, out);
-    struct prn_buffer clean = PRN_BUFFER_INIT(out->limit);
     va_list args;
     va_start(args, format);
     prn_buffer_vprintf(&p.line, format, args);
     va_end(args);
-    prn_text_clean(&clean, prn_buffer_text(&p.line));
-    prn_buffer_add(out, markdown ? "\n## " : "\n");
-    if (markdown)
-        prn_markdown_text(out, prn_buffer_text(&clean));
-    else
-        prn_buffer_add(out, prn_buffer_text(&clean));
-    prn_buffer_add(out, "\n\n");
-    prn_prose_pass_error(&p, &p.line);
-    prn_prose_pass_error(&p, &clean);
-    prn_buffer_release(&clean);
+    write_heading(&p);
     prn_prose_release(&p);
 }

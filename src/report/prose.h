@@ -42,7 +42,8 @@ void prn_prose_paragraph(struct prn_prose *p, const char *format, ...) PRN_PRINT
 /* What didn't fit a part is missing from the whole: `out` gets the error of `part`. */
 void prn_prose_pass_error(struct prn_prose *p, const struct prn_buffer *part);
 
-/* A heading, between empty lines. */
+/* A heading, between empty lines: of any length, or of a few words. */
+void prn_prose_heading(struct prn_prose *p, const char *format, ...) PRN_PRINTF(2, 3);
 void prn_heading(struct prn_buffer *out, bool markdown, const char *format, ...) PRN_PRINTF(3, 4);
 
 /* Colours the lines that `out` has from `start` on, if the look has colours. */

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from conftest import ROOT
 
-HELP_WIDTH = 90
+HELP_WIDTH = 80
 
 
 @pytest.fixture

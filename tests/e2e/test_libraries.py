@@ -69,7 +69,7 @@ def test_of_the_python_on_path(bare, virtual):
     found = available(bare("backends", "--format", "json", PATH=str(virtual / "bin")))
     assert {row["origin"] for row in found.values()} == {"python3 on PATH"}
     line = f"onnxrt-cpu: {found['onnxrt-cpu']['library']} (python3 on PATH)\n"
-    assert f"  {line}" in bare("backends", PATH=str(virtual / "bin")).stdout
+    assert f"  {line}" in bare("backends", PATH=str(virtual / "bin"), COLUMNS="1000").stdout
     assert f"- {line}" in bare("backends", "--format", "md", PATH=str(virtual / "bin")).stdout
 
 
@@ -88,7 +88,7 @@ def test_of_the_environment_that_prony_is_installed_in(program, virtual, workdir
 
 
 def test_none_is_one_line_each_that_says_how_to_get_it(bare, networks):
-    shown = bare("backends").stdout
+    shown = bare("backends", COLUMNS="1000").stdout
     assert ("\n  onnxrt-cpu, onnxrt-cuda, onnxrt-tensorrt, onnxrt-plugin: ONNX Runtime was not found; 'pip install "
             "onnxruntime' provides it") in shown
     assert "\n  openvino-cpu: OpenVINO was not found; 'pip install openvino' provides it" in shown

@@ -348,6 +348,25 @@ def test_backends(fake, prony):
     assert data["backends"][0]["usd_per_hour"] == 0.36
 
 
+@pytest.mark.parametrize("n, length", [(1, 5), (12, 300)])
+def test_lists_fit_the_terminal(fake, prony, n, length):
+    names = [f"{i:02}".rjust(length, "n") for i in range(n)]
+    fake.presets = {"all": fake.backends * n}
+    reply = own.StatusReply(
+        version="9.9", uptime_ms=7200000, notice=" ".join(names), run_timeout_s=60,
+        hardware=[own.HardwareStatus(name=x, processor=x, hosts=2, free=1, note=x) for x in names],
+        sessions=[own.SessionStatus(id="4f1a", user=x, state="waiting", place=1, backends=[x] * 3, note=x)
+                  for x in names],
+        workers=[own.WorkerStatus(name=x, hardware=x, state="held", software=[x], note=x) for x in names],
+        cache=own.CacheStatus(blobs=3, bytes=1 << 20, limit_bytes=1 << 30, hits=2, misses=3))
+    fake.raw["Status"] = reply.SerializeToString()
+    for columns in (40, 60, 80, 120, 200):
+        for command in ("status", "backends"):
+            done = prony(command, "--server", fake.address, env={"COLUMNS": str(columns)})
+            assert done.status == 0, done.stderr
+            assert max(map(len, done.stdout.splitlines())) <= columns, done.stdout
+
+
 def test_status(fake, prony):
     done = prony("status", "--server", fake.address)
     assert done.status == 0, done.stderr

@@ -32,7 +32,7 @@ def test_first(tmp_path):
     source = (EXAMPLES / "first.py").read_text()
     program.write_text(source.replace("from prony import", "from octoml_profile import"))
     out = run(program, tmp_path)
-    assert "Profile `predict[1/1]` ran 9 times. (1 more discarded because compilation happened)" in out
+    assert "Profile `predict[1/1]` ran 9 times (1 more discarded: it compiled)." in out
     table = rows(out)
     assert list(table) == ["onnxrt-cpu", "openvino-cpu", "torch-eager-cpu", "torch-inductor-cpu"]
     for cells in table.values():

@@ -87,7 +87,7 @@ def test_it_runs_in_an_environment_of_its_own(wheel, tmp_path):
     program = tmp_path / "first.py"  # PyTorch reads the source of what it compiles
     program.write_text(PROGRAM)
     said = run(python, program, cwd=tmp_path, env=environment)
-    assert "`predict[1/1]` ran 9 times. (1 more discarded because compilation happened)" in said
+    assert "`predict[1/1]` ran 9 times (1 more discarded: it compiled)." in said
     for software in ("onnxrt-cpu", "openvino-cpu", "torch-eager-cpu", "torch-inductor-cpu"):
         assert re.search(rf"^{software} +[0-9]", said, re.MULTILINE), said
 

@@ -59,7 +59,7 @@ static void test_summary(void **state)
     expect_report(
         "predict", PRN_RECORDED_LAYOUT_SUMMARY,
         "Function `predict` has 1 profile:\n"
-        "- Profile `predict[1/1]` ran 9 times. (1 more discarded because compilation happened)\n"
+        "- Profile `predict[1/1]` ran 9 times (1 more discarded: it compiled).\n"
         "\n"
         "Instance   Processor           Backend     Backend Time (ms)  Total Time (ms)       ±  "
         "Cost "
@@ -75,21 +75,20 @@ static void test_summary(void **state)
 static void test_segments(void **state)
 {
     (void)state;
-    expect_report(
-        "segments", PRN_RECORDED_LAYOUT_SEGMENTS,
-        "Function `predict` has 1 profile:\n"
-        "- Profile `predict[1/1]` ran 9 times. (1 more discarded because compilation happened)\n"
-        "\n"
-        "   Segment                 Samples  Avg ms  Failures\n"
-        "====================================================\n"
-        "0  Local python                  9   0.051\n"
-        "\n"
-        "1  Graph #1\n"
-        "     r6i.large/onnxrt-cpu       90   0.037         0\n"
-        "\n"
-        "2  Local python                  9   0.094\n"
-        "----------------------------------------------------\n"
-        "\n");
+    expect_report("segments", PRN_RECORDED_LAYOUT_SEGMENTS,
+                  "Function `predict` has 1 profile:\n"
+                  "- Profile `predict[1/1]` ran 9 times (1 more discarded: it compiled).\n"
+                  "\n"
+                  "   Segment                 Samples  Avg ms  Failures\n"
+                  "====================================================\n"
+                  "0  Local python                  9   0.051\n"
+                  "\n"
+                  "1  Graph #1\n"
+                  "     r6i.large/onnxrt-cpu       90   0.037         0\n"
+                  "\n"
+                  "2  Local python                  9   0.094\n"
+                  "----------------------------------------------------\n"
+                  "\n");
 }
 
 static void test_classic(void **state)

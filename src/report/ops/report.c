@@ -592,8 +592,7 @@ static int write_profiled(struct sections *s, struct prony_error *err)
 {
     struct making *m = &s->making;
     const struct prn_ops *ops = m->ops;
-    prn_heading(s->prose.out, s->prose.markdown, "Where the time goes: %s",
-                m->view->calls[m->index]);
+    prn_prose_heading(&s->prose, "Where the time goes: %s", m->view->calls[m->index]);
     describe_runs(s, &m->view->profile->results[m->index]);
     describe_placement(s);
     choose_columns(m);
@@ -677,8 +676,8 @@ static int write_difference(struct sections *s, struct prony_error *err)
     const struct prn_ops *ops = s->making.ops;
     if (ops->baseline < 0 || (size_t)ops->baseline >= s->making.view->profile->n_results)
         return 0;
-    prn_heading(s->prose.out, s->prose.markdown, "What makes the difference: %s",
-                s->making.view->calls[s->making.index]);
+    prn_prose_heading(&s->prose, "What makes the difference: %s",
+                      s->making.view->calls[s->making.index]);
     describe_difference(s);
     int code =
         add_table(s, operator_change_columns, operator_change_rows, ops->n_operator_changes, err);

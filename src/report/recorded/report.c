@@ -39,32 +39,41 @@ static void end_line(struct report *r)
 static void add_name(struct report *r, const char *name)
 {
     if (r->prose.markdown && strchr(name, '`'))
-        prn_markdown_text(r->prose.out, name);
+        prn_markdown_text(&r->prose.line, name);
     else
-        prn_buffer_printf(r->prose.out, "`%s`", name);
+        prn_buffer_printf(&r->prose.line, "`%s`", name);
 }
 
-/* A heading is neither wrapped nor a bullet. */
+/* Ends a heading, which is in `line`: not a bullet, and its names are already safe. */
 static void end_heading(struct report *r)
 {
-    prn_buffer_add(r->prose.out, r->prose.markdown ? "\n\n" : "\n");
+    if (r->prose.markdown)
+        prn_buffer_printf(r->prose.out, "%s\n\n", prn_buffer_text(&r->prose.line));
+    else
+        prn_text_wrap(r->prose.out, prn_buffer_text(&r->prose.line), 0, 2, r->prose.look.width);
+    prn_prose_pass_error(&r->prose, &r->prose.line);
+    prn_buffer_clear(&r->prose.line);
 }
 
 static void add_runs(struct report *r, size_t index)
 {
     const struct prn_recorded *recorded = &r->profile->profiles[index];
-    struct prn_buffer *out = r->prose.out;
+    struct prn_buffer *line = &r->prose.line;
     char text[PRN_FORMAT_SIZE];
-    prn_buffer_add(out, "Profile ");
+    prn_buffer_add(line, r->prose.markdown ? "Profile " : "- Profile ");
     add_name(r, r->view->names[index].label);
-    prn_buffer_printf(out, " ran %s time%s.", prn_format_integer(text, (uint64_t)recorded->runs),
+    prn_buffer_printf(line, " ran %s time%s", prn_format_integer(text, (uint64_t)recorded->runs),
                       recorded->runs == 1 ? "" : "s");
     if (recorded->discarded > 0)
-        prn_buffer_printf(out, " (%s more discarded because compilation happened)",
-                          prn_format_integer(text, (uint64_t)recorded->discarded));
+        prn_buffer_printf(line, " (%s more discarded: %s compiled)",
+                          prn_format_integer(text, (uint64_t)recorded->discarded),
+                          recorded->discarded == 1 ? "it" : "they");
     else if (recorded->compiled)
-        prn_buffer_add(out, " (compilation happened in every run)");
-    prn_buffer_add(out, "\n\n");
+        prn_buffer_add(line, recorded->runs == 1 ? " (compiling)" : " (compiling each time)");
+    prn_buffer_add_char(line, '.');
+    end_heading(r);
+    if (!r->prose.markdown)
+        end_line(r);
 }
 
 static void add_classic_heading(struct report *r, size_t index)
@@ -73,11 +82,11 @@ static void add_classic_heading(struct report *r, size_t index)
     const struct prn_recorded_name *name = &r->view->names[index];
     char text[PRN_FORMAT_SIZE];
     if (recorded->discarded > 0) {
-        prn_buffer_printf(r->prose.out, "Runs discarded because compilation occurred: %s",
+        prn_buffer_printf(&r->prose.line, "Runs discarded because compilation occurred: %s",
                           prn_format_integer(text, (uint64_t)recorded->discarded));
         end_heading(r);
     }
-    prn_buffer_printf(r->prose.out, "Profile %zu/%zu:", name->number, name->of);
+    prn_buffer_printf(&r->prose.line, "Profile %zu/%zu:", name->number, name->of);
     end_heading(r);
 }
 
@@ -87,8 +96,6 @@ static void add_profile_heading(struct report *r, size_t index)
         add_classic_heading(r, index);
         return;
     }
-    if (!r->prose.markdown)
-        prn_buffer_add(r->prose.out, "- ");
     add_runs(r, index);
 }
 
@@ -98,11 +105,11 @@ static void add_function_heading(struct report *r, size_t first)
     bool classic = r->layout == PRN_RECORDED_LAYOUT_CLASSIC;
     if (classic && r->view->n_functions == 1)
         return;
-    prn_buffer_add(r->prose.out, "Function ");
+    prn_buffer_add(&r->prose.line, "Function ");
     add_name(r, name->function);
     if (!classic)
-        prn_buffer_printf(r->prose.out, " has %zu profile%s", name->of, name->of == 1 ? "" : "s");
-    prn_buffer_add_char(r->prose.out, ':');
+        prn_buffer_printf(&r->prose.line, " has %zu profile%s", name->of, name->of == 1 ? "" : "s");
+    prn_buffer_add_char(&r->prose.line, ':');
     end_heading(r);
 }
 
@@ -411,37 +418,49 @@ static void describe_profile(struct report *r, const struct prn_recorded *record
 
 /* ---- The profile itself ---- */
 
+/* A name and a time; a name that leaves no room for the time is shortened. */
+static void add_total(struct report *r, const char *name, size_t name_width, const char *time,
+                      size_t time_width)
+{
+    struct prn_buffer *out = r->prose.out;
+    if (r->prose.markdown) {
+        prn_buffer_add(out, "    - ");
+        prn_markdown_text(out, name);
+        prn_buffer_printf(out, ": %s\n", time);
+        return;
+    }
+    size_t own = prn_text_width(name);
+    prn_buffer_add(out, "    ");
+    prn_text_shorten(out, name, name_width);
+    prn_buffer_printf(out, "%*s  %*s\n", (int)(name_width - (own < name_width ? own : name_width)),
+                      "", (int)time_width, time);
+}
+
 /* Totals of the classic layout. */
 static void add_totals(struct report *r, const struct prn_recorded *recorded)
 {
-    struct prn_buffer *out = r->prose.out;
     const char *const *names = r->view->backends.names;
     char text[PRN_FORMAT_SIZE];
     size_t name_width = 0;
     size_t width = 0;
     if (recorded->compiled || !isfinite(recorded->local_ns))
         return;
-    prn_buffer_printf(out, "%sTotal uncompiled code run time: %s ms\n",
-                      r->prose.markdown ? "\n- " : "", prn_format_ms(text, recorded->local_ns));
-    prn_buffer_printf(out, "%sTotal times (compiled + uncompiled) per backend, ms:\n",
-                      r->prose.markdown ? "- " : "");
+    if (r->prose.markdown)
+        end_line(r);
+    prn_prose_paragraph(&r->prose, "Total uncompiled code run time: %s ms",
+                        prn_format_ms(text, recorded->local_ns));
+    prn_prose_paragraph(&r->prose, "Total times (compiled + uncompiled) per backend, ms:");
     for (size_t i = 0; i < r->profile->n_results; i++) {
         double ns = recorded->totals[i].total_ns;
         size_t own = strlen(isfinite(ns) ? prn_format_ms(text, ns) : "N/A");
         name_width = prn_text_width(names[i]) > name_width ? prn_text_width(names[i]) : name_width;
         width = own > width ? own : width;
     }
+    const size_t room = r->prose.look.width - width - 6;
+    name_width = name_width < room ? name_width : room;
     for (size_t i = 0; i < r->profile->n_results; i++) {
         double ns = recorded->totals[i].total_ns;
-        prn_buffer_add(out, r->prose.markdown ? "    - " : "    ");
-        if (r->prose.markdown)
-            prn_markdown_text(out, names[i]);
-        else
-            prn_buffer_printf(out, "%s%*s", names[i], (int)(name_width - prn_text_width(names[i])),
-                              "");
-        prn_buffer_printf(out, "%s%*s\n", r->prose.markdown ? ": " : "  ",
-                          r->prose.markdown ? 0 : (int)width,
-                          isfinite(ns) ? prn_format_ms(text, ns) : "N/A");
+        add_total(r, names[i], name_width, isfinite(ns) ? prn_format_ms(text, ns) : "N/A", width);
     }
 }
 

@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #define BAR_WIDTH 40
 #define GAP_TOLD 1e-4 /* what is less than this from the best is not told in figures */
@@ -263,41 +264,66 @@ static void title(const struct prn_schedule_view *view, struct prn_prose *prose)
 
 /* ---- Drawing ---- */
 
-static void bar(struct prn_buffer *out, double idle)
+static void bar(const struct prn_prose *p, double idle)
 {
-    size_t busy = (size_t)lround((1 - idle) * BAR_WIDTH);
-    prn_buffer_add(out, "  |  [");
-    for (size_t i = 0; i < BAR_WIDTH; i++)
-        prn_buffer_add_char(out, i < busy ? '#' : '.');
-    prn_buffer_printf(out, "] idle %.1f %%\n", 100 * idle);
+    const size_t around = sizeof "  |  [] idle 100.0 %" - 1;
+    const size_t room = p->look.width - around;
+    const size_t width = room < BAR_WIDTH ? room : BAR_WIDTH;
+    size_t busy = (size_t)lround((1 - idle) * (double)width);
+    prn_buffer_add(p->out, "  |  [");
+    for (size_t i = 0; i < width; i++)
+        prn_buffer_add_char(p->out, i < busy ? '#' : '.');
+    prn_buffer_printf(p->out, "] idle %.1f %%\n", 100 * idle);
 }
 
-static void draw(const struct prn_schedule_view *view, struct prn_buffer *out)
+/* Ends `line` as a line of the drawing, which begins as `begin` says. */
+static void draw_line(struct prn_prose *p, const char *begin)
 {
-    const struct prn_pipeline *p = view->report->pipeline;
-    const struct prn_schedule *s = view->report->schedule;
+    struct prn_buffer clean = PRN_BUFFER_INIT(p->out->limit);
+    prn_text_clean(&clean, prn_buffer_text(&p->line));
+    prn_buffer_add(p->out, begin);
+    prn_text_wrap(p->out, prn_buffer_text(&clean), strlen(begin), 7, p->look.width);
+    prn_prose_pass_error(p, &p->line);
+    prn_prose_pass_error(p, &clean);
+    prn_buffer_release(&clean);
+    prn_buffer_clear(&p->line);
+}
+
+static void draw_stage(const struct prn_schedule_view *view, size_t i, struct prn_prose *p)
+{
+    const struct prn_stage_view *v = &view->stages[i];
+    const struct prn_stage *stage = &view->report->schedule->stages[i];
     char number[PRN_FORMAT_SIZE], layers[64];
-    prn_buffer_printf(out, "  in: %s\n  |\n", prn_format_bytes(number, p->bytes_in));
-    for (size_t i = 0; i < s->n; i++) {
-        const struct prn_stage_view *v = &view->stages[i];
-        layers_text(layers, sizeof layers, &s->stages[i]);
-        prn_buffer_printf(out, "  v  stage %zu: ", i + 1);
-        prn_text_clean(out, v->host);
-        prn_buffer_add(out, " (");
-        prn_text_clean(out, v->type);
-        prn_buffer_printf(out, "), layer%s %s, %s\n",
-                          s->stages[i].first == s->stages[i].last ? "" : "s", layers,
-                          duration(number, v->time.s));
-        bar(out, v->idle);
-        if (i + 1 == s->n)
-            break;
-        prn_buffer_printf(out, "  |  link: %s", prn_format_bytes(number, v->link_bytes));
-        prn_buffer_printf(out, " in %s", duration(number, v->link_s));
-        prn_buffer_printf(out, " at %.6g Mbps\n", v->link_mbps);
-        bar(out, v->link_idle);
+    layers_text(layers, sizeof layers, stage);
+    prn_buffer_printf(&p->line, "stage %zu: %s (%s), layer%s %s, %s", i + 1, v->host, v->type,
+                      stage->first == stage->last ? "" : "s", layers, duration(number, v->time.s));
+    draw_line(p, "  v  ");
+    bar(p, v->idle);
+}
+
+static void draw_link(const struct prn_stage_view *v, struct prn_prose *p)
+{
+    char number[PRN_FORMAT_SIZE];
+    prn_buffer_printf(&p->line, "link: %s", prn_format_bytes(number, v->link_bytes));
+    prn_buffer_printf(&p->line, " in %s", duration(number, v->link_s));
+    prn_buffer_printf(&p->line, " at %.6g Mbps", v->link_mbps);
+    draw_line(p, "  |  ");
+    bar(p, v->link_idle);
+}
+
+static void draw(const struct prn_schedule_view *view, struct prn_prose *p)
+{
+    const struct prn_pipeline *pipeline = view->report->pipeline;
+    const size_t n = view->report->schedule->n;
+    char number[PRN_FORMAT_SIZE];
+    prn_buffer_printf(p->out, "  in: %s\n  |\n", prn_format_bytes(number, pipeline->bytes_in));
+    for (size_t i = 0; i < n; i++) {
+        draw_stage(view, i, p);
+        if (i + 1 < n)
+            draw_link(&view->stages[i], p);
     }
-    prn_buffer_printf(out, "  v\n  out: %s\n\n",
-                      prn_format_bytes(number, p->bytes_out[p->n_layers - 1]));
+    prn_buffer_printf(p->out, "  v\n  out: %s\n\n",
+                      prn_format_bytes(number, pipeline->bytes_out[pipeline->n_layers - 1]));
 }
 
 int prn_schedule_view_text(const struct prn_schedule_view *view, struct prn_buffer *out,
@@ -309,7 +335,7 @@ int prn_schedule_view_text(const struct prn_schedule_view *view, struct prn_buff
     prn_buffer_add_char(out, '\n');
     if (view->report->schedule->n > 0) {
         if (view->report->drawing)
-            draw(view, out);
+            draw(view, &prose);
         code = stage_table(view, out, err);
         if (code == 0)
             summary(view, &prose);

@@ -4,7 +4,6 @@
 #include "base/format.h"
 #include "base/text.h"
 #include "report/page.h"
-#include "report/prose.h"
 #include "report/verdict.h"
 
 #include <inttypes.h>
@@ -132,15 +131,12 @@ static int write_table(const struct comparison_view *v, size_t which, size_t cou
 
 /* ---- Text ---- */
 
-static void write_trace_line(const char *item, const char *title, const struct prn_trace *t,
-                             struct prn_buffer *out)
+static void write_trace_line(struct prn_prose *p, const char *title, const struct prn_trace *t)
 {
     char text[PRN_FORMAT_SIZE];
-    prn_buffer_printf(out, "%s%s  ", item, title);
-    prn_text_clean(out, t->name);
-    prn_buffer_printf(out, ", %s run%s analysed", prn_format_integer(text, t->n_selected),
-                      t->n_selected == 1 ? "" : "s");
-    prn_buffer_printf(out, ": %s\n", t->selected);
+    prn_prose_paragraph(p, "%s: %s, %s run%s analysed: %s", title, t->name,
+                        prn_format_integer(text, t->n_selected), t->n_selected == 1 ? "" : "s",
+                        t->selected);
 }
 
 #define CAUSES_TOLD 3
@@ -228,16 +224,13 @@ static void add_verdict(const struct comparison_view *v, struct prn_buffer *out)
         add_causes(v, out);
 }
 
-static void write_verdict(const struct comparison_view *v, bool markdown, struct prn_buffer *out)
+static void write_head(const struct comparison_view *v, struct prn_prose *p)
 {
-    struct prn_prose prose = prn_prose_init(
-        &(struct prn_look){.markdown = markdown,
-                           .width = v->options->width ? v->options->width : PRN_LOOK_UNLIMITED},
-        out);
-    prn_buffer_add_char(out, '\n');
-    add_verdict(v, &prose.line);
-    prn_prose_verdict(&prose);
-    prn_prose_release(&prose);
+    write_trace_line(p, "First", v->a);
+    write_trace_line(p, "Second", v->b);
+    prn_buffer_add_char(p->out, '\n');
+    add_verdict(v, &p->line);
+    prn_prose_verdict(p);
 }
 
 static const char *what_rows_are(const struct comparison_view *v, size_t which)
@@ -251,23 +244,24 @@ static const char *what_rows_are(const struct comparison_view *v, size_t which)
                                         : "input shapes";
 }
 
-static int write_rows(const struct comparison_view *v, size_t which, bool markdown,
-                      struct prn_buffer *out, struct prony_error *err)
+static int write_rows(const struct comparison_view *v, size_t which, struct prn_prose *p,
+                      struct prony_error *err)
 {
     size_t n = v->comparison->n[which];
     if (n == 0)
         return 0;
-    prn_buffer_printf(out, "%sPer run and %s, largest difference first", markdown ? "\n## " : "\n",
+    prn_buffer_printf(&p->line, "Per run and %s, largest difference first",
                       what_rows_are(v, which));
     if (n > v->options->count)
-        prn_buffer_printf(out, ": %zu of %zu", v->options->count, n);
-    prn_buffer_add(out, "\n\n");
-    int code = write_table(v, which, v->options->count,
-                           markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT, out, err);
+        prn_buffer_printf(&p->line, ": %zu of %zu", v->options->count, n);
+    prn_prose_heading(p, "%s", "");
+    int code =
+        write_table(v, which, v->options->count,
+                    p->markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT, p->out, err);
     if (code == 0 && which == PRN_TRACE_COMPARED_GPU && v->demangler_fault) {
-        prn_buffer_add(out, "\nKernel names are as the compiler wrote them: ");
-        prn_text_clean(out, v->demangler_fault);
-        prn_buffer_add(out, "\n");
+        prn_buffer_add_char(p->out, '\n');
+        prn_prose_paragraph(p, "Kernel names are as the compiler wrote them: %s",
+                            v->demangler_fault);
     }
     return code;
 }
@@ -275,13 +269,12 @@ static int write_rows(const struct comparison_view *v, size_t which, bool markdo
 static int write_text(const struct comparison_view *v, bool markdown, struct prn_buffer *out,
                       struct prony_error *err)
 {
-    const char *item = markdown ? "- " : "";
-    write_trace_line(item, "First: ", v->a, out);
-    write_trace_line(item, "Second:", v->b, out);
-    write_verdict(v, markdown, out);
+    struct prn_prose prose = prn_trace_prose(v->options, markdown, out);
     int code = 0;
+    write_head(v, &prose);
     for (size_t i = 0; code == 0 && i < PRN_TRACE_COMPARED; i++)
-        code = write_rows(v, i, markdown, out, err);
+        code = write_rows(v, i, &prose, err);
+    prn_prose_release(&prose);
     return code < 0 ? code
                     : prn_trace_memory_compare_text(v->comparison, v->a, v->b, v->options, markdown,
                                                     out, err);

@@ -3,7 +3,6 @@
 
 #include "base/format.h"
 #include "base/text.h"
-#include "report/prose.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -255,10 +254,7 @@ int prn_trace_memory_text(const struct prn_trace_report *r, bool markdown, struc
     qsort(groups, n, sizeof(struct prn_trace_group *), by_growth);
     size_t shown = n < r->options.count ? n : r->options.count;
     prn_heading(out, markdown, "Memory");
-    struct prn_prose prose = prn_prose_init(
-        &(struct prn_look){.markdown = markdown,
-                           .width = r->options.width ? r->options.width : PRN_LOOK_UNLIMITED},
-        out);
+    struct prn_prose prose = prn_trace_prose(&r->options, markdown, out);
     write_peaks(t, &prose);
     write_notes(t, &prose);
     prn_prose_release(&prose);

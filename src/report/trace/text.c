@@ -2,53 +2,57 @@
 #include "report/trace/view.h"
 
 #include "base/format.h"
-#include "base/text.h"
-#include "report/prose.h"
 
 #include <inttypes.h>
 #include <math.h>
 
-static void write_head(const struct prn_trace_report *r, const char *item, struct prn_buffer *out)
+struct prn_prose prn_trace_prose(const struct prn_trace_report_options *options, bool markdown,
+                                 struct prn_buffer *out)
+{
+    const struct prn_look look = {.markdown = markdown,
+                                  .width = options->width ? options->width : PRN_LOOK_UNLIMITED};
+    return prn_prose_init(&look, out);
+}
+
+static void write_head(const struct prn_trace_report *r, struct prn_prose *p)
 {
     const struct prn_trace *t = r->trace;
     char text[PRN_FORMAT_SIZE];
-    prn_buffer_printf(out, "%sTrace:  ", item);
-    prn_text_clean(out, t->name);
-    prn_buffer_printf(out, ", %s", prn_format_bytes(text, (double)t->counts.bytes));
-    prn_buffer_printf(out, ", %s event%s\n", prn_format_integer(text, t->counts.events),
-                      t->counts.events == 1 ? "" : "s");
-    prn_buffer_printf(out, "%sRuns:   %s found, ", item, prn_format_integer(text, t->n_runs));
+    prn_buffer_printf(&p->line, "Trace: %s, %s", t->name,
+                      prn_format_bytes(text, (double)t->counts.bytes));
+    prn_prose_paragraph(p, ", %s event%s", prn_format_integer(text, t->counts.events),
+                        t->counts.events == 1 ? "" : "s");
+    prn_buffer_printf(&p->line, "Runs: %s found, ", prn_format_integer(text, t->n_runs));
     if (t->whole_is_one_run)
-        prn_buffer_add(out, "the whole trace is analysed as one\n");
+        prn_prose_paragraph(p, "the whole trace is analysed as one");
     else
-        prn_buffer_printf(out, "%s analysed: %s\n", prn_format_integer(text, t->n_selected),
-                          t->selected);
+        prn_prose_paragraph(p, "%s analysed: %s", prn_format_integer(text, t->n_selected),
+                            t->selected);
 }
 
 /* What the reader must know to read the ledger right. */
-static void write_ledger_notes(const struct prn_trace *t, struct prn_buffer *out)
+static void write_ledger_notes(const struct prn_trace *t, struct prn_prose *p)
 {
     char text[PRN_FORMAT_SIZE];
     double node = t->ledger_ns[PRN_LEDGER_NODE];
     double nodes = ceil((double)t->ledger_nodes / (double)t->n_selected);
-    prn_buffer_add(out, "\n");
+    prn_buffer_add(p->out, "\n");
     if (node > 0)
-        prn_buffer_printf(out, "While nodes ran, %.2f of them ran at a time.\n",
-                          t->ledger_node_sum_ns / node);
+        prn_prose_paragraph(p, "While nodes ran, %.2f of them ran at a time.",
+                            t->ledger_node_sum_ns / node);
     double nested = t->ledger_nested_ns / (t->ledger_nested_ns + t->ledger_node_sum_ns);
     if (nested > 0.0005)
-        prn_buffer_printf(
-            out,
-            "%.1f %% of the nodes' time is inside other nodes (the bodies of If, Loop "
-            "and Scan): below it counts for both.\n",
-            100 * nested);
+        prn_prose_paragraph(p,
+                            "%.1f %% of the nodes' time is inside other nodes (the bodies of If, "
+                            "Loop and Scan). The tables below count it for both.",
+                            100 * nested);
     if (!t->has_execute)
-        prn_buffer_add(out, "The trace has no executor events, so what isn't in a node is "
-                            "unexplained.\n");
-    prn_buffer_printf(out,
-                      "Times are cut to whole µs: with %.0f node%s, up to %s of a run's node time "
-                      "is counted outside the nodes.\n",
-                      nodes, nodes == 1 ? "" : "s", prn_format_duration(text, nodes * 1e3));
+        prn_prose_paragraph(p, "The trace has no executor events, so time outside the nodes is "
+                               "unexplained.");
+    prn_prose_paragraph(p,
+                        "Times are cut to whole µs: with %.0f node%s, up to %s of a run's node "
+                        "time is counted outside the nodes.",
+                        nodes, nodes == 1 ? "" : "s", prn_format_duration(text, nodes * 1e3));
 }
 
 static int write_ledger(const struct prn_trace_report *r, bool markdown, struct prn_buffer *out,
@@ -57,10 +61,12 @@ static int write_ledger(const struct prn_trace_report *r, bool markdown, struct 
     if (!r->trace->has_ledger)
         return 0;
     prn_heading(out, markdown, "Where a run's time goes");
+    struct prn_prose prose = prn_trace_prose(&r->options, markdown, out);
     int code = prn_trace_ledger_write(r, markdown ? PRN_TABLE_STYLE_MARKDOWN : PRN_TABLE_STYLE_TEXT,
                                       out, err);
     if (code == 0)
-        write_ledger_notes(r->trace, out);
+        write_ledger_notes(r->trace, &prose);
+    prn_prose_release(&prose);
     return code;
 }
 
@@ -99,11 +105,8 @@ static int write_mapping(const struct prn_trace_report *r, bool markdown, struct
 int prn_trace_text_write(const struct prn_trace_report *r, bool markdown, struct prn_buffer *out,
                          struct prony_error *err)
 {
-    struct prn_prose prose = prn_prose_init(
-        &(struct prn_look){.markdown = markdown,
-                           .width = r->options.width ? r->options.width : PRN_LOOK_UNLIMITED},
-        out);
-    write_head(r, markdown ? "- " : "", out);
+    struct prn_prose prose = prn_trace_prose(&r->options, markdown, out);
+    write_head(r, &prose);
     prn_buffer_add_char(out, '\n');
     int code = prn_trace_verdict(r, &prose.line, err);
     if (code == 0)

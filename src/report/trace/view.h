@@ -3,6 +3,7 @@
 #define PRN_REPORT_TRACE_VIEW_H
 
 #include "format/json.h"
+#include "report/prose.h"
 #include "report/trace/report.h"
 
 struct prn_trace_rows {
@@ -34,6 +35,10 @@ struct prn_trace_report {
 
 /* The name that a group is shown by: a node without "_kernel_time". Written into `out`. */
 const char *prn_trace_node_name(const struct prn_symbol *symbol, struct prn_buffer *out);
+
+/* Prose of the width that the options ask for. */
+struct prn_prose prn_trace_prose(const struct prn_trace_report_options *options, bool markdown,
+                                 struct prn_buffer *out);
 
 /* What shows the columns that a table has no room for. */
 #define PRN_TRACE_MORE "--format csv or a wider terminal"
