@@ -118,12 +118,7 @@ static int write_holders(const struct prn_remote_status *s, struct prn_buffer *o
                          struct prony_error *err)
 {
     struct prn_table *t = prn_table_new();
-    static const char *const titles[] = {"Worker", "Host",    "Hardware", "State",
-                                         "User",   "Session", "Held for"};
-    for (size_t i = 0; i < PRN_ARRAY_SIZE(titles); i++)
-        prn_table_column(t, titles[i],
-                         i + 1 == PRN_ARRAY_SIZE(titles) ? PRN_TABLE_ALIGN_RIGHT
-                                                         : PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t, "Worker|Host|Hardware|State|User|Session|>Held for");
     for (size_t i = 0; i < s->n_workers; i++) {
         const struct prn_remote_worker *k = &s->workers[i];
         const char *const cells[] = {k->id, k->name, k->hardware, k->state, k->user, k->session};

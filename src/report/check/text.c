@@ -96,14 +96,9 @@ static int write_table(const struct prn_check *check, const struct prn_look *loo
     prn_table_column(t, "Backend", PRN_TABLE_ALIGN_LEFT);
     if (c.sizes)
         prn_table_column(t, "Sizes", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(t, "What", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(t, "Old", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "New", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Change", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "95 % interval", PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t, "What|>Old|>New|>Change|95 % interval");
     prn_table_omit(t);
-    prn_table_column(t, "Limit", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Verdict", PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t, ">Limit|Verdict");
     if (!look->markdown) {
         prn_table_bare(t);
         prn_table_width(t, look->width ? look->width : PRN_LOOK_WIDTH);

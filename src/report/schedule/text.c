@@ -88,11 +88,7 @@ static int stage_table(const struct prn_schedule_view *view, struct prn_buffer *
     prn_table_columns(t, ">Stage|Host|Type|>Layers|>Time");
     if (errors)
         prn_table_column(t, "±", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Idle", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Memory", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "of", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Sends", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "in", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_columns(t, ">Idle|>Memory|>of|>Sends|>in");
     for (size_t i = 0; i < view->report->schedule->n; i++)
         stage_row(view, i, errors, t);
     return prn_table_end(t, PRN_TABLE_STYLE_TEXT, out, err);

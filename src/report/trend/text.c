@@ -229,16 +229,14 @@ static int write_table(struct report *r, size_t *ret_hidden, struct prony_error 
     r->table = prn_table_new();
     if (!r->prose.markdown)
         prn_table_width(r->table, r->prose.look.width);
-    prn_table_column(r->table, "No.", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(r->table, "Measured", PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(r->table, ">No.|Measured");
     if (commits)
         prn_table_column(r->table, "Commit", PRN_TABLE_ALIGN_LEFT);
     if (branches) {
         prn_table_column(r->table, "Branch", PRN_TABLE_ALIGN_LEFT);
         prn_table_omit(r->table);
     }
-    prn_table_column(r->table, "Time", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(r->table, "±", PRN_TABLE_ALIGN_RIGHT);
+    prn_table_columns(r->table, ">Time|>±");
     find_ends(r);
     if (!r->prose.markdown)
         chart_column(r);
@@ -380,15 +378,10 @@ static bool list_has_sizes(const struct prn_trend_list *list)
 
 static void list_columns(struct prn_table *t, const struct prn_trend_list *list)
 {
-    prn_table_column(t, "Model", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(t, "Backend", PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t, "Model|Backend");
     if (list_has_sizes(list))
         prn_table_column(t, "Sizes", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(t, "Reports", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Last", PRN_TABLE_ALIGN_LEFT);
-    prn_table_column(t, "Time", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "±", PRN_TABLE_ALIGN_RIGHT);
-    prn_table_column(t, "Machine", PRN_TABLE_ALIGN_LEFT);
+    prn_table_columns(t, ">Reports|Last|>Time|>±|Machine");
     prn_table_wrap(t);
 }
 
