@@ -64,7 +64,7 @@ int prn_devices_read(const char *path, struct prn_arena *arena, struct prn_devic
     int code = prn_fields_open(path, false, &yaml, err);
     if (code < 0)
         return code;
-    struct reader r = {.fields = {yaml, arena, err}, .seen = PRN_MAP_INIT};
+    struct reader r = {.fields = {.yaml = yaml, .arena = arena, .err = err}, .seen = PRN_MAP_INIT};
     code = read_types(&r, ret_types, ret_n);
     prn_map_release(&r.seen);
     prn_yaml_free(yaml);
