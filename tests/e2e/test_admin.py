@@ -2,7 +2,7 @@
 import grpc
 
 from conftest import PROGRAM, run_program
-from service import LOCAL, SMALL, Program, base, eventually, make_certificate, own, serving
+from service import LOCAL, SMALL, Program, Session, base, eventually, make_certificate, own, serving
 
 LAB = "lab/onnxrt-cpu"
 TWO = "listen: 127.0.0.1:0\npools:\n  - {name: local, count: 1}\n  - {name: lab}\n"
@@ -99,7 +99,9 @@ def test_a_drained_worker_leaves_after_its_session(tmp_path):
             assert program.process.poll() is None
             session.close()
             assert program.wait() == 0
-            assert client.create(LAB).HasField("error_value")
+            left = client.create(LAB).result_value  # the pool is still configured
+            assert not left.ready and left.queue.note == "no worker is connected"
+            Session(client, left.session_uuid, 1).close()
             free = Program([PROGRAM, "worker", "--server", service.address, "--hardware", "lab"])
             service.said("worker.joined hardware=lab", after=len(service.log))
             order(client, "drain", worker(client, "lab").id)
