@@ -11,6 +11,7 @@
 #include "service/store/accounts.h"
 #include "service/store/backup.h"
 #include "service/store/history.h"
+#include "service/store/lasting.h"
 #include "service/store/state.h"
 #include "service/tries.h"
 #include "service/web/dashboard.h"
@@ -137,6 +138,9 @@ static int open_state(struct prn_service *s, struct prony_error *err) PRN_ALONE
         code = prn_history_new(s->state, NULL, &s->history, err);
     if (code == 0)
         code = prn_accounts_new(s->state, &s->accounts, err);
+    /* Who ends with its input has nobody who comes back. */
+    if (code == 0 && !s->options->ends_with_input)
+        code = prn_lasting_new(s->state, &s->lasting, err);
     if (code == 0)
         code = prn_pool_new(DISK_THREADS, &s->pool, err);
     if (code == 0)
@@ -503,6 +507,7 @@ static void service_release(struct prn_service *s) PRN_ALONE
     prn_leases_release(&s->times);
     prn_bookings_free(s);
     prn_accounts_free(s->accounts);
+    prn_lasting_free(s->lasting);
     prn_history_free(s->history);
     prn_blobs_close(s->blobs);
     prn_tokens_free(s->tokens);
@@ -564,6 +569,9 @@ static int service_start(struct prn_service *s, const char **addresses, pthread_
         code = recall_all_use(s, err);
     if (code == 0)
         code = prn_bookings_load_locked(s, err);
+    if (code == 0)
+        code = prn_keep_restore_locked(s, err);
+    s->restoring = false;
     prn_service_unlock(s);
     if (code == 0 && pthread_create(timer, NULL, keep_time, s) != 0)
         code = prn_fail(err, PRONY_ENOMEM, "cannot start a thread");
@@ -601,7 +609,9 @@ static struct prn_service *new_service(const struct prn_serve_options *options) 
     prn_condition_init(&s->wake);
     s->options = options;
     s->sessions_fd = -1;
+    s->restoring = true;
     s->start_ns = prn_monotonic_ns();
+    s->start_ms = prn_wall_clock_ms();
     TAILQ_INIT(&s->closing);
     s->done_end = &s->done;
     for (size_t i = 0; i < PRN_ASK_KINDS; i++)

@@ -2,7 +2,7 @@
  * Inside the service: what its rooms share.
  *
  *     config/   the configuration: read, checked, compared with the one before
- *     store/    what survives a restart: tokens, uploads, history
+ *     store/    what survives a restart: tokens, uploads, history, accounts, open sessions
  *     session/  sessions: the queue, leases, models, and the calls that hosts work on
  *     host/     workers that are connected, and the service's own
  *     slurm/    workers in jobs of Slurm, which come and go with those who wait
@@ -24,6 +24,7 @@
 #include "service/config/config.h"
 #include "base/clock.h"
 #include "service/log.h"
+#include "service/pool.h"
 #include "service/session/lease.h"
 #include "service/store/tokens.h"
 
@@ -48,6 +49,7 @@ struct prn_http;
 struct prn_known_hardware;
 struct prn_late;
 struct prn_list_wait;
+struct prn_lasting;
 struct prn_local;
 struct prn_meter;
 struct prn_metrics;
@@ -91,6 +93,9 @@ struct prn_service {
     struct prn_blobs *blobs;
     struct prn_history *history;
     struct prn_accounts *accounts;
+    struct prn_lasting *lasting; /* sessions for the next process; NULL: none are kept */
+    struct prn_job_line lasting_line;
+    bool restoring PRN_LOCKED;                /* those of the process before aren't back yet */
     struct prn_unbooked *unbooked PRN_LOCKED; /* usage.c: not in the accounts yet */
     size_t n_unbooked PRN_LOCKED;
     struct prn_reserved *reserved PRN_LOCKED; /* bookings.c: by when they begin */
@@ -138,10 +143,10 @@ struct prn_service {
     struct prn_tries *tries;          /* wrong tokens, by address */
     struct prn_late *late PRN_LOCKED; /* answers to them that are held back (access.c) */
     size_t n_late PRN_LOCKED;
-    bool draining PRN_LOCKED; /* takes no new sessions */
-    bool stopping PRN_LOCKED; /* starts no workers */
-    bool ended PRN_LOCKED;    /* the timer's end */
-    int64_t start_ns;
+    bool draining PRN_LOCKED;                /* takes no new sessions */
+    bool stopping PRN_LOCKED;                /* starts no workers */
+    bool ended PRN_LOCKED;                   /* the timer's end */
+    int64_t start_ns, start_ms;              /* the same moment, since 1970 */
     uint64_t n_attached PRN_LOCKED;          /* workers, ever */
     char notice[PRN_NOTICE_SIZE] PRN_LOCKED; /* an administrator's, to all; "": none */
     /* Of the last sessions that ended, why: their clients ask. */

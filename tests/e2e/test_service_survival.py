@@ -343,10 +343,12 @@ def check_blobs(service, acknowledged, unfinished):
 def test_service_that_is_killed(tmp_path):
     draw = random.Random(SEED)
     acknowledged = []
+    # A short lease, so that sessions of the process before, which nobody comes back for, are soon gone.
+    config = "lease: 1s\n"
     for _ in range(many(8, 100)):
-        service = Service(tmp_path / "s")
+        service = Service(tmp_path / "s", config=config)
         try:
-            assert not service.session_files()
+            eventually(lambda service=service: not service.session_files(), "they are gone")
             with service.client() as client:
                 session = client.session()
                 session.load(SMALL)
@@ -377,7 +379,7 @@ def test_service_that_is_killed(tmp_path):
             service.wait()
             service.gone()  # workers and executors don't outlive it
             acknowledged = acknowledged[-5:] + uploaded
-            with serving(tmp_path / "s") as again:
+            with serving(tmp_path / "s", config=config) as again:
                 check_blobs(again, acknowledged, [unfinished])
         finally:
             service.kill()

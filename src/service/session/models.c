@@ -166,6 +166,15 @@ static int attach_file_locked(struct prn_session *session, const struct componen
     return 0;
 }
 
+int prn_model_attach_locked(struct prn_session *session, uint64_t model_id, char *name,
+                            const bool *skip, struct prn_blob *blob, struct prony_error *err)
+{
+    struct component c = {.model_id = model_id, .component_id = 1, .name = name};
+    memcpy(c.skip, skip, session->n_backends * sizeof c.skip[0]);
+    int code = check_component(&c, err);
+    return code < 0 ? code : attach_file_locked(session, &c, blob, err);
+}
+
 /* One entry per backend: attached, or skipped. The two replies have the same shape. */
 static void reply_attached(struct prn_rpc_call *call, const struct prn_session *session,
                            const bool *skip, bool cached)
@@ -231,6 +240,8 @@ static void finish_component(struct prn_rpc_call *call, struct prn_session *sess
             reply_attached(call, session, c->skip, cached);
         if (code == 0)
             audit_file(call, session, c, blob, cached);
+        if (code == 0)
+            prn_keep_file_locked(session, c->model_id, c->name, blob, c->skip);
     }
     prn_service_unlock(s);
     prn_blob_release(blob);

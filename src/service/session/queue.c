@@ -82,6 +82,7 @@ struct prn_queue_session {
     size_t backends;
     double share;
     int priority;
+    bool first;
     void *data;
     enum prn_queue_state state;
     int64_t asked_ns, ended_ns; /* waiting */
@@ -413,6 +414,8 @@ static int64_t rank_of(const struct prn_queue *queue, const struct prn_queue_ses
 {
     const double window_s = queue->policy.window_s;
     double debt_s = 0;
+    if (s->first)
+        return INT64_MIN;
     if (!queue->policy.fair)
         return s->asked_ns;
     for (size_t i = 0; i < s->n; i++)
@@ -991,6 +994,7 @@ int prn_queue_ask(struct prn_queue *queue, const struct prn_queue_request *reque
     s->backends = request->n;
     s->share = request->share > 0 ? request->share : 1;
     s->priority = request->priority;
+    s->first = request->first;
     s->data = request->data;
     s->state = PRN_QUEUE_WAITING;
     s->asked_ns = now_ns - request->waited_ns;

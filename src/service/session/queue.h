@@ -127,6 +127,7 @@ struct prn_queue_request {
     double share;      /* of the user, against others' 1; 0: 1 */
     int priority;      /* 0: as most; more is earlier */
     int64_t waited_ns; /* it asked so long ago, before a restart */
+    bool first;        /* before all others: it had its hosts before a restart */
     void *data;
 };
 

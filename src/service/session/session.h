@@ -84,6 +84,12 @@ enum prn_session_state {
     PRN_SESSION_CLOSED, /* not in the table any more */
 };
 
+/* A load from before a restart, to be done again. */
+struct prn_reload {
+    OctomlProfile__LoadModelRequest *request;
+    struct prn_reload *next;
+};
+
 struct prn_session {
     struct prn_service *service;
     uint8_t id[PRN_SESSION_ID_BYTES];
@@ -119,10 +125,14 @@ struct prn_session {
     } ask[PRN_ASK_KINDS] PRN_LOCKED;
     int64_t created_ms, ready_ms PRN_LOCKED, ended_ms PRN_LOCKED;
     int64_t created_ns, ready_ns PRN_LOCKED, life_ns PRN_LOCKED;
-    int64_t charged_ns PRN_LOCKED;       /* until when its hosts are accounted for */
-    uint64_t runs PRN_LOCKED;            /* and measurements */
-    const char *outcome PRN_LOCKED;      /* a constant, or the arena's */
-    struct prn_session *next PRN_LOCKED; /* in its bucket */
+    int64_t charged_ns PRN_LOCKED;  /* until when its hosts are accounted for */
+    uint64_t runs PRN_LOCKED;       /* and measurements */
+    const char *outcome PRN_LOCKED; /* a constant, or the arena's */
+    bool from_before;               /* a restart of the service */
+    bool restored;                  /* and had its hosts then */
+    bool kept; /* it ends with this process only, and goes on in the next one */
+    struct prn_reload *reloads PRN_LOCKED; /* once it has its hosts again */
+    struct prn_session *next PRN_LOCKED;   /* in its bucket */
     TAILQ_ENTRY(prn_session) in_closing;
 };
 
@@ -258,7 +268,35 @@ void prn_close_session(struct prn_rpc_call *call, struct prn_bytes *message);
 /* Of the two that wait. */
 void prn_ask_ended(struct prn_rpc_call *call, bool cancelled);
 
+/* One from before a restart: it waits again, before all others if it had its hosts. */
+PRONY_MUST_CHECK int prn_session_restore_locked(struct prn_service *s,
+                                                const OctomlProfile__CreateSessionRequest *request,
+                                                const struct prn_identity *owner,
+                                                int64_t created_ms, int64_t ready_ms,
+                                                struct prn_session **ret_session,
+                                                struct prony_error *err) PRN_HOLDS(prn_service);
+
+/* keep.c: what survives a restart of the service */
+
+void prn_keep_open_locked(const struct prn_session *session,
+                          const OctomlProfile__CreateSessionRequest *request)
+    PRN_HOLDS(prn_service);
+void prn_keep_ready_locked(const struct prn_session *session) PRN_HOLDS(prn_service);
+void prn_keep_file_locked(const struct prn_session *session, uint64_t model_id, const char *name,
+                          const struct prn_blob *blob, const bool *skip) PRN_HOLDS(prn_service);
+void prn_keep_load_locked(const struct prn_session *session,
+                          const OctomlProfile__LoadModelRequest *request) PRN_HOLDS(prn_service);
+void prn_keep_end_locked(const struct prn_session *session) PRN_HOLDS(prn_service);
+/* At the start: those of the process before. */
+PRONY_MUST_CHECK int prn_keep_restore_locked(struct prn_service *s, struct prony_error *err)
+    PRN_HOLDS(prn_service);
+
 /* models.c */
+
+/* A file from the cache becomes a part of a model. */
+PRONY_MUST_CHECK int prn_model_attach_locked(struct prn_session *session, uint64_t model_id,
+                                             char *name, const bool *skip, struct prn_blob *blob,
+                                             struct prony_error *err) PRN_HOLDS(prn_service);
 
 /* NULL: there is none. */
 struct prn_session_model *prn_model_find_locked(const struct prn_session *session, uint64_t id)
@@ -284,6 +322,8 @@ void prn_load_cached(struct prn_rpc_call *call, struct prn_bytes *message);
 
 /* tasks.c */
 
+/* What was loaded before a restart is loaded again; later tasks wait for it. */
+void prn_tasks_reload_locked(struct prn_session *session) PRN_HOLDS(prn_service);
 void prn_load_model(struct prn_rpc_call *call, struct prn_bytes *message);
 void prn_run(struct prn_rpc_call *call, struct prn_bytes *message);
 void prn_runs_begin(struct prn_rpc_call *call, struct prn_bytes *message);

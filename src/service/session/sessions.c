@@ -64,6 +64,12 @@ struct prn_session *prn_session_ref_locked(struct prn_session *session)
 static void free_session(struct prn_session *session) PRN_ALONE
 {
     prn_models_free(session);
+    while (session->reloads) {
+        struct prn_reload *reload = session->reloads;
+        session->reloads = reload->next;
+        octoml_profile__load_model_request__free_unpacked(reload->request, NULL);
+        free(reload);
+    }
     for (size_t i = 0; i < session->n_held; i++)
         free(session->held[i].instances);
     if (session->folder_fd >= 0)
@@ -80,7 +86,7 @@ struct farewell {
     struct prn_identity owner;
     struct prn_buffer backends;
     struct prn_history_session ended;
-    bool has_folder;
+    bool has_folder, kept;
     char name[2 * PRN_SESSION_ID_BYTES + 1];
     char outcome[PRONY_ERROR_TEXT_SIZE];
 };
@@ -90,7 +96,7 @@ static void run_farewell(struct prn_pool_job *job)
     struct farewell *f = (struct farewell *)job;
     struct prn_service *s = f->service;
     struct prony_error err;
-    if (prn_history_add_session(s->history, &f->ended, &err) < 0)
+    if (!f->kept && prn_history_add_session(s->history, &f->ended, &err) < 0)
         PRN_LOG(s->log, PRN_LOG_ERROR, "history", PRN_LOG_TEXT("error", err.text));
     if (f->has_folder && prn_folder_remove(s->sessions_fd, f->name, &err) < 0)
         PRN_LOG(s->log, PRN_LOG_ERROR, "session.folder", PRN_LOG_TEXT("error", err.text));
@@ -112,7 +118,8 @@ static void say_farewell_locked(const struct prn_session *session) PRN_HOLDS(prn
                            .service = session->service,
                            .owner = session->owner,
                            .backends = PRN_BUFFER_INIT((size_t)64 << 10),
-                           .has_folder = session->folder_fd >= 0};
+                           .has_folder = session->folder_fd >= 0,
+                           .kept = session->kept};
     memcpy(f->name, session->name, sizeof f->name);
     snprintf(f->outcome, sizeof f->outcome, "%s", session->outcome);
     for (size_t i = 0; i < session->n_backends; i++)
@@ -290,6 +297,10 @@ static struct prn_session *find_session_locked(struct prn_service *s, struct prn
         return NULL;
     }
     session = lookup_locked(s, id);
+    if (!session && s->restoring) {
+        prn_refuse(call, PRN_STATUS_UNAVAILABLE, "the service is starting; try again");
+        return NULL;
+    }
     if (!session) {
         const char *why = why_ended_locked(s, id);
         prn_refuse(call, PRN_STATUS_FAILED_PRECONDITION, "there is no such session: %s%s",
@@ -312,6 +323,12 @@ struct prn_session *prn_session_find_ready_locked(struct prn_service *s, struct 
     struct prn_session *session = find_session_locked(s, call, identity, id, id_length);
     if (!session || session->state == PRN_SESSION_READY)
         return session;
+    if (session->restored) {
+        prn_refuse(
+            call, PRN_STATUS_UNAVAILABLE,
+            "the service was restarted, and the session's hosts are not back yet; try again");
+        return NULL;
+    }
     prn_refuse(call, PRN_STATUS_FAILED_PRECONDITION,
                "the session isn't ready: it waits for its hardware");
     return NULL;
@@ -443,7 +460,11 @@ static void answer_waiter_locked(struct prn_session *session) PRN_HOLDS(prn_serv
         fill_place_locked(session, &place);
         reply.queue = &place.message;
     }
-    if (session->state == PRN_SESSION_CLOSED)
+    if (session->state == PRN_SESSION_CLOSED && session->kept)
+        prn_refuse(call, PRN_STATUS_UNAVAILABLE,
+                   "the service ended; the session goes on when it "
+                   "is started again");
+    else if (session->state == PRN_SESSION_CLOSED)
         prn_refuse(call, PRN_STATUS_FAILED_PRECONDITION, "the session is closed: %s",
                    session->outcome);
     else
@@ -572,9 +593,20 @@ static int plan_hosts(struct prn_session *session, struct prony_error *err)
     return 0;
 }
 
+/* What of the configuration holds for a session. */
+struct terms {
+    struct prn_config_limits limits;
+    double lease_s;
+};
+
+static struct terms terms_locked(const struct prn_service *s) PRN_HOLDS(prn_service)
+{
+    return (struct terms){s->config.limits, s->config.lease_s};
+}
+
 static int make_session(struct prn_service *s, const OctomlProfile__CreateSessionRequest *q,
-                        const struct prn_identity *identity, struct prn_session **ret_session,
-                        struct prony_error *err)
+                        const struct prn_identity *identity, const struct terms *terms,
+                        struct prn_session **ret_session, struct prony_error *err) PRN_ALONE
 {
     struct prn_session *session = calloc(1, sizeof *session);
     if (!session)
@@ -590,12 +622,10 @@ static int make_session(struct prn_service *s, const OctomlProfile__CreateSessio
                                     .outcome = "",
                                     .created_ms = prn_wall_clock_ms(),
                                     .created_ns = prn_monotonic_ns()};
-    prn_service_lock(s);
     session->lease.data = session;
     session->limit.data = session;
-    double lease_s = s->config.lease_s;
-    session->limits = s->config.limits;
-    prn_service_unlock(s);
+    double lease_s = terms->lease_s;
+    session->limits = terms->limits;
     if (q->has_lease_s && q->lease_s >= LEASE_MIN_S && q->lease_s < lease_s)
         lease_s = q->lease_s;
     session->lease_ns = (int64_t)(lease_s * 1e9);
@@ -624,19 +654,25 @@ static int enter_queue_locked(struct prn_session *session, struct prony_error *e
 {
     struct prn_service *s = session->service;
     const char *hardware[PRN_SESSION_BACKENDS_MAX];
+    int64_t now_ns = prn_monotonic_ns();
+    /* By one clock for all, or they would change places. */
+    int64_t asked_ns = s->start_ns + (session->created_ms - s->start_ms) * 1000000;
+    int64_t waited_ns = session->from_before ? now_ns - asked_ns : 0;
     for (size_t i = 0; i < session->n_backends; i++)
         hardware[i] = session->backends[i].hardware;
-    struct prn_queue_request request = {.user = session->owner.user,
-                                        .quota = prn_config_quota(&s->config, session->owner.user),
-                                        .waiting = s->config.quota_waiting,
-                                        .hardware = hardware,
-                                        .n = session->n_backends,
-                                        .own_hosts = session->own_hosts,
-                                        .share = prn_config_share(&s->config, session->owner.user),
-                                        .priority =
-                                            prn_config_priority(&s->config, session->owner.user),
-                                        .data = session};
-    int64_t now_ns = prn_monotonic_ns();
+    struct prn_queue_request request = {
+        .user = session->owner.user,
+        .quota = session->from_before ? PRN_QUEUE_NO_LIMIT
+                                      : prn_config_quota(&s->config, session->owner.user),
+        .waiting = session->from_before ? PRN_QUEUE_NO_LIMIT : s->config.quota_waiting,
+        .first = session->restored,
+        .waited_ns = waited_ns > 0 ? waited_ns : 0,
+        .hardware = hardware,
+        .n = session->n_backends,
+        .own_hosts = session->own_hosts,
+        .share = prn_config_share(&s->config, session->owner.user),
+        .priority = prn_config_priority(&s->config, session->owner.user),
+        .data = session};
     int code = prn_leases_add(&s->leases, &session->lease, now_ns + session->lease_ns);
     if (code == 0)
         code = prn_leases_add(&s->times, &session->limit, NO_LIMIT_NS);
@@ -722,7 +758,8 @@ static void audit_open(const struct prn_service *s, const struct prn_rpc_call *c
 }
 
 static void create_locked(struct prn_service *s, struct prn_rpc_call *call,
-                          struct prn_session *session) PRN_HOLDS(prn_service)
+                          const OctomlProfile__CreateSessionRequest *q, struct prn_session *session)
+    PRN_HOLDS(prn_service)
 {
     struct prony_error err;
     int code = 0;
@@ -765,6 +802,7 @@ static void create_locked(struct prn_service *s, struct prn_rpc_call *call,
     }
     prn_meter_add(s->counted.created, 1);
     audit_open(s, call, session, NULL);
+    prn_keep_open_locked(session, q);
     prn_sessions_settle_locked(s);
     reply_created_locked(call, session);
 }
@@ -780,16 +818,45 @@ void prn_create_session(struct prn_rpc_call *call, struct prn_bytes *message)
     if (!q)
         return;
     if (check_request(call, q)) {
-        int code = make_session(s, q, &identity, &session, &err);
+        prn_service_lock(s);
+        const struct terms terms = terms_locked(s);
+        prn_service_unlock(s);
+        int code = make_session(s, q, &identity, &terms, &session, &err);
         if (code < 0) {
             prn_refuse(call, prn_status_of(code), "%s", err.text);
         } else {
             prn_service_lock(s);
-            create_locked(s, call, session);
+            create_locked(s, call, q, session);
             prn_service_unlock(s);
         }
     }
     protobuf_c_message_free_unpacked(&q->base, NULL);
+}
+
+int prn_session_restore_locked(struct prn_service *s,
+                               const OctomlProfile__CreateSessionRequest *request,
+                               const struct prn_identity *owner, int64_t created_ms,
+                               int64_t ready_ms, struct prn_session **ret_session,
+                               struct prony_error *err)
+{
+    const struct terms terms = terms_locked(s);
+    struct prn_session *session = NULL;
+    if (request->n_backends == 0 || request->n_backends > PRN_SESSION_BACKENDS_MAX ||
+        request->session_uuid.len != PRN_SESSION_ID_BYTES)
+        return prn_fail(err, PRONY_EFORMAT, "what is kept of it is damaged");
+    int code = make_session(s, request, owner, &terms, &session, err);
+    if (code < 0)
+        return code;
+    session->from_before = true;
+    session->restored = ready_ms > 0;
+    session->created_ms = created_ms;
+    session->ready_ms = ready_ms;
+    code = enter_queue_locked(session, err);
+    if (code < 0)
+        free_session(session);
+    else
+        *ret_session = session;
+    return code;
 }
 
 /* ---- Granted, failed ---- */
@@ -808,8 +875,10 @@ static void grant_locked(struct prn_session *session) PRN_HOLDS(prn_service)
 {
     struct prn_service *s = session->service;
     session->state = PRN_SESSION_READY;
-    session->ready_ms = prn_wall_clock_ms();
-    session->ready_ns = prn_monotonic_ns();
+    int64_t before_ms = session->restored ? prn_wall_clock_ms() - session->ready_ms : 0;
+    session->ready_ms = session->restored ? session->ready_ms : prn_wall_clock_ms();
+    session->ready_ns = prn_monotonic_ns() - (before_ms > 0 ? before_ms : 0) * 1000000;
+    session->charged_ns = prn_monotonic_ns();
     worked_locked(session);
     for (size_t i = 0; i < session->n_held; i++) {
         struct prn_held *held = &session->held[i];
@@ -828,7 +897,11 @@ static void grant_locked(struct prn_session *session) PRN_HOLDS(prn_service)
         PRN_LOG_INTEGER("waited_ms",
                         prn_queue_session_waited_ns(session->place, prn_monotonic_ns()) / 1000000));
     prn_watch_granted_locked(session);
-    prn_usage_granted_locked(session);
+    if (!session->restored) {
+        prn_usage_granted_locked(session);
+        prn_keep_ready_locked(session);
+    }
+    prn_tasks_reload_locked(session);
     answer_waiter_locked(session);
 }
 
@@ -900,6 +973,8 @@ void prn_session_close_locked(struct prn_session *session, const char *outcome)
     session->state = PRN_SESSION_CLOSED;
     session->outcome = outcome;
     forget_locked(session);
+    if (!session->kept)
+        prn_keep_end_locked(session);
     struct prn_ended *ended = &s->ended_last[s->n_ended++ % PRN_ENDED_KEPT];
     memcpy(ended->id, session->id, sizeof ended->id);
     snprintf(ended->why, sizeof ended->why, "%s", outcome);
@@ -912,9 +987,10 @@ void prn_session_close_locked(struct prn_session *session, const char *outcome)
     PRN_LOG(s->log, PRN_LOG_INFO, "session.end", PRN_LOG_TEXT("session", session->label),
             PRN_LOG_TEXT("user", session->owner.user), PRN_LOG_TEXT("outcome", outcome),
             PRN_LOG_INTEGER("runs", session->runs));
-    PRN_AUDIT(s->audit, "session.end", PRN_LOG_TEXT("user", session->owner.user),
-              PRN_LOG_TEXT("session", session->label), PRN_LOG_TEXT("outcome", outcome),
-              PRN_LOG_INTEGER("runs", session->runs));
+    if (!session->kept)
+        PRN_AUDIT(s->audit, "session.end", PRN_LOG_TEXT("user", session->owner.user),
+                  PRN_LOG_TEXT("session", session->label), PRN_LOG_TEXT("outcome", outcome),
+                  PRN_LOG_INTEGER("runs", session->runs));
     prn_session_ref_locked(session);
     for (size_t i = 0; i < session->n_held; i++) {
         struct prn_held *held = &session->held[i];
@@ -992,8 +1068,10 @@ int prn_session_close_own(struct prn_service *s, const struct prn_identity *iden
 void prn_sessions_close_all_locked(struct prn_service *s, const char *outcome)
 {
     for (size_t i = 0; i < PRN_SESSION_BUCKETS; i++)
-        while (s->buckets[i])
+        while (s->buckets[i]) {
+            s->buckets[i]->kept = s->lasting != NULL;
             prn_session_close_locked(s->buckets[i], outcome);
+        }
 }
 
 /* ---- Time ---- */

@@ -86,7 +86,8 @@ static void free_task(struct prn_task *task)
         free(task->outcomes[i].error);
     }
     free_events(task);
-    prn_rpc_call_unref(task->call);
+    if (task->call)
+        prn_rpc_call_unref(task->call);
     prn_service_lock(s);
     if (!task->gone)
         prn_session_exit_locked(task->session, false);
@@ -244,14 +245,27 @@ static void answer_run(struct prn_task *task)
         prn_refuse(task->call, PRN_STATUS_RESOURCE_EXHAUSTED, "the service is out of memory");
 }
 
+/* Its session goes on after a restart of the service, and this call doesn't. */
+static bool was_interrupted(const struct prn_task *task)
+{
+    bool interrupted = false;
+    for (size_t i = 0; task->session->kept && i < task->session->n_backends; i++)
+        interrupted = interrupted || task->outcomes[i].code == PRONY_ECANCELED;
+    return interrupted && task->kind != PRN_TASK_MEASURE;
+}
+
 void prn_tasks_answer(struct prn_task *done)
 {
     while (done) {
         struct prn_task *task = done;
         done = task->next_done;
-        if (task->wanted && task->kind == PRN_TASK_LOAD)
+        bool wanted = task->wanted && task->call;
+        if (wanted && was_interrupted(task))
+            prn_refuse(task->call, PRN_STATUS_UNAVAILABLE,
+                       "the service ended during this call, which was not finished");
+        else if (wanted && task->kind == PRN_TASK_LOAD)
             answer_load(task);
-        if (task->wanted && task->kind == PRN_TASK_RUN)
+        else if (wanted && task->kind == PRN_TASK_RUN)
             answer_run(task);
         /* A measurement is answered by its last event. */
         unref_task(task);
@@ -264,6 +278,7 @@ static void send_next_event_locked(struct prn_task *task) PRN_HOLDS(prn_service)
 static void note_loaded_locked(struct prn_task *task) PRN_HOLDS(prn_service)
 {
     struct prn_session_model *model = prn_model_find_locked(task->session, task->model_id);
+    bool any = false;
     for (size_t i = 0; model && i < task->session->n_backends; i++) {
         const struct prn_task_outcome *o = &task->outcomes[i];
         struct prn_model_on *on = &model->on[i];
@@ -273,7 +288,10 @@ static void note_loaded_locked(struct prn_task *task) PRN_HOLDS(prn_service)
         on->loaded = o->code == 0;
         on->error = o->code < 0 ? strdup(error_text(o)) : NULL;
         on->n_inputs = task->load->n_input_names;
+        any = any || on->loaded;
     }
+    if (any && task->call)
+        prn_keep_load_locked(task->session, task->load);
 }
 
 /* After the last one the client is answered, by whoever gives the lock up next. */
@@ -476,6 +494,62 @@ static bool prepare_load_locked(struct prn_task *task, struct prn_session *sessi
         }
     }
     return true;
+}
+
+/* A load without a client; NULL: out of memory. Takes the request. */
+static struct prn_task *new_reload_locked(struct prn_session *session,
+                                          OctomlProfile__LoadModelRequest *q) PRN_HOLDS(prn_service)
+{
+    struct prn_task *task = calloc(1, sizeof *task);
+    if (!task) {
+        octoml_profile__load_model_request__free_unpacked(q, NULL);
+        return NULL;
+    }
+    *task = (struct prn_task){.service = session->service,
+                              .request = &q->base,
+                              .load = q,
+                              .kind = PRN_TASK_LOAD,
+                              .model_id = q->model_id,
+                              .arena = PRN_ARENA_INIT(ARENA_BYTES),
+                              .deadline_ns = INT64_MAX,
+                              .start_ns = prn_monotonic_ns()};
+    size_t n = session->n_backends;
+    task->outcomes = PRN_ARENA_ARRAY(&task->arena, n, struct prn_task_outcome);
+    task->parts = PRN_ARENA_ARRAY(&task->arena, session->n_held, struct prn_part);
+    task->files = PRN_ARENA_ARRAY(&task->arena, n, const struct prn_session_file *);
+    if (!task->outcomes || !task->parts || !task->files) {
+        drop_task(task);
+        return NULL;
+    }
+    task->session = prn_session_ref_locked(session);
+    prn_session_enter_locked(session);
+    return task;
+}
+
+void prn_tasks_reload_locked(struct prn_session *session)
+{
+    while (session->reloads) {
+        struct prn_reload *reload = session->reloads;
+        const OctomlProfile__LoadModelRequest *q = reload->request;
+        const struct prn_session_model *model = prn_model_find_locked(session, q->model_id);
+        struct prn_task *task = new_reload_locked(session, reload->request);
+        session->reloads = reload->next;
+        free(reload);
+        for (size_t i = 0; task && i < session->n_backends; i++) {
+            const ProtobufCBinaryData *mask = &q->backends_to_skip_bitmask;
+            task->files[i] = model ? model->on[i].files : NULL;
+            task->outcomes[i].skipped =
+                !task->files[i] || (i / 8 < mask->len && (mask->data[i / 8] >> (i % 8) & 1)) ||
+                !takes_format(session->backends[i].software, (int)q->model_format);
+            if (!task->outcomes[i].skipped) {
+                /* A run that comes now waits for this load. */
+                model->on[i].loaded = true;
+                model->on[i].n_inputs = q->n_input_names;
+            }
+        }
+        if (task)
+            start_locked(task);
+    }
 }
 
 /* The common frame of the three: the request is in `task`, and `prepare` checks it against the

@@ -23,12 +23,15 @@ static int open_database(const char *path, int flags, sqlite3 **ret_db, struct p
     return prn_db_fail(*ret_db, err);
 }
 
+/* Sessions that were open when it was saved have nobody who comes back. */
 static int migrate(const char *path, struct prony_error *err)
 {
     sqlite3 *db = NULL;
     int code = open_database(path, SQLITE_OPEN_READWRITE, &db, err);
     if (code == 0)
         code = prn_state_migrate(db, err);
+    if (code == 0)
+        code = prn_db_exec(db, "DELETE FROM live_sessions", err);
     sqlite3_close(db);
     return code;
 }

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SCHEMA_VERSION 5
+#define SCHEMA_VERSION 6
 
 struct prn_state {
     char folder[PATH_MAX];
@@ -57,6 +57,15 @@ static const char *const steps[SCHEMA_VERSION] = {
     "CREATE TABLE bookings (id INTEGER PRIMARY KEY AUTOINCREMENT, target TEXT NOT NULL,"
     "  user TEXT NOT NULL, is_host INTEGER NOT NULL, hosts INTEGER NOT NULL,"
     "  from_ms INTEGER NOT NULL, to_ms INTEGER NOT NULL);",
+    /* Open sessions, as the messages that their clients sent. */
+    "CREATE TABLE live_sessions (n INTEGER PRIMARY KEY AUTOINCREMENT, id BLOB NOT NULL UNIQUE,"
+    "  user TEXT NOT NULL, role INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+    "  ready_ms INTEGER NOT NULL, request BLOB NOT NULL);"
+    "CREATE TABLE live_parts (n INTEGER PRIMARY KEY, session BLOB NOT NULL, kind INTEGER NOT NULL,"
+    "  request BLOB NOT NULL);"
+    "CREATE INDEX live_parts_of ON live_parts (session);"
+    "CREATE TRIGGER live_sessions_ended AFTER DELETE ON live_sessions BEGIN"
+    "  DELETE FROM live_parts WHERE session = old.id; END;",
 };
 
 static const struct prn_db_schema state_schema = {
