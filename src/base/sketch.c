@@ -347,7 +347,9 @@ struct prn_interval prn_sketch_mean_interval(const struct prn_sketch *s)
 {
     if (s->count < PRN_UNITS_MIN)
         return (struct prn_interval){-INFINITY, prn_sketch_mean(s), INFINITY};
-    return prn_stats_interval(prn_sketch_mean(s), prn_sketch_sd(s), s->count);
+    struct prn_interval r = prn_stats_interval(prn_sketch_mean(s), prn_sketch_sd(s), s->count);
+    r.low = fmax(r.low, 0); /* no value is below it */
+    return r;
 }
 
 bool prn_sketch_is_exact(const struct prn_sketch *s)

@@ -65,7 +65,7 @@ double prn_sketch_mean(const struct prn_sketch *s);
 /* Sample standard deviation (n-1); 0 for n < 2. */
 double prn_sketch_sd(const struct prn_sketch *s);
 
-/* 95 % interval of the mean, as prn_stats_mean_interval makes it; infinite with fewer than
+/* 95 % interval of the mean, as prn_stats_amount_interval makes it; infinite with fewer than
  * PRN_UNITS_MIN values. */
 struct prn_interval prn_sketch_mean_interval(const struct prn_sketch *s);
 

@@ -123,6 +123,11 @@ size_t prn_stats_percentile_need(double p)
     return SIZE_MAX;
 }
 
+double prn_stats_process_difference(double ns)
+{
+    return ns < 1e5 ? 0.5 : 0.05;
+}
+
 struct prn_interval prn_stats_interval(double mean, double sd, uint64_t n)
 {
     struct prn_interval r = {.low = -INFINITY, .estimate = mean, .high = INFINITY};
@@ -137,6 +142,13 @@ struct prn_interval prn_stats_interval(double mean, double sd, uint64_t n)
 struct prn_interval prn_stats_mean_interval(const double *units, size_t n)
 {
     return prn_stats_interval(prn_stats_mean(units, n), prn_stats_sd(units, n), n);
+}
+
+struct prn_interval prn_stats_amount_interval(const double *units, size_t n)
+{
+    struct prn_interval r = prn_stats_mean_interval(units, n);
+    r.low = isfinite(r.low) ? fmax(r.low, 0) : r.low;
+    return r;
 }
 
 struct prn_welch prn_stats_welch(const double *a, size_t n_a, const double *b, size_t n_b)

@@ -36,6 +36,10 @@ size_t prn_stats_percentile_need(double p);
  * nothing. */
 #define PRN_UNITS_MIN 5
 
+/* How much two processes of one program may differ for their whole life, as a fraction of a time of
+ * `ns` (docs/measuring.md): where only one of each was measured, less than that shows nothing. */
+double prn_stats_process_difference(double ns);
+
 struct prn_interval {
     double low;
     double estimate;
@@ -45,6 +49,9 @@ struct prn_interval {
 /* 95 % interval of the mean of n independent units (t distribution). With one unit the interval
  * knows nothing and is infinite. */
 struct prn_interval prn_stats_mean_interval(const double *units, size_t n);
+
+/* The same of times and rates, which are never below 0: neither is the interval. */
+struct prn_interval prn_stats_amount_interval(const double *units, size_t n);
 
 /* The same from the mean and the standard deviation. */
 struct prn_interval prn_stats_interval(double mean, double sd, uint64_t n);

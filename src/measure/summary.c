@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How much two processes of one model may differ for their whole life (docs/measuring.md). */
-#define ONE_LAUNCH 0.05
-#define ONE_LAUNCH_BRIEF 0.5 /* where a run takes less than BRIEF_NS */
-#define BRIEF_NS 1e5
-
 /* Samples come in time order, so a launch's and a block's are contiguous. */
 static size_t run_length(const struct prn_sample *s, size_t n, bool by_block)
 {
@@ -276,7 +271,7 @@ static enum prn_verdict verdict_of(const struct prn_result *r, const struct prn_
     if (launches_of(r->samples, r->n_samples) > 1 &&
         launches_of(other->samples, other->n_samples) > 1)
         return prn_verdict_of(ratio, smallest_difference);
-    double processes = other->stats.median_ns < BRIEF_NS ? ONE_LAUNCH_BRIEF : ONE_LAUNCH;
+    double processes = prn_stats_process_difference(other->stats.median_ns);
     enum prn_verdict verdict = prn_verdict_of(ratio, fmax(smallest_difference, processes));
     return verdict == PRN_VERDICT_SAME ? PRN_VERDICT_UNSURE : verdict;
 }

@@ -14,7 +14,6 @@ const char *prn_trace_verdict_name(enum prn_trace_verdict verdict)
 {
     static const char *const names[] = {
         [PRN_TRACE_NOT_SHOWN] = "not shown",
-        [PRN_TRACE_SAME] = "same",
         [PRN_TRACE_SLOWER] = "slower",
         [PRN_TRACE_FASTER] = "faster",
         [PRN_TRACE_ONLY_A] = "only in the first",
@@ -138,6 +137,11 @@ static void compare_row(struct prn_trace_difference *row)
     row->p = NAN;
 }
 
+double prn_trace_smallest_difference(const struct prn_trace_difference *row)
+{
+    return prn_stats_process_difference(fmin(row->median_a_ns, row->median_b_ns));
+}
+
 /* Too few runs have neither interval nor p. */
 static enum prn_trace_verdict judge(struct prn_trace_difference *row, bool enough)
 {
@@ -145,9 +149,7 @@ static enum prn_trace_verdict judge(struct prn_trace_difference *row, bool enoug
         row->ratio.low = row->ratio.high = row->p = NAN;
         return PRN_TRACE_TOO_FEW_RUNS;
     }
-    const double most = 1 + PRN_TRACE_SMALLEST_DIFFERENCE;
-    if (row->ratio.low >= 1 / most && row->ratio.high <= most)
-        return PRN_TRACE_SAME;
+    const double most = 1 + prn_trace_smallest_difference(row);
     /* A ratio to 0 has no interval. */
     bool shown = row->p < SIGNIFICANT;
     if (shown && (row->ratio.low > most || isinf(row->ratio.estimate)))

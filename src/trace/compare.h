@@ -1,6 +1,8 @@
 /*
  * Two traces side by side. The unit is the run: a row compares the medians over runs of the time
- * that one operator, node or kernel takes in a run.
+ * that one operator, node or kernel takes in a run. Each trace is one process, and how two processes
+ * of one program differ can't be seen in it: a difference must be larger than that, and nothing is
+ * called the same.
  */
 #ifndef PRN_TRACE_COMPARE_H
 #define PRN_TRACE_COMPARE_H
@@ -10,12 +12,8 @@
 /* Runs that each side needs before a difference is called one. */
 #define PRN_TRACE_COMPARE_RUNS_MIN 5
 
-/* A smaller difference doesn't count: two processes of the same program differ by that much. */
-#define PRN_TRACE_SMALLEST_DIFFERENCE 0.005
-
 enum prn_trace_verdict {
-    PRN_TRACE_NOT_SHOWN, /* neither that they differ nor that they don't */
-    PRN_TRACE_SAME,      /* the interval lies within the smallest difference that counts */
+    PRN_TRACE_NOT_SHOWN, /* that they differ by more than two processes of one program may */
     PRN_TRACE_SLOWER,
     PRN_TRACE_FASTER,
     PRN_TRACE_ONLY_A,
@@ -48,6 +46,9 @@ PRONY_MUST_CHECK int prn_trace_compare(const struct prn_trace *a, const struct p
                                        struct prn_trace_comparison *ret_comparison,
                                        struct prony_error *err);
 void prn_trace_comparison_release(struct prn_trace_comparison *c);
+
+/* How much larger the longer side of a row must be to count as longer, as a fraction. */
+double prn_trace_smallest_difference(const struct prn_trace_difference *row);
 
 const char *prn_trace_verdict_name(enum prn_trace_verdict verdict);
 

@@ -494,6 +494,14 @@ static void test_nothing_that_the_data_does_not_say(void **state)
     p = single();
     p->results[0].n_launches = 4;
     expect_text(p, "No ±: 4 processes cannot show", "0.63 %");
+    /* More launches are no cure where the time is up before. */
+    p = single();
+    p->results[0].n_launches = p->settings.launches = 2;
+    expect_text(p, "Use --launches 5.", "--max-time");
+    p = single();
+    p->results[0].n_launches = 1;
+    p->settings.launches = 2;
+    expect_text(p, "Use --launches 5 with a longer", "Use --launches 5.");
     p = single();
     p->results[0].flags = PRN_FLAG_UNSTABLE;
     p->results[0].launches[0].settled = p->results[0].launches[1].settled = false;

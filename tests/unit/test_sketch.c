@@ -47,7 +47,7 @@ static void test_exact(void **state)
             values[i] = prn_random_below(&random, 10) == 0 ? 0 : exp(prn_random_normal(&random));
         add_all(&s, values, n);
         prn_sketch_add_zeros(&s, 3);
-        struct prn_interval expected = prn_stats_mean_interval(values, n + 3);
+        struct prn_interval expected = prn_stats_amount_interval(values, n + 3);
         struct prn_interval interval = prn_sketch_mean_interval(&s);
         assert_near(interval.estimate, expected.estimate, 1e-12);
         if (n + 3 < PRN_UNITS_MIN) {

@@ -204,6 +204,13 @@ static void test_mean_interval(void **state)
     assert_near(i.estimate, 5, 1e-12);
     assert_near(i.low, 5 - half, 1e-6);
     assert_near(i.high, 5 + half, 1e-6);
+    /* Times and rates aren't below 0, however much they vary. */
+    const double wild[] = {1, 1, 1, 1, 100};
+    assert_true(prn_stats_mean_interval(wild, 5).low < 0);
+    i = prn_stats_amount_interval(wild, 5);
+    assert_true(i.low == 0 && i.high > 75);
+    assert_true(prn_stats_amount_interval(v, 8).low == prn_stats_mean_interval(v, 8).low);
+    assert_true(isinf(prn_stats_amount_interval(v, 1).low));
     i = prn_stats_mean_interval(v, 1);
     assert_true(isinf(i.low) && i.low < 0 && isinf(i.high) && i.high > 0);
     assert_near(i.estimate, 2, 0);

@@ -162,6 +162,10 @@ test("a measurement is in the history, and its report has the JSON's figures", a
   assert.equal(row.Model.text, "small.onnx");
   assert.match(row.Backends.text, /local\/onnxrt-cpu/);
   assert.ok(row.Took.value > 0 && row.Size.value > 0);
+  // The axis has the time of the measurement alone: round numbers beside one moment are years away.
+  const axis = page.locator("svg[aria-label^='Medians over time'] text.axis", { hasText: /^\d{4}-\d\d-\d\d/ });
+  await axis.first().waitFor();
+  assert.deepEqual(await axis.allTextContents(), [row.Began.text]);
   const [session] = await until(page, "Ended sessions", "its session", (list) => list.length === 1);
   assert.equal(session.Runs.value, 1);
   const [report] = await Promise.all([

@@ -91,7 +91,8 @@ const changeOf = (d: TraceDifference): string =>
   }`;
 
 export function traceComparisonCard(report: Report<TraceComparison, Seen>, title: string): Card {
-  const { run, groups, first, second, smallest_difference: counts = 0 } = report.data;
+  const { run, groups, first, second, smallest_difference, warnings = [] } = report.data;
+  const counts = smallest_difference ?? 0;
   const few = run?.verdict === "too few runs";
   const sure = run && (few ? undefined : (SURE[run.verdict] ?? SURE["not shown"]));
   const told = run?.ratio && !few ? run.ratio : null; // what too few runs tell isn't a ratio yet
@@ -106,6 +107,7 @@ export function traceComparisonCard(report: Report<TraceComparison, Seen>, title
     ]),
     sure: few ? ["Can't tell", "There are too few runs."] : (sure ?? undefined),
     picture: run && told !== null ? ratioPicture(...upwards(told, run.ratio_low, run.ratio_high, counts)) : undefined,
+    caveats: warnings.map(sentence),
   });
 }
 

@@ -112,6 +112,7 @@ export function trend(): Trend {
       return { name, points, line: true, colour: colours[i] };
     });
     const ys = lines.flatMap((line) => line.points.map((p) => p.y));
+    const times = new Set(lines.flatMap((line) => line.points.map((p) => p.x)));
     const flat = all.flatMap(([name, moments]) => moments.map((m) => ({ name, ...m })));
     place.replaceChildren(
       figure(
@@ -124,6 +125,7 @@ export function trend(): Trend {
           yTitle: "median",
           curves: lines,
           showX: (v) => moment(v ?? null),
+          ticksX: times.size === 1 ? [...times] : undefined, // around one moment, round numbers are years away
           showY: duration,
           logY: ys.length > 0 && Math.max(...ys) / Math.min(...ys) > 20,
         }),

@@ -506,12 +506,13 @@ export function cachePart(): Part {
         `${plural(cache.blobs ?? 0, "file")}, ${bytes(cache.bytes)}${limit}`,
       );
       const offered = (cache.hits ?? 0) + (cache.misses ?? 0);
-      const hits = `${integer(cache.hits)} were there (${percent((cache.hits ?? 0) / offered)})`;
+      const were = (n: number | null): string => `${integer(n)} ${n === 1 ? "was" : "were"}`;
+      const hits = `${were(cache.hits)} there (${percent((cache.hits ?? 0) / offered)})`;
       found.update(
         offered > 0 ? (cache.hits ?? 0) / offered : null,
         offered === 0
           ? "No file has been offered since the service began."
-          : `Of ${plural(offered, "file")} offered, ${hits} and ${integer(cache.misses)} were not.`,
+          : `Of ${plural(offered, "file")} offered, ${hits} and ${were(cache.misses)} not.`,
       );
       table.update([cache]);
     },

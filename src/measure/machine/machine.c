@@ -351,11 +351,11 @@ void prn_machine_summarise(double *units, size_t n, struct prn_machine_row *row)
 {
     size_t half = (n + 1) / 2;
     prn_stats_sort(units, n);
-    struct prn_interval interval = prn_stats_mean_interval(units + (n - half), half);
+    struct prn_interval interval = prn_stats_amount_interval(units + (n - half), half);
     bool enough = half >= PRN_UNITS_MIN;
     row->units = (int64_t)half;
     row->per_s = interval.estimate;
-    row->low_per_s = enough ? fmax(0, interval.low) : NAN;
+    row->low_per_s = enough ? interval.low : NAN;
     row->high_per_s = enough ? interval.high : NAN;
 }
 

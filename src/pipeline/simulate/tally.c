@@ -156,7 +156,7 @@ static struct prn_interval interval(const struct units *units)
 {
     if (units->n < PRN_UNITS_MIN)
         return (struct prn_interval){NAN, mean(units), NAN};
-    return prn_stats_mean_interval(units->items, units->n);
+    return prn_stats_amount_interval(units->items, units->n);
 }
 
 /* The first of the longest. */

@@ -485,7 +485,6 @@ static void describe_agreement(struct report *r)
 /* Why there is no ±, and what gives one. */
 static void describe_few_launches(struct report *r)
 {
-    const struct prn_settings *s = &r->profile->settings;
     size_t fewest = SIZE_MAX;
     for (size_t i = 0; i < r->profile->n_results; i++)
         if (prn_result_measured(&r->profile->results[i]) &&
@@ -493,11 +492,9 @@ static void describe_few_launches(struct report *r)
             fewest = r->profile->results[i].n_launches;
     if (fewest >= PRN_UNITS_MIN)
         return;
-    const char *cure = s->launches > 0 && s->launches < PRN_UNITS_MIN ? "Use --launches 5."
-                       : s->repeats > 0 && s->repeats < PRN_UNITS_MIN ? "Use more --repeats."
-                                                                      : "Use a longer --max-time.";
-    warn(r, "No ±: %zu process%s cannot show how much processes differ, often by 1 or 2 %%. %s",
-         fewest, fewest == 1 ? "" : "es", cure);
+    warn(r,
+         "No ±: %zu process%s cannot show how much processes differ, often by 1 or 2 %%. Use %s.",
+         fewest, fewest == 1 ? "" : "es", prn_view_launches_cure(r->profile, fewest));
 }
 
 static void describe_method(struct report *r)

@@ -194,11 +194,10 @@ static void add_cure(const struct prn_profile *p, const struct prn_result *r,
 }
 
 /* The same where there are too few processes for an interval. */
-static void add_launches_cure(const struct prn_profile *p, struct prn_buffer *out)
+static void add_launches_cure(const struct prn_profile *p, const struct prn_result *r,
+                              struct prn_buffer *out)
 {
-    prn_buffer_add(out, p->settings.launches > 0 && p->settings.launches < PRN_UNITS_MIN
-                            ? "--launches 5 would do"
-                            : "a longer --max-time would do");
+    prn_buffer_printf(out, "%s would do", prn_view_launches_cure(p, r->n_launches));
 }
 
 /* What can't be told from the fastest, itself included. */
@@ -270,7 +269,7 @@ static void say_tie(const struct prn_view *view, size_t best, size_t n, struct p
                           other->n_launches == 1 ? "" : "es",
                           other->n_launches == 1 ? "is" : "are");
         prn_buffer_add(out, "; ");
-        add_launches_cure(p, out);
+        add_launches_cure(p, other, out);
     } else {
         prn_buffer_add(out, " can't be told apart");
         if (within <= 1)
@@ -381,7 +380,7 @@ void prn_view_decide(const struct prn_view *view, struct prn_decision *ret_decis
         if (open && isfinite(open->ratio.low) && isfinite(within))
             add_cure(p, open, cure);
         else if (open && open->n_launches < PRN_UNITS_MIN)
-            add_launches_cure(p, cure);
+            add_launches_cure(p, open, cure);
     }
     *ret_decision = d;
 }

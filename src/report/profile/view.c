@@ -188,6 +188,15 @@ double prn_result_half_width(const struct prn_result *r)
     return isfinite(half) && r->n_launches >= PRN_UNITS_MIN ? half : NAN;
 }
 
+const char *prn_view_launches_cure(const struct prn_profile *p, size_t launches)
+{
+    const struct prn_settings *s = &p->settings;
+    if (s->launches > 0 && s->launches < PRN_UNITS_MIN)
+        return (int64_t)launches < s->launches ? "--launches 5 with a longer --max-time"
+                                               : "--launches 5";
+    return s->repeats > 0 && s->repeats < PRN_UNITS_MIN ? "more --repeats" : "a longer --max-time";
+}
+
 double prn_result_rate(const struct prn_profile *p, const struct prn_result *r)
 {
     double rate = (double)prn_result_point(p, r)->batch * 1e9 / r->stats.median_ns;

@@ -33,6 +33,10 @@ void prn_view_release(struct prn_view *view);
  * PRN_UNITS_MIN launches. */
 double prn_result_half_width(const struct prn_result *r);
 
+/* What gives an interval where only `launches` processes were measured: "--launches 5". Not that,
+ * when the time was up before as many as asked for were started. */
+const char *prn_view_launches_cure(const struct prn_profile *p, size_t launches);
+
 double prn_result_rate(const struct prn_profile *p, const struct prn_result *r); /* inferences/s */
 double prn_result_gflops(const struct prn_profile *p, const struct prn_result *r);
 double prn_result_cost(const struct prn_profile *p, const struct prn_result *r); /* $/million */

@@ -183,6 +183,20 @@ static void add_causes(const struct comparison_view *v, struct prn_buffer *out)
     prn_buffer_release(&scratch);
 }
 
+/* A difference may be known well and still be none of the program's. */
+static void add_not_shown(const struct prn_trace_difference *run, struct prn_buffer *out)
+{
+    double most = fmax(run->ratio.high, 1 / run->ratio.low) - 1;
+    if (most <= prn_trace_smallest_difference(run))
+        prn_buffer_printf(
+            out, "The traces differ by at most %.2g %%, as two processes of one program may",
+            100 * most);
+    else if (isfinite(most))
+        prn_buffer_printf(out, "The traces can't be told apart: within %.2g %%", 100 * most);
+    else
+        prn_buffer_add(out, "The traces can't be told apart");
+}
+
 /* The verdict: which trace is faster, by how much, and what it is that differs. */
 static void add_verdict(const struct comparison_view *v, struct prn_buffer *out)
 {
@@ -198,15 +212,8 @@ static void add_verdict(const struct comparison_view *v, struct prn_buffer *out)
     bool faster = run->ratio.estimate < 1;
     const char *names[] = {faster ? "second" : "first", faster ? "first" : "second"};
     switch (run->verdict) {
-    case PRN_TRACE_SAME:
-        prn_buffer_printf(out, "Both traces are equally fast, within %.3g %%",
-                          100 * PRN_TRACE_SMALLEST_DIFFERENCE);
-        break;
     case PRN_TRACE_NOT_SHOWN:
-        prn_buffer_add(out, "The traces can't be told apart");
-        if (isfinite(run->ratio.low) && isfinite(run->ratio.high))
-            prn_buffer_printf(out, ": within %.2g %%",
-                              100 * (fmax(run->ratio.high, 1 / run->ratio.low) - 1));
+        add_not_shown(run, out);
         break;
     case PRN_TRACE_TOO_FEW_RUNS:
         prn_buffer_printf(out, "There are too few runs to compare; each trace needs %d",
@@ -224,13 +231,28 @@ static void add_verdict(const struct comparison_view *v, struct prn_buffer *out)
         add_causes(v, out);
 }
 
+/* What limits trust in a difference; NULL: none is shown. */
+static const char *warning_of(const struct prn_trace_difference *run)
+{
+    return run->verdict == PRN_TRACE_SLOWER || run->verdict == PRN_TRACE_FASTER
+               ? "Each trace is one process at one time. Record both again, in turns, to see "
+                 "whether the difference stays."
+               : NULL;
+}
+
 static void write_head(const struct comparison_view *v, struct prn_prose *p)
 {
+    const char *warning = v->comparison->has_run ? warning_of(&v->comparison->run) : NULL;
     write_trace_line(p, "First", v->a);
     write_trace_line(p, "Second", v->b);
     prn_buffer_add_char(p->out, '\n');
     add_verdict(v, &p->line);
     prn_prose_verdict(p);
+    if (warning) {
+        prn_buffer_add_char(p->out, '\n');
+        prn_buffer_add(&p->line, warning);
+        prn_prose_warning(p);
+    }
 }
 
 static const char *what_rows_are(const struct comparison_view *v, size_t which)
@@ -344,9 +366,16 @@ static void write_json(const struct comparison_view *v, struct prn_buffer *out)
     if (scratch.error)
         out->error = scratch.error;
     prn_buffer_clear(&scratch);
+    prn_json_array(&w, "warnings");
+    if (c->has_run && warning_of(&c->run))
+        prn_json_text(&w, NULL, warning_of(&c->run));
+    prn_json_end(&w);
     json_trace(&w, "first", v->a);
     json_trace(&w, "second", v->b);
-    prn_json_number(&w, "smallest_difference", PRN_TRACE_SMALLEST_DIFFERENCE);
+    if (c->has_run)
+        prn_json_number(&w, "smallest_difference", prn_trace_smallest_difference(&c->run));
+    else
+        prn_json_null(&w, "smallest_difference");
     if (c->has_run)
         json_difference(&w, "run", &c->run, &scratch);
     else
