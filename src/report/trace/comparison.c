@@ -235,7 +235,7 @@ static void add_verdict(const struct comparison_view *v, struct prn_buffer *out)
 static const char *warning_of(const struct prn_trace_difference *run)
 {
     return run->verdict == PRN_TRACE_SLOWER || run->verdict == PRN_TRACE_FASTER
-               ? "Each trace is one process at one time. Record both again, in turns, to see "
+               ? "Processes of one program differ, too. Record both again, in turns, to see "
                  "whether the difference stays."
                : NULL;
 }
