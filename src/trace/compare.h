@@ -1,8 +1,8 @@
 /*
  * Two traces side by side. The unit is the run: a row compares the medians over runs of the time
- * that one operator, node or kernel takes in a run. Each trace is one process, and how two processes
- * of one program differ can't be seen in it: a difference must be larger than that, and nothing is
- * called the same.
+ * that one operator, node or kernel takes in a run. Each trace is one process, and how two
+ * processes of one program differ can't be seen in it: a difference must be larger than that, and
+ * nothing is called the same.
  */
 #ifndef PRN_TRACE_COMPARE_H
 #define PRN_TRACE_COMPARE_H
