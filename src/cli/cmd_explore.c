@@ -344,20 +344,57 @@ static int report_trace(const struct explore_options *o, struct prn_trace_files 
     return code;
 }
 
-static int report_comparison(const struct explore_options *o, const struct prn_trace *a,
-                             const struct prn_trace *b, struct prony_error *err)
+/* Of a run of each trace; none of one that can't be read again. */
+static int read_timelines(struct prn_trace_files *const files[2],
+                          const struct prn_trace *const traces[2],
+                          const struct prn_trace_options *options,
+                          struct prn_timeline *ret_timelines[2], struct prony_error *err)
+{
+    int code = 0;
+    for (size_t i = 0; code == 0 && i < 2; i++)
+        if (prn_trace_files_can_rewind(files[i]))
+            code = prn_timeline_read(files[i], traces[i], options, &ret_timelines[i], err);
+    return code;
+}
+
+static int write_comparison(const struct explore_options *o, struct prn_trace_files *const files[2],
+                            const struct prn_trace_options *options,
+                            const struct prn_trace *const traces[2],
+                            const struct prn_trace_comparison *comparison, struct prn_buffer *out,
+                            struct prony_error *err)
 {
     struct prn_trace_report_options shown = make_options(o);
+    if (o->format != PRN_TRACE_FORMAT_HTML)
+        return prn_trace_comparison_write(comparison, traces[0], traces[1], &shown,
+                                          (enum prn_trace_format)o->format, out, err);
+    struct prn_page page = PRN_PAGE_INIT;
+    struct prn_timeline *timelines[2] = {NULL, NULL};
+    int code = read_timelines(files, traces, options, timelines, err);
+    if (code == 0)
+        code = prn_trace_comparison_page(comparison, traces[0], traces[1], &shown, timelines, &page,
+                                         err);
+    if (code == 0)
+        code = prn_page_write(&page, out, err);
+    prn_timeline_free(timelines[0]);
+    prn_timeline_free(timelines[1]);
+    prn_page_release(&page);
+    return code;
+}
+
+static int report_comparison(const struct explore_options *o,
+                             struct prn_trace_files *const files[2],
+                             const struct prn_trace_options *options,
+                             const struct prn_trace *const traces[2], struct prony_error *err)
+{
     struct prn_trace_comparison comparison;
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_TRACE_REPORT_MAX);
     const char *which[] = {"first trace", "second trace"};
-    prn_trace_warnings(a, warn, &which[0]);
-    prn_trace_warnings(b, warn, &which[1]);
-    int code = prn_trace_compare(a, b, &comparison, err);
+    prn_trace_warnings(traces[0], warn, &which[0]);
+    prn_trace_warnings(traces[1], warn, &which[1]);
+    int code = prn_trace_compare(traces[0], traces[1], &comparison, err);
     if (code < 0)
         return code;
-    code = prn_trace_comparison_write(&comparison, a, b, &shown, (enum prn_trace_format)o->format,
-                                      &out, err);
+    code = write_comparison(o, files, options, traces, &comparison, &out, err);
     if (code == 0)
         code = prn_output(o->output, &out, err);
     prn_buffer_release(&out);
@@ -365,20 +402,22 @@ static int report_comparison(const struct explore_options *o, const struct prn_t
     return code;
 }
 
-static int compare_traces(const struct explore_options *o, struct prn_trace_options *options,
-                          const struct prn_trace *trace, struct prony_error *err)
+static int compare_traces(const struct explore_options *o, struct prn_trace_files *files,
+                          struct prn_trace_options *options, const struct prn_trace *trace,
+                          struct prony_error *err)
 {
-    struct prn_trace_files files;
+    struct prn_trace_files others;
     struct prn_trace *other;
-    int code = prn_trace_files_open(o->compare.items, o->compare.n, &files, err);
+    int code = prn_trace_files_open(o->compare.items, o->compare.n, &others, err);
     if (code < 0)
         return code;
-    code = read_trace(&files, options, &other, err);
+    code = read_trace(&others, options, &other, err);
     if (code == 0) {
-        code = report_comparison(o, trace, other, err);
+        code = report_comparison(o, (struct prn_trace_files *[]){files, &others}, options,
+                                 (const struct prn_trace *[]){trace, other}, err);
         prn_trace_free(other);
     }
-    prn_trace_files_close(&files);
+    prn_trace_files_close(&others);
     return code;
 }
 
@@ -393,7 +432,7 @@ static int explore_files(const struct explore_options *o, struct prn_trace_files
     int code = read_trace(files, options, &trace, err);
     if (code < 0)
         return code;
-    code = o->compare.n > 0 ? compare_traces(o, options, trace, err)
+    code = o->compare.n > 0 ? compare_traces(o, files, options, trace, err)
                             : report_trace(o, files, options, trace, err);
     prn_trace_free(trace);
     return code;

@@ -333,22 +333,37 @@ int prn_page_add_json(struct prn_page *page, const char *name, const char *json,
     return code;
 }
 
-int prn_page_add_report(struct prn_page *page, prn_page_writer *write, const void *report,
-                        struct prony_error *err)
+/* What `write` makes of a report, parsed. */
+static int write_both(prn_page_writer *write, const void *report, json_t **ret_data,
+                      json_t **ret_view, struct prony_error *err)
 {
     struct prn_buffer json = PRN_BUFFER_INIT(PRN_PAGE_MAX);
     struct prn_buffer text = PRN_BUFFER_INIT(PRN_PAGE_MAX);
+    struct prn_buffer view = PRN_BUFFER_INIT(PRN_PAGE_MAX);
     int code = write(report, true, &json, err);
     if (code == 0)
         code = prn_buffer_error(&json, err);
     if (code == 0)
         code = write(report, false, &text, err);
+    if (code == 0) {
+        write_text_view(prn_buffer_text(&text), &view);
+        code = prn_buffer_error(&view, err);
+    }
     if (code == 0)
-        code = prn_page_add_json(page, "", prn_buffer_text(&json), json.len, prn_buffer_text(&text),
-                                 err);
+        code = parse_both("", prn_buffer_text(&json), json.len, &view, ret_data, ret_view, err);
+    prn_buffer_release(&view);
     prn_buffer_release(&text);
     prn_buffer_release(&json);
     return code;
+}
+
+int prn_page_add_report(struct prn_page *page, prn_page_writer *write, const void *report,
+                        struct prony_error *err)
+{
+    json_t *data;
+    json_t *beside;
+    int code = write_both(write, report, &data, &beside, err);
+    return code < 0 ? code : add(page, "", data, beside, err);
 }
 
 /* A second table by node, where the report's own isn't: for the treemap. */
@@ -394,16 +409,40 @@ static int write_trace_view(const struct prn_trace_report *r, const struct prn_b
     return code == 0 ? prn_buffer_error(view, err) : code;
 }
 
-static int add_timeline(json_t *view, struct prn_timeline *timeline, struct prony_error *err)
+/* Adds a timeline to an object, or at the end of an array; none as null. */
+static int add_timeline(json_t *to, struct prn_timeline *timeline, struct prony_error *err)
 {
     struct prn_buffer out = PRN_BUFFER_INIT(PRN_PAGE_MAX);
     json_t *value = NULL;
-    int code = prn_timeline_write(timeline, &out, err);
-    if (code == 0)
+    int code = timeline ? prn_timeline_write(timeline, &out, err) : 0;
+    if (code == 0 && timeline)
         code = prn_json_parse(prn_buffer_text(&out), out.len, "timeline", &value, err);
-    if (code == 0 && json_object_set_new(view, "timeline", value) < 0)
-        code = prn_fail_memory(err);
     prn_buffer_release(&out);
+    if (code < 0)
+        return code;
+    value = timeline ? value : json_null();
+    int added = json_is_array(to) ? json_array_append_new(to, value)
+                                  : json_object_set_new(to, "timeline", value);
+    return added < 0 ? prn_fail_memory(err) : 0;
+}
+
+int prn_page_add_traces(struct prn_page *page, prn_page_writer *write, const void *report,
+                        struct prn_timeline *const timelines[2], struct prony_error *err)
+{
+    json_t *data;
+    json_t *beside;
+    int code = write_both(write, report, &data, &beside, err);
+    if (code < 0)
+        return code;
+    json_t *both = json_array();
+    for (size_t i = 0; code == 0 && i < 2; i++)
+        code = add_timeline(both, timelines[i], err);
+    if (json_object_set_new(beside, "timelines", both) < 0 && code == 0)
+        code = prn_fail_memory(err);
+    if (code == 0)
+        return add(page, "", data, beside, err);
+    json_decref(data);
+    json_decref(beside);
     return code;
 }
 

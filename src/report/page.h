@@ -58,7 +58,7 @@ PRONY_MUST_CHECK int prn_page_add_profile(struct prn_page *page, const char *nam
 PRONY_MUST_CHECK int prn_page_add_json(struct prn_page *page, const char *name, const char *json,
                                        size_t len, const char *text, struct prony_error *err);
 
-/* `timeline` may be NULL. */
+/* A timeline may be NULL. */
 PRONY_MUST_CHECK int prn_page_add_trace(struct prn_page *page,
                                         const struct prn_trace_report *report,
                                         struct prn_timeline *timeline, struct prony_error *err);
@@ -75,6 +75,12 @@ typedef int prn_page_writer(const void *report, bool json, struct prn_buffer *ou
                             struct prony_error *err);
 PRONY_MUST_CHECK int prn_page_add_report(struct prn_page *page, prn_page_writer *write,
                                          const void *report, struct prony_error *err);
+
+/* Of two traces: with a timeline of each. */
+PRONY_MUST_CHECK int prn_page_add_traces(struct prn_page *page, prn_page_writer *write,
+                                         const void *report,
+                                         struct prn_timeline *const timelines[2],
+                                         struct prony_error *err);
 
 /* One report alone. */
 PRONY_MUST_CHECK int prn_page_of_report(prn_page_writer *write, const void *report,

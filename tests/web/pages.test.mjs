@@ -532,6 +532,37 @@ test("events are searched for, and a range is summed up", async () => {
   await leave(page);
 });
 
+test("two traces have a timeline each, and a node that is picked is found in both", async () => {
+  const page = await open("traces-apart");
+  const { timelines } = embedded("traces-apart.html").reports[0].view;
+  assert.equal(timelines.length, 2);
+  const boxes = page.locator(".timeline");
+  assert.equal(await boxes.count(), 2);
+  await page.locator("input[aria-label='Search the timeline']").nth(1).fill("/add");
+  await page.waitForSelector("text=/^1 event, /");
+  const picture = (i) =>
+    boxes
+      .nth(i)
+      .locator("canvas")
+      .evaluate((canvas) => canvas.toDataURL());
+  const before = await picture(1);
+  const state = page.locator("section p[role=status]");
+  assert.equal(await state.textContent(), "Click a node to find it in both.");
+  const conv = timelines[0].names.indexOf("/conv");
+  const i = timelines[0].spans.name.indexOf(conv);
+  const canvas = boxes.nth(0).locator("canvas");
+  await canvas.scrollIntoViewIfNeeded();
+  const box = await canvas.boundingBox();
+  const middle = timelines[0].spans.start_us[i] + timelines[0].spans.duration_us[i] / 2;
+  const x = (middle / timelines[0].duration_us) * box.width;
+  for (let y = 30; y < box.height && !/^.conv: /.test(await state.textContent()); y += 8)
+    await canvas.click({ position: { x, y } });
+  const us = timelines.map((t) => t.spans.duration_us[t.spans.name.indexOf(t.names.indexOf("/conv"))]);
+  assert.match(await state.textContent(), new RegExp(`^/conv: ${us[0]} µs in the first, ${us[1]} µs in the second`));
+  await page.waitForFunction((old) => document.querySelectorAll(".timeline canvas")[1].toDataURL() !== old, before);
+  await leave(page);
+});
+
 test("a node that is picked is marked everywhere, and in the address", async () => {
   const page = await open("profile-ops");
   const { nodes } = made("profile-ops").results[0].ops;

@@ -292,7 +292,13 @@ export function timeline(t: Timeline, id = "timeline"): HTMLElement {
           n++;
           us += t.spans.duration_us[i];
         }
-    found.textContent = !wanted ? "" : n === 0 ? "No event has that." : `${integer(n)} events, ${micros(us)} together`;
+    found.textContent = !wanted
+      ? ""
+      : n === 0
+        ? "No event has that."
+        : n === 1
+          ? `1 event, ${micros(us)}`
+          : `${integer(n)} events, ${micros(us)} together`;
     again();
   }
 

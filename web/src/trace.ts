@@ -7,9 +7,21 @@ import { bytes, integer, interval, micros, percent, ratio, significant } from ".
 import { memory } from "./memory";
 import { LEDGER, pairs } from "./ops";
 import { ceiling, fence, seriesPlot } from "./series";
+import { onPick } from "./pick";
 import { colourOf } from "./theme";
 import { timeline } from "./timeline";
-import { Group, GroupTable, Num, Report, Trace, TraceComparison, TraceDifference, TraceView } from "./types";
+import {
+  Group,
+  GroupTable,
+  Num,
+  Report,
+  Timeline,
+  Trace,
+  TraceComparison,
+  TraceComparisonView,
+  TraceDifference,
+  TraceView,
+} from "./types";
 
 function groupColumns(groups: GroupTable, gpu: boolean): Column<Group>[] {
   const has = (key: keyof Group): boolean => groups.groups.some((g) => g[key] !== undefined);
@@ -205,45 +217,48 @@ function runs(data: Trace): HTMLElement | null {
   );
 }
 
+const HOW =
+  "Ctrl with the wheel zooms, dragging moves, with Shift it selects a range to sum up; a click marks a node everywhere.";
+
+function runFigure(title: string, about: string, t: Timeline, id: string): HTMLElement {
+  const rows = t.spans.lane.map((lane, i) => ({ i, lane }));
+  return figure(
+    title,
+    about +
+      (t.shown < t.events
+        ? ` The ${integer(t.shown)} longest of ${integer(t.events)} events are drawn one by one; ` +
+          "grey shows how busy a lane is with the others."
+        : ""),
+    timeline(t, id),
+    {
+      label: `Events of ${title.charAt(0).toLowerCase()}${title.slice(1)}`,
+      file: id === "timeline" ? "events" : `events-${id}`,
+      columns: [
+        { title: "Name", field: "name", value: (r) => t.names[t.spans.name[r.i]] },
+        { title: "Operator", field: "op", value: (r) => t.ops[t.spans.op[r.i]] },
+        { title: "Lane", field: "lane", value: (r) => `${t.lanes[r.lane].kind} ${t.lanes[r.lane].number}` },
+        {
+          title: "Start",
+          field: "start_us",
+          value: (r) => t.spans.start_us[r.i],
+          show: (r) => micros(t.spans.start_us[r.i]),
+        },
+        {
+          title: "Time",
+          field: "duration_us",
+          value: (r) => t.spans.duration_us[r.i],
+          show: (r) => micros(t.spans.duration_us[r.i]),
+        },
+      ],
+      rows,
+    },
+  );
+}
+
 function oneRun(view: TraceView): HTMLElement | null {
   const t = view.timeline;
   if (!t || t.shown === 0) return null;
-  const rows = t.spans.lane.map((lane, i) => ({ i, lane }));
-  return section(
-    "One run",
-    figure(
-      `Run ${t.run}`,
-      "The run that is closest to the median. Ctrl with the wheel zooms, dragging moves, with Shift it selects a " +
-        "range to sum up; a click marks a node everywhere." +
-        (t.shown < t.events
-          ? ` The ${integer(t.shown)} longest of ${integer(t.events)} events are drawn one by one; ` +
-            "grey shows how busy a lane is with the others."
-          : ""),
-      timeline(t),
-      {
-        label: "Events",
-        file: "events",
-        columns: [
-          { title: "Name", field: "name", value: (r) => t.names[t.spans.name[r.i]] },
-          { title: "Operator", field: "op", value: (r) => t.ops[t.spans.op[r.i]] },
-          { title: "Lane", field: "lane", value: (r) => `${t.lanes[r.lane].kind} ${t.lanes[r.lane].number}` },
-          {
-            title: "Start",
-            field: "start_us",
-            value: (r) => t.spans.start_us[r.i],
-            show: (r) => micros(t.spans.start_us[r.i]),
-          },
-          {
-            title: "Time",
-            field: "duration_us",
-            value: (r) => t.spans.duration_us[r.i],
-            show: (r) => micros(t.spans.duration_us[r.i]),
-          },
-        ],
-        rows,
-      },
-    ),
-  );
+  return section("One run", runFigure(`Run ${t.run}`, `The run that is closest to the median. ${HOW}`, t, "timeline"));
 }
 
 export function trace({ data, view }: Report<Trace, TraceView>): Node[] {
@@ -409,7 +424,43 @@ function memoryDifferences(memory: NonNullable<TraceComparison["memory"]>): HTML
   );
 }
 
-export function traceComparison({ data }: Report<TraceComparison, object>): Node[] {
+const timeOf = (t: Timeline, node: string): number =>
+  t.spans.name.reduce((sum, n, i) => (t.names[n] === node ? sum + t.spans.duration_us[i] : sum), 0);
+
+// The node that is picked, in both: what is marked in one timeline is marked in the other.
+function pickedInBoth(both: Timeline[]): HTMLElement {
+  const line = h("p", { role: "status" });
+  const told = (us: number, which: string): string =>
+    us > 0 ? `${micros(us)} in the ${which}` : `not in the ${which}`;
+  onPick(line, (node) => {
+    const [first, second] = both.map((t) => (node === null ? 0 : timeOf(t, node)));
+    line.textContent =
+      node === null
+        ? "Click a node to find it in both."
+        : `${node}: ${told(first, "first")}, ${told(second, "second")}.`;
+  });
+  return line;
+}
+
+function bothRuns(view: TraceComparisonView): HTMLElement | null {
+  const both = (view.timelines ?? []).filter((t): t is Timeline => t !== null && t.shown > 0);
+  if (both.length < 2) return null;
+  const names = ["first", "second"];
+  return section(
+    "One run of each",
+    pickedInBoth(both),
+    ...both.map((t, i) =>
+      runFigure(
+        `Run ${t.run} of the ${names[i]} trace`,
+        i === 0 ? `The runs that are closest to the median. ${HOW}` : "On its own scale.",
+        t,
+        names[i],
+      ),
+    ),
+  );
+}
+
+export function traceComparison({ data, view }: Report<TraceComparison, TraceComparisonView>): Node[] {
   return [
     section(
       "From one to the other",
@@ -444,6 +495,7 @@ export function traceComparison({ data }: Report<TraceComparison, object>): Node
       : []),
     ...(data.kernels ? [section("Kernel by kernel", differences("GPU kernels", data.kernels))] : []),
     ...(data.memory ? [memoryDifferences(data.memory)] : []),
+    bothRuns(view),
     section(
       "Traces",
       facts([
@@ -451,5 +503,5 @@ export function traceComparison({ data }: Report<TraceComparison, object>): Node
         ["Second", data.second.name],
       ]),
     ),
-  ];
+  ].filter((node): node is HTMLElement => Boolean(node));
 }

@@ -124,6 +124,10 @@ export interface TraceView {
   timeline?: Timeline;
 }
 
+export interface TraceComparisonView {
+  timelines?: (Timeline | null)[]; // of the first and the second; missing in pages of earlier versions
+}
+
 export interface Layers {
   schema: "prony.layers/1";
   file: string;

@@ -421,14 +421,21 @@ static int name_kernels(struct comparison_view *v, struct prony_error *err)
                               &v->demangler_fault, err);
 }
 
+static struct comparison_view view_of(const struct prn_trace_comparison *c,
+                                      const struct prn_trace *a, const struct prn_trace *b,
+                                      const struct prn_trace_report_options *options)
+{
+    return (struct comparison_view){
+        .comparison = c, .a = a, .b = b, .options = options, .arena = PRN_ARENA_INIT(NAMES_MAX)};
+}
+
 int prn_trace_comparison_write(const struct prn_trace_comparison *c, const struct prn_trace *a,
                                const struct prn_trace *b,
                                const struct prn_trace_report_options *options,
                                enum prn_trace_format format, struct prn_buffer *out,
                                struct prony_error *err)
 {
-    struct comparison_view v = {
-        .comparison = c, .a = a, .b = b, .options = options, .arena = PRN_ARENA_INIT(NAMES_MAX)};
+    struct comparison_view v = view_of(c, a, b, options);
     int code = name_kernels(&v, err);
     if (code < 0)
         ;
@@ -436,10 +443,22 @@ int prn_trace_comparison_write(const struct prn_trace_comparison *c, const struc
         write_json(&v, out);
     else if (format == PRN_TRACE_FORMAT_CSV)
         code = write_table(&v, 0, SIZE_MAX, PRN_TABLE_STYLE_CSV, out, err);
-    else if (format == PRN_TRACE_FORMAT_HTML)
-        code = prn_page_of_report(write_part, &v, out, err);
     else
         code = write_text(&v, format == PRN_TRACE_FORMAT_MD, out, err);
     prn_arena_release(&v.arena);
     return code < 0 ? code : prn_buffer_error(out, err);
+}
+
+int prn_trace_comparison_page(const struct prn_trace_comparison *c, const struct prn_trace *a,
+                              const struct prn_trace *b,
+                              const struct prn_trace_report_options *options,
+                              struct prn_timeline *const timelines[2], struct prn_page *page,
+                              struct prony_error *err)
+{
+    struct comparison_view v = view_of(c, a, b, options);
+    int code = name_kernels(&v, err);
+    if (code == 0)
+        code = prn_page_add_traces(page, write_part, &v, timelines, err);
+    prn_arena_release(&v.arena);
+    return code;
 }

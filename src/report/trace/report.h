@@ -60,7 +60,15 @@ PRONY_MUST_CHECK int prn_trace_report_csv(const struct prn_trace_report *r,
                                           enum prn_trace_csv which, struct prn_buffer *out,
                                           struct prony_error *err);
 
-/* Two traces side by side. */
+struct prn_page;
+struct prn_timeline;
+
+/* Two traces side by side: not as HTML, or as a part of a page, where a timeline may be NULL. */
+PRONY_MUST_CHECK int prn_trace_comparison_page(const struct prn_trace_comparison *c,
+                                               const struct prn_trace *a, const struct prn_trace *b,
+                                               const struct prn_trace_report_options *options,
+                                               struct prn_timeline *const timelines[2],
+                                               struct prn_page *page, struct prony_error *err);
 PRONY_MUST_CHECK int prn_trace_comparison_write(const struct prn_trace_comparison *c,
                                                 const struct prn_trace *a,
                                                 const struct prn_trace *b,
