@@ -201,13 +201,14 @@ const struct prn_command prn_command_admin = {
     .arguments = "ACTION [TARGET]",
     .summary = "operate a service: close sessions, disable hosts, pause pools",
     .description =
-        "Acts on a running service; needs an administrator's token. 'who' lists workers and who "
-        "holds each, and for how long. 'close SESSION' ends a session. 'disable WORKER' gives a "
-        "host to no further session until 'enable WORKER'; 'drain WORKER' also ends the worker "
-        "when its session has ended. 'pause POOL' grants no hosts of that hardware until 'resume "
-        "POOL'. Whoever holds a host keeps it. 'notice TEXT' is shown to all clients; 'notice' "
-        "alone takes it back. 'reserve POOL' or 'reserve WORKER' keeps hosts for a user for a "
-        "time; 'prony status' lists reservations, and 'cancel ID' ends one.",
+        "Acts on a running service; needs an administrator's token.\n"
+        "'who' lists workers, who holds each, and for how long. 'close SESSION' ends a "
+        "session. 'disable WORKER' gives a host no new sessions until 'enable WORKER'; 'drain "
+        "WORKER' also stops the worker when its session ends. 'pause POOL' grants no hosts of "
+        "that hardware until 'resume POOL'. Sessions that hold a host keep it. 'notice TEXT' "
+        "is shown to all clients; 'notice' alone removes it. 'reserve POOL' or 'reserve "
+        "WORKER' keeps hosts for a user for a time; 'prony status' lists reservations, and "
+        "'cancel ID' ends one.",
     .examples =
         "# who holds what\n"
         "prony admin who --server localhost:50051\n"

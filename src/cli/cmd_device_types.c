@@ -73,11 +73,12 @@ const struct prn_command prn_command_device_types = {
     .name = "device-types",
     .arguments = "DEV_TYPE",
     .summary = "add measured layers to the device types of a schedule",
-    .description = "Takes results per layer that were measured on a device of type DEV_TYPE and "
-                   "adds its times to that device type.\n"
-                   "MB and MBPS are in units of 2^20 bytes and bits per second. Values given for "
-                   "an existing type must match the file. Everything else in the file is kept. On "
-                   "an error nothing is written.",
+    .description =
+        "Takes results per layer that were measured on a device of type DEV_TYPE and adds "
+        "their times to that type.\n"
+        "MB and MBPS are in units of 2^20 bytes and bits per second. Values given for an "
+        "existing type must match the file. Everything else in the file is kept. Nothing is "
+        "written on an error.",
     .examples = "# a new type\n"
                 "prony device-types minnowboard -dtm 1500 -dtb 1000 --price 0.02\n"
                 "# another model on the same type\n"

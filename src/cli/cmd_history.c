@@ -421,7 +421,7 @@ static const struct prn_option options_table[] = {
     PRN_OPTION(CHOICE, 0, "color", "WHEN", FIELD(colour), PRN_COLOUR_HELP, .choices = prn_colours),
     PRN_OPTION_HEADING("Adding"),
     PRN_OPTION(TEXT, 0, "commit", "HASH", FIELD(commit),
-               "the commit that was measured (default: what is checked out where the model lies, "
+               "the commit that was measured (default: what is checked out in the model's folder, "
                "or else here)"),
     PRN_OPTION(FLAG, 0, "no-git", NULL, FIELD(no_git), "don't ask git"),
     PRN_OPTION(TEXT, 0, "machine", "NAME", FIELD(machine),
@@ -454,14 +454,13 @@ const struct prn_command prn_command_history = {
     .arguments = "add|list|show|compare|prune [ARGUMENT...]",
     .summary = "keep reports, and show when a model became slower or faster",
     .description =
-        "Keeps reports of 'prony profile --format json' in a file, each with the commit it is of.\n"
-        "add REPORT.json... adds them; one that is there already is told, and is no error. list "
-        "shows what there is. show MODEL says when its times changed, for each backend and kind of "
-        "machine: a verdict, and a table with a chart. compare A B compares two reports as 'prony "
-        "report' does; A and B are numbers of reports, or beginnings of commits, or branches, of "
-        "which the newest report counts. prune removes old reports.\n"
-        "Changes are found by E-divisive with a permutation test. Reports of other machines are "
-        "shown apart.",
+        "Keeps reports of 'prony profile --format json' in a file, each with its commit.\n"
+        "add REPORT.json... adds reports; adding one twice is not an error. list shows what "
+        "is there. show MODEL says when the model's times changed, for each backend and kind "
+        "of machine: a verdict, and a table with a chart. compare A B compares two reports as "
+        "'prony report' does; A and B are report numbers, commits or branches (the newest "
+        "report of each). prune removes old reports.\n"
+        "Changes are found by E-divisive with a permutation test. Machines are kept apart.",
     .examples = "# measure, and keep it\n"
                 "prony profile resnet50.onnx --format json -o today.json\n"
                 "prony history add today.json\n"

@@ -404,15 +404,14 @@ const struct prn_command prn_command_layers = {
     .arguments = "MODEL.onnx",
     .summary = "cut a model into layers and measure each",
     .description =
-        "Cuts a model where few tensors pass: a layer per group of operators that have weights, "
-        "and between two of them the place where the fewest bytes are alive. In a transformer that "
-        "is four layers per block. Layers that run one after the other, each with what the one "
-        "before hands on, give the model's outputs.\n"
-        "Measures the time, memory and shapes of each layer, in processes of its own and with the "
-        "real outputs of the layer before, into a file of results, which 'prony models' and "
-        "'prony device-types' read. The whole model is measured beside them. Ctrl-C loses the "
-        "layer that is being measured; --resume goes on.\n"
-        "With --list or --extract nothing is run, and with --list no weight is read.",
+        "Cuts a model where few tensors cross: one layer per group of operators with weights, "
+        "cut where the fewest bytes are alive. A transformer gets four layers per block. Run "
+        "in sequence, the layers give the model's outputs.\n"
+        "Measures the time, memory and shapes of each layer, in separate processes and on the "
+        "real outputs of the previous layer, and writes a results file for 'prony models' and "
+        "'prony device-types'. The whole model is measured too, for comparison. Ctrl-C loses "
+        "only the layer being measured; --resume continues.\n"
+        "--list and --extract run nothing; --list reads no weights.",
     .examples =
         "# what each layer takes\n"
         "prony layers vit.onnx -m google/vit-base-patch16-224\n"

@@ -663,11 +663,11 @@ const struct prn_command prn_command_model = {
     .arguments = "MODEL.onnx",
     .summary = "show a model's contents, and the work of one run",
     .description =
-        "Shows a model's inputs, outputs, parameters and operators, and counts the floating-point "
-        "operations of one run (a multiplication and an addition are two) and the bytes that it "
-        "moves: inputs, weights and outputs of every node. What can't be counted is listed.\n"
-        "No weight is read and nothing is run. External data is checked: it must lie beneath the "
-        "model's folder.",
+        "Shows a model's inputs, outputs, parameters and operators, and counts the "
+        "floating-point operations of one run (a multiply-add is two) and the bytes it moves: "
+        "inputs, weights and outputs of every node. What can't be counted is listed.\n"
+        "No weight is read and nothing is run. External data must be in the model's folder or "
+        "below it; that is checked.",
     .examples = "# the work of a batch of eight\n"
                 "prony model resnet50.onnx --dim batch=8\n"
                 "# every node, for a spreadsheet\n"

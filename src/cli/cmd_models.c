@@ -52,9 +52,10 @@ const struct prn_command prn_command_models = {
     .name = "models",
     .arguments = "",
     .summary = "add measured layers to the models that can be scheduled",
-    .description = "Takes results per layer and writes what the scheduler needs to know about the "
-                   "model: the memory of each layer and how much data leaves it.\n"
-                   "Other models in the file are kept. On an error nothing is written.",
+    .description =
+        "Takes results per layer and writes what the scheduler needs to know about the model: "
+        "the memory of each layer and how much data leaves it.\n"
+        "Other models in the file are kept. Nothing is written on an error.",
     .examples = "# from profiler_results.yml to models.yml\n"
                 "prony models\n"
                 "# measured again\n"

@@ -488,7 +488,7 @@ static const struct prn_option option_table[] = {
                "the names of the device types; tensors go from host to host over the network"),
     PRN_SERVER_ROWS(struct options),
     PRN_OPTION(TEXT, 0, "cuts", "auto|N|NAME,...", FIELD(cuts),
-               "where its layers begin, as 'prony layers' was told (default auto)"),
+               "where its layers begin, as given to 'prony layers' (default auto)"),
     PRN_OPTION(COUNT, 0, "max-cut-tensors", "N", FIELD(max_cut_tensors), "the same (default 2)",
                PRN_OPTION_RANGE(1, 65536)),
     PRN_OPTION(LIST, 0, "dim", "NAME=SIZE", FIELD(dims),
@@ -501,7 +501,7 @@ static const struct prn_option option_table[] = {
         "for --run without hardware"),
     PRN_LIBRARY_ROW(struct options),
     PRN_OPTION(FLAG, 0, "no-links", NULL, FIELD(no_links),
-               "hand batches on at once instead of waiting for the predicted time of the link"),
+               "pass batches on at once instead of waiting for the predicted link time"),
     PRN_OPTION(COUNT, 0, "launches", "N", FIELD(launches),
                "restart all processes N times; intervals come from that (default 5)",
                PRN_OPTION_RANGE(1, 1000)),
@@ -538,16 +538,14 @@ const struct prn_command prn_command_schedule = {
     .arguments = "",
     .summary = "find the best pipeline of hosts for a model in layers",
     .description =
-        "Gives consecutive layers to hosts so that nothing better is possible: every stage fits "
-        "into "
-        "the memory of its host, and of all such pipelines the slowest stage or link of this one "
-        "takes least. Among equals it has the fewest hosts, then the smallest sum of stage times.\n"
-        "The schedule goes to standard output as YAML, a list of hosts with their first and last "
-        "layer.\n"
-        "--simulate tries it out: a process per stage on cores of its own, real tensors from stage "
-        "to stage, as many buffers between them as were planned with. --run does so on the hosts "
-        "of a "
-        "service, over the network between them.",
+        "Assigns consecutive layers to hosts. Every stage fits its host's memory, and no "
+        "other such pipeline has a faster bottleneck (its slowest stage or link). Ties go to "
+        "the fewest hosts, then to the smallest sum of stage times.\n"
+        "The schedule goes to standard output as YAML, a list of hosts with their first and "
+        "last layer.\n"
+        "--simulate tries it out: one process per stage, each on its own cores, with real "
+        "tensors and the planned number of buffers between stages. --run does the same on the "
+        "hosts of a service, over their network.",
     .examples = "# the schedule\n"
                 "prony schedule -m vit -M models.yml -T device_types.yml -D devices.yml\n"
                 "# with an explanation\n"

@@ -168,12 +168,12 @@ const struct prn_command prn_command_serve = {
     .summary = "offer this machine, and others, to clients",
     .description =
         "A service for 'prony profile --server', for programs that use libprony, and for "
-        "octoml-profile's own client. Without options it offers this machine, as hardware 'local', "
-        "to the user who started it, on a loopback port that it prints.\n"
-        "A host serves one session at a time; who comes later waits, first come, first served. "
-        "Models run in executors that can reach nothing but their own files.\n"
-        "SIGHUP reads the configuration again. SIGTERM takes no new sessions and lets the others "
-        "finish; a second one ends them.",
+        "octoml-profile's own client. Without options it offers this machine, as hardware "
+        "'local', to the user who started it, on a loopback port that it prints.\n"
+        "A host serves one session at a time; others wait in a queue. Models run in executors "
+        "that can reach nothing but their own files.\n"
+        "SIGHUP reads the configuration again. SIGTERM stops accepting sessions and lets the "
+        "current ones finish; a second one ends them.",
     .examples = "# this machine, for yourself\n"
                 "prony serve\n"
                 "# for a team: with TLS, tokens and pools of hardware\n"

@@ -396,10 +396,11 @@ const struct prn_command prn_command_status = {
     .name = "status",
     .arguments = "",
     .summary = "show a service's hardware, queue, sessions, workers and cache",
-    .description = "Shows the hardware of a service and how many hosts of it are free, who holds "
-                   "and who waits for them, its workers and its cache. Users see their own "
-                   "sessions and how many others there are; administrators see all. With --usage "
-                   "it shows what was held instead, since the service keeps accounts.",
+    .description =
+        "Shows a service's hardware and how many hosts are free, who holds them and who is "
+        "waiting, its workers and its cache. Users see their own sessions and the number of "
+        "others; administrators see all. --usage shows what users have held since the service "
+        "keeps accounts, instead.",
     .examples = "# a service on this machine\n"
                 "prony status --server localhost:50051\n"
                 "# and keep watching\n"

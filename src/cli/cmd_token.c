@@ -58,7 +58,8 @@ static int token_run(const void *opaque, const struct prn_strings *arguments,
 #define FIELD(name) offsetof(struct options, name)
 
 static const struct prn_option option_table[] = {
-    PRN_OPTION(FLAG, 0, "admin", NULL, FIELD(admin), "add: may see everybody's sessions"),
+    PRN_OPTION(FLAG, 0, "admin", NULL, FIELD(admin),
+               "add: an administrator, who sees all sessions"),
     PRN_OPTION(FLAG, 0, "worker", NULL, FIELD(worker), "add: for 'prony worker', not for a person"),
     PRN_OPTION(TEXT, 0, "state", "FOLDER", FIELD(state),
                "the service's state folder (default ~/.local/state/prony)"),

@@ -150,11 +150,11 @@ const struct prn_command prn_command_view = {
     .arguments = "FILE...",
     .summary = "show saved reports in a browser",
     .description =
-        "Serves reports as a page on this machine and opens a browser, until Ctrl-C. FILE is what "
-        "--format json or --format html of profile, report, explore, layers or schedule wrote, or "
-        "a trace of ONNX Runtime. Several are on one page.\n"
-        "The browser is the one named in BROWSER, or xdg-open's. The page makes no requests to "
-        "other machines.",
+        "Serves reports as a page on this machine and opens a browser, until Ctrl-C. FILE is "
+        "a report saved with --format json or --format html by profile, report, explore, "
+        "layers or schedule, or a trace of ONNX Runtime. Several files share one page.\n"
+        "The browser is the one named in BROWSER, or xdg-open's. The page makes no requests "
+        "to other machines.",
     .examples = "# a saved profile\n"
                 "prony view resnet50.json\n"
                 "# a trace, and a page that somebody sent\n"

@@ -116,12 +116,12 @@ const struct prn_command prn_command_worker = {
     .arguments = "",
     .summary = "offer this machine to a service",
     .description =
-        "Joins a service's pool of hardware and serves its sessions, one at a time: loads models, "
-        "runs them, measures. Each backend of a session is an executor that can reach only the "
-        "session's files; both are removed when the session ends.\n"
-        "A lost connection is retried with growing delays, up to half a minute. SIGTERM and SIGINT "
-        "take no further session and let the one that is there end, for up to 25 seconds; a second "
-        "one ends it at once.",
+        "Joins a service's pool of hardware and serves its sessions, one at a time: loads "
+        "models, runs them, measures. Each backend of a session is an executor that can reach "
+        "only the session's files; both are removed when the session ends.\n"
+        "A lost connection is retried with growing delays, up to half a minute. SIGTERM and "
+        "SIGINT stop accepting sessions and give the current one up to 25 seconds to end; a "
+        "second signal ends it at once.",
     .examples =
         "# join a pool\n"
         "prony worker --server gpu.example.org:50051 --hardware g5.xlarge --token-file token\n"
