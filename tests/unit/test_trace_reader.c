@@ -483,38 +483,39 @@ static void test_cut_anywhere(void **state)
 static void test_recover(void **state)
 {
     (void)state;
+#define BROKEN "{\"cat\" : \"Node\",\"pid\" :7,\"dur\" 5,\"name\" :\"a_kernel_time\"}"
     static const struct {
         const char *text; /* %s stands for a good event */
-        unsigned good, lost;
+        unsigned good, lost, repaired;
         const char *fault;
     } cases[] = {
-        {"[\n" NODE("a\"b_kernel_time", "Add", SHAPES) ",\n%s,\n%s\n]", 2, 1, "byte 76, line 2"},
-        {"[\n%s,\n" NODE("a\"b_kernel_time", "Add", SHAPES) ",\n%s\n]", 2, 1, "line 3"},
-        {"[\n%s,\n%s,\n" NODE("a\"b_kernel_time", "Add", SHAPES) "\n]", 2, 1, "line 4"},
-        {"[" NODE("a\"b_kernel_time", "Add", SHAPES) ",%s,%s]", 2, 1, "byte 75, line 1"},
-        {"[%s," NODE("a\"b_kernel_time", "Add", SHAPES) ",%s]", 2, 1, "line 1"},
-        {"[%s,%s," NODE("a\"b_kernel_time", "Add", SHAPES) "]", 2, 1, "line 1"},
-        {"[%s,  \n " NODE("a\\b\\c_kernel_time", "Add", "") " \n ,  \n%s]", 2, 1, "invalid escape"},
-        {"[\n%s,\n" NODE("a\\", "Add", "") ",\n%s\n]", 2, 1, "expected"},
-        {"[\n%s,\n" NODE("\"", "Add", "") ",\n" NODE("\"\"", "Add", "") ",\n%s\n]", 2, 2, "line 3"},
-        {"[%s,\n" NODE("a\",\"cat\":\"b", "Add", "") ",%s]", 2, 1, "a duplicate key"},
-        {"[%s,\n" NODE("a\xff", "Add", "") ",%s]", 2, 1, "not UTF-8"},
-        {"[%s %s]", 2, 0, "expected ',' or ']' here"},
-        {"[%s\n%s\n%s]", 3, 0, "line 2: expected ',' or ']' here"},
-        {"[%s,,%s]", 2, 0, "expected an event here"},
-        {"[,%s,\n,\n,%s,\n]", 2, 0, "byte 1, line 1: expected an event here"},
-        {"{\"traceEvents\":[%s,],\"x\":1}", 1, 0, "expected an event here"},
-        {"[%s,1,%s]", 2, 1, "expected an event here"},
-        {"[%s,null,%s]", 2, 1, "expected an event here"},
-        {"[%s,{\"cat\":\"Node\",\"args\":{\"a\":[,%s,%s]", 3, 1, "not a value"},
-        {"[%s,{\"ts\":1,\"dur\":-5},%s]", 2, 1, "a negative duration"},
-        {"[%s,{\"ts\":99999999999999999999},%s]", 2, 1, "a time that is out of range"},
-        {"[%s,{\"pid\":[%s,%s", 3, 1, "the trace is cut off inside an event"},
-        {"[%s]trailing", 1, 0, "text after the end of the trace"},
-        {"{\"traceEvents\":[%s],\"a\":}", 1, 0, "not a value"},
-        {"{\"traceEvents\":[%s]", 1, 0, "the trace is cut off"},
-        {"{\"traceEvents\":[%s],\"a\":[1", 1, 0, "the trace is cut off"},
-        {"[garbage", 0, 1, "expected an event here"},
+        {"[\n" BROKEN ",\n%s,\n%s\n]", 2, 1, 0, "byte 33, line 2"},
+        {"[\n%s,\n" BROKEN ",\n%s\n]", 2, 1, 0, "line 3"},
+        {"[\n%s,\n%s,\n" BROKEN "\n]", 2, 1, 0, "line 4"},
+        {"[" BROKEN ",%s,%s]", 2, 1, 0, "byte 32, line 1"},
+        {"[%s," BROKEN ",%s]", 2, 1, 0, "line 1"},
+        {"[%s,%s," BROKEN "]", 2, 1, 0, "line 1"},
+        {"[%s,  \n " NODE("a\\b\\c_kernel_time", "Add", "") " \n ,  \n%s]", 3, 0, 1, ""},
+        {"[\n%s,\n" NODE("a\\", "Add", "") ",\n%s\n]", 3, 0, 1, ""},
+        {"[\n%s,\n" NODE("\"", "Add", "") ",\n" NODE("\"\"", "Add", "") ",\n%s\n]", 4, 0, 2, ""},
+        {"[%s,\n" NODE("a\",\"cat\":\"b", "Add", "") ",%s]", 3, 0, 1, ""},
+        {"[%s,\n" NODE("a\xff", "Add", "") ",%s]", 2, 1, 0, "not UTF-8"},
+        {"[%s %s]", 2, 0, 0, "expected ',' or ']' here"},
+        {"[%s\n%s\n%s]", 3, 0, 0, "line 2: expected ',' or ']' here"},
+        {"[%s,,%s]", 2, 0, 0, "expected an event here"},
+        {"[,%s,\n,\n,%s,\n]", 2, 0, 0, "byte 1, line 1: expected an event here"},
+        {"{\"traceEvents\":[%s,],\"x\":1}", 1, 0, 0, "expected an event here"},
+        {"[%s,1,%s]", 2, 1, 0, "expected an event here"},
+        {"[%s,null,%s]", 2, 1, 0, "expected an event here"},
+        {"[%s,{\"cat\":\"Node\",\"args\":{\"a\":[,%s,%s]", 3, 1, 0, "not a value"},
+        {"[%s,{\"ts\":1,\"dur\":-5},%s]", 2, 1, 0, "a negative duration"},
+        {"[%s,{\"ts\":99999999999999999999},%s]", 2, 1, 0, "a time that is out of range"},
+        {"[%s,{\"pid\":[%s,%s", 3, 1, 0, "the trace is cut off inside an event"},
+        {"[%s]trailing", 1, 0, 0, "text after the end of the trace"},
+        {"{\"traceEvents\":[%s],\"a\":}", 1, 0, 0, "not a value"},
+        {"{\"traceEvents\":[%s]", 1, 0, 0, "the trace is cut off"},
+        {"{\"traceEvents\":[%s],\"a\":[1", 1, 0, 0, "the trace is cut off"},
+        {"[garbage", 0, 1, 0, "expected an event here"},
     };
     for (size_t i = 0; i < PRN_ARRAY_SIZE(cases); i++) {
         struct prn_buffer text = PRN_BUFFER_INIT(10000);
@@ -528,9 +529,11 @@ static void test_recover(void **state)
             struct outcome o;
             read_all(text.data, text.len, &(struct setup){step, step, true, 0, step % 2}, &o);
             if (o.code != 0 || o.counts.lost != cases[i].lost || o.counts.events != cases[i].good ||
-                !strstr(o.first_fault, cases[i].fault))
-                fail_msg("%s\ngave %d, %" PRIu64 " events, %" PRIu64 " lost, '%s'", text.data,
-                         o.code, o.counts.events, o.counts.lost, o.first_fault);
+                o.counts.repaired != cases[i].repaired || !strstr(o.first_fault, cases[i].fault))
+                fail_msg("%s\ngave %d, %" PRIu64 " events, %" PRIu64 " lost, %" PRIu64
+                         " repaired, '%s'",
+                         text.data, o.code, o.counts.events, o.counts.lost, o.counts.repaired,
+                         o.first_fault);
             assert_null(strstr(prn_buffer_text(&o.events), "none"));
             release(&o);
         }
