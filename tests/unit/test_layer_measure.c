@@ -94,7 +94,7 @@ static void times_and_what_fusing_saves(void **state)
         "layers is as\n"
         "  much as that.\n"
         "As it is, it takes 80.0 ms: fusing across the cuts seems to save 20.0 % of the sum.\n"
-        "The layers, one after the other, give exactly the whole model's outputs.\n"
+        "Run in sequence, the layers give exactly the whole model's outputs.\n"
         "9.5 MB of each layer's memory belong to the runtime; the sum counts them once.\n");
 }
 

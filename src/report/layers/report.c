@@ -260,17 +260,17 @@ static void write_outputs(const struct prn_layer_measurement *m, struct prn_pros
 {
     if (m->mismatch)
         prn_buffer_printf(&p->line,
-                          "MISMATCH: the layers, one after the other, do not give the whole "
+                          "MISMATCH: run in sequence, the layers do not give the whole "
                           "model's outputs; the largest difference is %.2g of the largest value",
                           m->difference);
     else if (m->difference > 0)
         prn_buffer_printf(&p->line,
-                          "The layers, one after the other, give the whole model's outputs, to "
+                          "Run in sequence, the layers give the whole model's outputs, to "
                           "%.2g of the largest value",
                           m->difference);
     else
         prn_buffer_add(&p->line,
-                       "The layers, one after the other, give exactly the whole model's outputs");
+                       "Run in sequence, the layers give exactly the whole model's outputs");
     if (m->repeatability > 0)
         prn_prose_paragraph(p, "; two processes with the whole model differ by %.2g.",
                             m->repeatability);
