@@ -192,7 +192,7 @@ def test_mismatch_is_said(prony, workdir):
     path.write_bytes(shared_and_computed().SerializeToString())
     done = prony("layers", path, *QUICK, "--backend", "openvino-cpu")
     assert done.status == 0
-    assert "MISMATCH: the layers, one after the other, do not give the whole model's outputs" in \
+    assert "MISMATCH: run in sequence, the layers do not give the whole model's outputs" in \
         " ".join(done.stdout.split())
     report = measure(prony, path, *QUICK, "--backend", "openvino-cpu", "--resume")
     assert report["whole"]["outputs"]["mismatch"] and report["whole"]["outputs"]["difference"] > 0.01

@@ -160,7 +160,7 @@ static void flags_and_mismatches(void **state)
     assert_contains(shown, "NOISY: other work disturbed this machine");
     assert_contains(shown, "IMPRECISE: the wanted precision was not reached.");
     assert_null(strstr(shown, "UNSTABLE"));
-    assert_contains(shown, "MISMATCH: the layers, one after the other, do not give the whole "
+    assert_contains(shown, "MISMATCH: run in sequence, the layers do not give the whole "
                            "model's outputs; the largest difference is 0.25 of the largest value; "
                            "two processes with the whole model differ by 1e-07.");
     assert_contains(shown, "1 layer was measured in an earlier run.");
