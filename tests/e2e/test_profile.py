@@ -374,7 +374,7 @@ def test_work_that_is_not_known_gives_no_rate(prony, workdir):
     inputs, outputs = [value("x", TensorProto.FLOAT, [4])], [value("y", TensorProto.FLOAT, [1, "n"])]
     save(workdir / "none.onnx", nodes[:2], inputs, outputs)
     save(workdir / "part.onnx", nodes, inputs, [*outputs, value("s", TensorProto.FLOAT, [4])])
-    for name, shown, model_shown in (("none", " · FLOPs not known", "The work of none of the nodes is known."),
+    for name, shown, model_shown in (("none", " · FLOPs not known", "No node's work is known."),
                                      ("part", " · at least 4 FLOP", "Totals are lower bounds (+)")):
         done = prony("profile", f"{name}.onnx", "-b", "onnxrt-cpu", *QUICK)
         assert done.status == 0 and shown in done.stdout and "GFLOP/s" not in done.stdout

@@ -1065,13 +1065,27 @@ int prn_session_close_own(struct prn_service *s, const struct prn_identity *iden
     return code;
 }
 
+static struct prn_session *first_in_bucket_locked(const struct prn_service *s, size_t bucket,
+                                                  enum prn_session_state state)
+    PRN_HOLDS(prn_service)
+{
+    struct prn_session *session = s->buckets[bucket];
+    while (session && session->state != state)
+        session = session->next;
+    return session;
+}
+
 void prn_sessions_close_all_locked(struct prn_service *s, const char *outcome)
 {
-    for (size_t i = 0; i < PRN_SESSION_BUCKETS; i++)
-        while (s->buckets[i]) {
-            s->buckets[i]->kept = s->lasting != NULL;
-            prn_session_close_locked(s->buckets[i], outcome);
-        }
+    /* Those who wait come first: nobody shall get a host that another gives back now. */
+    static const enum prn_session_state order[] = {PRN_SESSION_WAITING, PRN_SESSION_READY};
+    struct prn_session *session;
+    for (size_t k = 0; k < PRN_ARRAY_SIZE(order); k++)
+        for (size_t i = 0; i < PRN_SESSION_BUCKETS; i++)
+            while ((session = first_in_bucket_locked(s, i, order[k]))) {
+                session->kept = s->lasting != NULL;
+                prn_session_close_locked(session, outcome);
+            }
 }
 
 /* ---- Time ---- */
