@@ -101,6 +101,13 @@ def ready(client, backend=BACKEND):
     return session
 
 
+def again(client, session):
+    """A session that a restart did not end, through a new connection."""
+    client.sessions.append(Session(client, session.uuid, 1))
+    client.sessions[-1].loaded = getattr(session, "loaded", False)
+    return client.sessions[-1]
+
+
 def use(session):
     """Runs a model, which is loaded the first time."""
     if not getattr(session, "loaded", False):

@@ -12,7 +12,7 @@ import slurm
 from conftest import PROGRAM, ROOT, run_program
 from profiling import Terminal
 from service import ORT, PATIENCE, base, eventually, free_port, make_certificate, own
-from slurm_service import (BACKEND, ask, cluster, command_lines, config, dying_service,  # noqa: F401
+from slurm_service import (BACKEND, again, ask, cluster, command_lines, config, dying_service,  # noqa: F401
                            environment_of_worker, key_of, note, nothing_is_left, pool, ready, service_of,
                            standing_in, use)
 
@@ -166,7 +166,8 @@ def test_a_session_gets_a_host_with_enough_time(cluster, tmp_path):
 def test_a_restart_adopts_its_workers(cluster, tmp_path):
     port = free_port()
     with dying_service(cluster, tmp_path / "s", port=port) as (service, client):
-        use(client.session(BACKEND))
+        session = client.session(BACKEND)
+        use(session)
         job = cluster.job("RUNNING")
         name = cluster.run("squeue", "-h", "-j", job, "-o", "%j").strip()
         service.said(f"slurm.joined job={job}")
@@ -178,7 +179,9 @@ def test_a_restart_adopts_its_workers(cluster, tmp_path):
     with service_of(cluster, tmp_path / "s", port=port) as (service, client):
         service.said(f"slurm.adopted job={job}")
         service.said(f"slurm.joined job={job}")
-        use(ready(client))
+        session = again(client, session)
+        session.wait()
+        use(session)
         assert not [line for line in service.log if line and "slurm.submitted" in line]
         eventually(lambda: cluster.jobs() == [job], "the orphan is cancelled")
 
@@ -272,6 +275,8 @@ def test_an_account_that_may_have_one_job(cluster, tmp_path):
         kept = cluster.job("RUNNING")
         service.said(f"slurm.joined job={kept}")
         assert kept != job and not [line for line in service.log if line and "slurm.failed" in line]
+        second.close()
+        third.close()
     # As many jobs as there may be are no reason not to start again.
     with service_of(cluster, tmp_path / "s", few, port=port) as (service, client):
         service.said(f"slurm.joined job={kept}")
@@ -285,14 +290,15 @@ def test_accounting_remembers_what_the_controller_forgot(cluster, tmp_path):
     other = cluster.occupy("-w", "n1", "--time=30")
     first = pool(options="[--nodelist=n1]", hosts=1)
     with dying_service(cluster, tmp_path / "s", first) as (service, client):
-        ask(client)
+        session = ask(client)
         service.said("slurm.state .*state=PENDING")
         job, = cluster.jobs("PENDING")
     cluster.run("scancel", job, other)
     ended = ("sacct", "-n", "-P", "-X", "-j", job, "--format=State")
     eventually(lambda: cluster.run(*ended).startswith("CANCELLED"), "the accounting has heard of it")
     cluster.forget()
-    with service_of(cluster, tmp_path / "s", first) as (service, _):
+    with service_of(cluster, tmp_path / "s", first) as (service, client):
+        again(client, session)
         service.said(f"slurm.failed .*job {job} ended before its worker had joined: CANCELLED")
 
 
