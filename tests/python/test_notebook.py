@@ -89,7 +89,7 @@ def test_the_first_program(notebook):
         assert 0 < float(backend_ms) < float(total_ms) and cost == "N/A"
     printed = "".join(content["text"] for kind, content in messages
                       if kind == "stream" and content["name"] == "stdout")
-    assert "Profile `predict[1/1]` ran 9 times. (1 more discarded because compilation" in printed
+    assert "Profile `predict[1/1]` ran 9 times (1 more discarded: it compiled)." in printed
 
 
 def test_uploads_are_shown(notebook, server):
@@ -168,7 +168,7 @@ def test_the_tour(notebook, tmp_path):
                              if kind == "execute_result"))
         printed = "".join(content["text"] for kind, content in messages if kind == "stream")
         if "remote_profile(session)" in "".join(cell["source"]):
-            assert "Profile `recognise[1/1]` ran 9 times." in printed
+            assert "Profile `recognise[1/1]` ran 9 times" in printed
         if "segments" in "".join(cell["source"]):
             assert printed.count("Local python") == 2 and "Graph #1" in printed
     assert ONNXRT in shown[3] and shown[5].startswith("<Report: recognise (9 runs)")
