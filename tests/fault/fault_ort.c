@@ -24,7 +24,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SLOTS 400
+#define SLOTS 425 /* of ONNX Runtime 1.30 */
 #define SLOT_RUN 9
 #define SLOT_ENABLE_PROFILING 14
 #define SLOT_END_PROFILING 110
