@@ -124,8 +124,8 @@ export function memory(m: Levels): HTMLElement {
   return figure(
     `Memory in run ${m.run}`,
     `The run of the peak. Grey is what ${who} had in use before a node, colour what the node added; pale is what it ` +
-      "gave back. A drop between two nodes is what was no longer needed. The triangle marks the node of the peak; a click " +
-      "marks a node everywhere." +
+      "gave back. A drop between two nodes is what was no longer needed. The triangle marks the node of the peak. " +
+      "A click marks a node everywhere." +
       (m.nodes > rows.length ? ` The first ${integer(rows.length)} of ${integer(m.nodes)} nodes are shown.` : ""),
     picture(m),
     {

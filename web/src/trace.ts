@@ -218,7 +218,8 @@ function runs(data: Trace): HTMLElement | null {
 }
 
 const HOW =
-  "Ctrl with the wheel zooms, dragging moves, with Shift it selects a range to sum up; a click marks a node everywhere.";
+  "Ctrl with the wheel zooms, dragging moves, and with Shift it selects a range to sum up. " +
+  "A click marks a node everywhere.";
 
 function runFigure(title: string, about: string, t: Timeline, id: string): HTMLElement {
   const rows = t.spans.lane.map((lane, i) => ({ i, lane }));
