@@ -1,5 +1,6 @@
 """Hosts from Slurm: a real one, on loopback. What they are for, the service that comes and goes, its
 configuration, the accounting. test_slurm_faults.py has what happens to jobs."""
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from service import ORT, PATIENCE, base, eventually, free_port, make_certificate
 from slurm_service import (BACKEND, again, ask, cluster, command_lines, config, dying_service,  # noqa: F401
                            environment_of_worker, key_of, note, nothing_is_left, pool, ready, service_of,
                            standing_in, use)
+from test_simulate import mlp, plan  # noqa: F401 (fixtures)
 
 MLP = ROOT / "tests/data/mlp.onnx"
 
@@ -184,6 +186,17 @@ def test_a_restart_adopts_its_workers(cluster, tmp_path):
         use(session)
         assert not [line for line in service.log if line and "slurm.submitted" in line]
         eventually(lambda: cluster.jobs() == [job], "the orphan is cancelled")
+
+
+def test_stages_of_a_pipeline_are_on_its_hosts(cluster, tmp_path, prony, plan, mlp):
+    plan(mlp, hosts=2)
+    with service_of(cluster, tmp_path / "s", pool("t", hosts=2)) as (service, _):
+        done = prony("schedule", "-m", "m", "-b", "2", "--run", mlp, "--server", service.address,
+                     "--launches", "1", "--duration", "0.05", "--format", "json")
+        assert done.status == 0, done
+        simulation = json.loads(done.stdout)["simulation"]
+        assert len(simulation["stages"]) == 2 and not simulation["outputs"][0]["differs"]
+        assert len([line for line in service.log if line and "slurm.joined" in line]) == 2
 
 
 def test_a_key_is_good_once(cluster, tmp_path):
