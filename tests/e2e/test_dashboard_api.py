@@ -560,14 +560,12 @@ def test_large_bodies(service, browse):
             for _ in range(10_000):
                 connection.send(b"10000\r\n" + b" " * 65536 + b"\r\n")
     assert page.status()
-    # Headers have their limit too.
-    for headers in ({"X-Pad": "p" * 40_000}, {"Cookie": "c=" + "p" * 40_000}):
-        with contextlib.closing(page.connection()) as connection:
-            connection.request("GET", "/api/status", headers=headers)
-            assert connection.getresponse().status in (413, 431)
-    with contextlib.closing(page.connection()) as connection:
-        connection.request("GET", "/api/status?" + "x" * 60_000)
-        assert connection.getresponse().status in (413, 414, 431)
+    # Headers have their limit too. The service may hang up before all of them were sent.
+    for query, headers in (("", {"X-Pad": "p" * 40_000}), ("", {"Cookie": "c=" + "p" * 40_000}),
+                           ("?" + "x" * 60_000, {})):
+        with contextlib.closing(page.connection()) as connection, contextlib.suppress(OSError):
+            connection.request("GET", "/api/status" + query, headers=headers)
+            assert connection.getresponse().status in (413, 414, 431)
     # What browsers send is well within it: 8 KB of other services' cookies.
     cookies = "; ".join(f"c{i}={'x' * 90}" for i in range(80)) + f"; prony_session={page.cookie}"
     with contextlib.closing(page.connection()) as connection:
